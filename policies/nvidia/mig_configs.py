@@ -13,7 +13,7 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, product_of_device
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from policies.kubernetes.objects import Object
 
@@ -110,10 +110,14 @@ class Entry:
 
     @property
     def filters(self) -> list[str]:
-        """The items of `device-filter`; empty if the entry is for every GPU."""
+        """The items of `device-filter`; empty if the entry is for every GPU.
+
+        An empty item of a list matches no GPU.
+        """
         told = self.fields.get("device-filter")
-        items = told if isinstance(told, list) else [told]
-        return [item for item in items if isinstance(item, str) and item]
+        if isinstance(told, list):
+            return ["" if item is None else item for item in told if item is None or isinstance(item, str)]
+        return [told] if isinstance(told, str) and told else []
 
     @property
     def device_ids(self) -> list[DeviceID]:
@@ -128,28 +132,43 @@ class Entry:
 
     @property
     def devices(self) -> set[int] | None:
-        """The numbers of the GPUs in `devices`; None for all."""
+        """The numbers of the GPUs in `devices`, where an empty one is 0; None for all."""
         told = self.fields.get("devices")
         if not isinstance(told, list):
             return None
-        return {item for item in told if isinstance(item, int) and not isinstance(item, bool)}
+        return {int(item or 0) for item in told if item is None or is_count(item)}
+
+    @property
+    def requested(self) -> dict[str, int]:
+        """The number of devices by profile, as the entry spells it.
+
+        Invalid numbers are left out, and an empty one is 0.
+        """
+        told = self.fields.get("mig-devices")
+        items = told.items() if isinstance(told, dict) else ()
+        return {name: int(count or 0) for name, count in items if count is None or is_count(count)}
 
     @property
     def counts(self) -> dict[MIGProfile, int]:
         """The number of devices of each profile; invalid profiles and numbers are left out."""
-        told = self.fields.get("mig-devices")
-        return {
-            profile: int(count)
-            for name, count in (told.items() if isinstance(told, dict) else ())
-            if (profile := MIGProfile.parse(name)) and is_count(count) and count > 0
-        }
+        found: dict[MIGProfile, int] = {}
+        for name, count in self.requested.items():
+            if (profile := MIGProfile.parse(name)) and count > 0:
+                found[profile] = found.get(profile, 0) + count
+        return found
 
-    @property
-    def spellings(self) -> dict[MIGProfile, str]:
-        """The profiles as the entry spells them: `1c.1g.5gb` is another spelling of `1g.5gb`."""
-        told = self.fields.get("mig-devices")
-        names = told if isinstance(told, dict) else {}
-        return {profile: name for name in names if (profile := MIGProfile.parse(name))}
+    def is_for_gpu(self, number: int, ids: Collection[str]) -> bool:
+        """True if the entry is for a GPU of a node.
+
+        Args:
+            number: The index of the GPU on its node.
+            ids: The PCI device ids that it may have. Its board is not known, so `device-filter` may name any.
+
+        Source: github.com/NVIDIA/mig-parted api/spec/v1/helpers.go.
+        """
+        if self.devices is not None and number not in self.devices:
+            return False
+        return not self.filters or any(each.is_nvidia and f"{each.device:04X}" in ids for each in self.device_ids)
 
     def is_for(self, product: MIGProduct) -> bool:
         """True if the entry is for GPUs of a product."""
@@ -158,9 +177,10 @@ class Entry:
 
 def is_count(value: Any) -> bool:
     """True if Go reads a JSON number as an int: 7 and 7.0, not 7.5."""
-    return (isinstance(value, int) and not isinstance(value, bool)) or (
-        isinstance(value, float) and value.is_integer() and abs(value) < 2**53
+    is_whole = (isinstance(value, int) and not isinstance(value, bool)) or (
+        isinstance(value, float) and value.is_integer()
     )
+    return is_whole and -(2**63) <= value < 2**63
 
 
 def configs_in(document: Any) -> Configs:

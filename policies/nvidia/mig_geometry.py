@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from policies.nvidia.mig import MIGProfile
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["AMPERE", "AMPERE_SMALL", "BLACKWELL_GRAPHICS", "Geometry", "Layout", "Match"]
 
@@ -84,9 +80,10 @@ class Geometry:
     def match(self, profile: MIGProfile) -> Match | None:
         """The layout of the GPU that a profile means, as exactly as possible; None if nothing is similar.
 
-        Of a compute instance (`1c.3g.20gb`) it is the GPU instance that it is made in.
+        Of a compute instance (`1c.3g.20gb`) it is the GPU instance that it is made in, of whose slices it has at most
+        half, rounded up.
         """
-        if profile.compute_slices > profile.gpu_slices:
+        if 2 * profile.compute_slices > profile.gpu_slices + 1:
             return None
         whole = replace(profile, compute_slices=0)
         alike = [
@@ -97,26 +94,6 @@ class Geometry:
         ]
         nearest = min(alike, key=lambda match: _difference(match.profile, whole), default=None)
         return replace(nearest, exact=nearest.profile == whole) if nearest else None
-
-    def excess(self, counts: Mapping[MIGProfile, int]) -> str | None:
-        """What so many of these profiles need and the GPU lacks: `9 of 8 memory slices`; None where they fit.
-
-        Profiles that the GPU does not have take nothing. A GPU instance holds as many compute instances as its slices.
-        """
-        compute = memory = 0
-        for profile, count in counts.items():
-            match = self.match(profile)
-            if match is not None:
-                instances = _instances(profile, count)
-                compute += instances * match.shape.compute_slices
-                memory += instances * match.shape.memory_slices
-                if instances > match.most:
-                    return f"{instances} of {match.most} possible {match.profile}"
-        if memory > self.layout.memory_slices:
-            return f"{memory} of {self.layout.memory_slices} memory slices"
-        if compute > self.layout.compute_slices:
-            return f"{compute} of {self.layout.compute_slices} compute slices"
-        return None
 
 
 @cache
@@ -142,12 +119,6 @@ def _size(geometry: Geometry, shape: Shape) -> int:
 
 def _most(layout: Layout, shape: Shape) -> int:
     return min(layout.compute_slices // shape.compute_slices, layout.memory_slices // shape.memory_slices)
-
-
-def _instances(profile: MIGProfile, count: int) -> int:
-    """How many GPU instances so many of a profile need."""
-    each = profile.gpu_slices // profile.compute_slices if profile.shares_gpu_instance else 1
-    return -(-count // each)
 
 
 def _difference(profile: MIGProfile, other: MIGProfile) -> int:

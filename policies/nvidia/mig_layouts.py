@@ -19,9 +19,11 @@ __all__ = [
     "DeviceCounts",
     "Placement",
     "TooManyWaysError",
+    "excess",
     "fewest_gpus",
     "find_layouts",
     "fitting_part",
+    "gpu_instances",
     "place",
     "possible_places",
     "shortage",
@@ -80,6 +82,43 @@ def possible_places(geometry: Geometry) -> tuple[Placement, ...]:
     )
 
 
+def excess(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> str | None:
+    """What so many of these profiles need and one GPU lacks: `9 of 8 memory slices`; None where they fit.
+
+    A profile under the name of another driver counts as the one that it means. Those that the GPU does not have take
+    nothing.
+    """
+    instances = gpu_instances(geometry, counts)
+    return None if place(geometry, instances) is not None else shortage(geometry, instances, 1)
+
+
+def gpu_instances(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> DeviceCounts:
+    """The fewest GPU instances that hold so many devices; compute instances of one profile share them.
+
+    The compute slices of a GPU instance are 1, 2, 3, 4 or 7, and its compute instances take at most half of them,
+    rounded up, or all: filled with the largest first, none is used in vain.
+    """
+    rooms: dict[MIGProfile, list[int]] = {}
+    beyond: DeviceCounts = {}
+    for profile, count in sorted(counts.items(), key=lambda item: -(item[0].compute_slices or item[0].gpu_slices)):
+        match = geometry.match(profile)
+        if match is None:
+            continue
+        size, whole = profile.compute_slices or profile.gpu_slices, match.shape.compute_slices
+        left = rooms.setdefault(match.profile, [])
+        placed = min(count, match.most * whole + 1)
+        for _ in range(placed):
+            index = next((index for index, room in enumerate(left) if room >= size), None)
+            if index is None:
+                left.append(whole - size)
+            else:
+                left[index] -= size
+        # The rest has no room on the GPU anyway, so that huge numbers cost no work.
+        rest = max(0, count - placed - sum(room // size for room in left))
+        beyond[match.profile] = beyond.get(match.profile, 0) + -(-rest // (whole // size))
+    return {profile: len(left) + beyond[profile] for profile, left in rooms.items() if left}
+
+
 def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> tuple[DeviceCounts, ...] | None:
     """The layouts of the fewest GPUs that together have exactly these devices; None without room.
 
@@ -125,8 +164,6 @@ def fitting_part(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
 
 def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> str:
     """What is missing for devices that do not fit: `9 of 8 memory slices`."""
-    if gpus == 1 and (excess := geometry.excess(counts)):
-        return excess
     vector = _vector(geometry, counts)
     for match, count in zip(_large_first(geometry), vector, strict=True):
         if count > match.most * gpus:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from policies.nvidia.identifiers import MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, Layout, Match
 from policies.nvidia.products import Product
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = [
     "PRODUCTS",
     "MIGProduct",
+    "device_ids",
+    "gpu_count",
     "is_capable",
     "node_product",
     "product_named",
@@ -43,16 +45,17 @@ class MIGProduct:
 
     def match(self, profile: MIGProfile) -> Match | None:
         """What the GPU has that is meant by a profile, under the driver that comes nearest to it."""
-        found = [match for memory in self.memory if (match := Geometry(memory, self.layout).match(profile))]
+        found = [match for geometry in self.geometries if (match := geometry.match(profile))]
         return min(found, key=lambda match: not match.exact, default=None)
 
-    def excess(self, counts: Mapping[MIGProfile, int]) -> str | None:
-        """What so many of these profiles need and the GPU lacks: `9 of 8 memory slices`; None where they fit."""
-        return Geometry(self.memory[0], self.layout).excess(counts)
+    @property
+    def geometries(self) -> tuple[Geometry, ...]:
+        """Its geometry under each driver, of which all but the names of profiles are the same."""
+        return tuple(Geometry(memory, self.layout) for memory in self.memory)
 
     def profiles(self) -> list[str]:
         """The names of all its profiles, the small ones first."""
-        return [str(match.profile) for match in Geometry(self.memory[0], self.layout).matches]
+        return [str(match.profile) for match in self.geometries[0].matches]
 
 
 PRODUCTS = (
@@ -77,6 +80,33 @@ PRODUCTS = (
 Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
 """
 
+_BOARDS = {
+    "20B0": r"A100-SXM4?-40GB",
+    "20B1": r"A100-PCIE-40GB",
+    "20F1": r"A100-PCIE-40GB",
+    "20F6": r"A800-40GB.*",
+    "20B2": r"A100-SXM4?-80GB",
+    "20B5": r"A100-80GB-PCIe",
+    "20F3": r"A800-SXM4?-80GB",
+    "20F5": r"A800-80GB-PCIe",
+    "2330": r"H100-80GB-HBM3",
+    "2331": r"H100-PCIe",
+    "2322": r"H800-PCIe",
+    "2324": r"H800",
+    "2321": r"H100-NVL",
+    "233A": r"H800-NVL",
+    "2342": r"GH200-480GB",
+    "233D": r"H100-.*96GB.*",
+    "20B6": r"PG506-96.*",
+    "2329": r"H20",
+    "2335": r"H200",
+    "233B": r"H200-NVL",
+}
+"""The names of the boards of one product, by their PCI device ids.
+
+Source: pci-ids.ucw.cz, vendor 10de.
+"""
+
 _INCAPABLE = re.compile(
     r"Tesla-[KMPTV]\d.*|[TPV]\d+.*|A(2|10|10G|10M|16|40)(-.*)?|L(2|4|20|40|40S|40G)(-.*)?|(GeForce|Quadro|TITAN)-.*|"
     r"RTX-(A\d|\d).*"
@@ -87,13 +117,27 @@ _ALTERNATIVE = 3
 
 def product_named(name: str) -> MIGProduct | None:
     """The product of a name such as `NVIDIA-A100-SXM4-40GB`, with or without the brand, spaces or dashes."""
-    bare = name.strip().replace(" ", "-").removeprefix("NVIDIA-")
+    bare = _bare(name)
     return next((product for product in PRODUCTS if re.fullmatch(product.pattern, bare)), None)
+
+
+def _bare(name: str) -> str:
+    """A name as labels spell it, without the brand."""
+    return name.strip().replace(" ", "-").removeprefix("NVIDIA-")
 
 
 def product_of_device(device: str) -> MIGProduct | None:
     """The product of a PCI device id of four hexadecimal digits."""
     return _BY_DEVICE.get(device.upper())
+
+
+def device_ids(name: str) -> frozenset[str]:
+    """The PCI device ids that a GPU of this name may have: that of its board, or all of its product."""
+    product, bare = product_named(name), _bare(name)
+    if product is None:
+        return frozenset()
+    own = frozenset(device for device in product.devices if re.fullmatch(_BOARDS.get(device, r"(?!)"), bare))
+    return own or frozenset(product.devices)
 
 
 def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
@@ -107,6 +151,18 @@ def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
     reported = -(-int(memory) // 1024)
     near = any(abs(reported - known) <= _ALTERNATIVE for known in product.memory)
     return replace(product, memory=(reported,)) if near else product
+
+
+def gpu_count(labels: Mapping[str, str]) -> int | None:
+    """The number of GPUs of a node; None where its labels do not tell.
+
+    Under the single strategy they count MIG devices. Where GPUs of several models share a node, the label counts those of one.
+    """
+    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
+    count = labels.get(COUNT_LABEL, "")
+    if label.profile is not None or label.invalid or not re.fullmatch(r"[0-9]{1,9}", count):
+        return None
+    return int(count) or None
 
 
 def is_capable(labels: Mapping[str, str]) -> bool | None:
@@ -131,10 +187,7 @@ def shipped_configs() -> frozenset[str]:
     Since 26.3 the MIG manager makes them for each node, from what its driver reports.
     """
     profiles = {
-        match.profile.label
-        for product in PRODUCTS
-        for memory in product.memory
-        for match in Geometry(memory, product.layout).matches
+        match.profile.label for product in PRODUCTS for geometry in product.geometries for match in geometry.matches
     }
     return frozenset({"all-disabled", "all-enabled", "all-balanced", *(f"all-{profile}" for profile in profiles)})
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry
+from policies.nvidia.mig_layouts import excess
 
 SEVEN = "1g.{}gb:7 1g.{}gb+me:1 1g.{}gb:4 2g.{}gb:3 3g.{}gb:2 4g.{}gb:1 7g.{}gb:1"
 
@@ -63,7 +64,9 @@ def test_name_of_this_driver_is_exact():
     assert Geometry(80).match(MIGProfile.parse("3g.40gb")).exact
 
 
-@pytest.mark.parametrize("name", ["1g.5gb", "3g.20gb", "1g.10gb+gfx", "5g.40gb", "2c.1g.10gb", "7g.76gb"])
+@pytest.mark.parametrize(
+    "name", ["1g.5gb", "3g.20gb", "1g.10gb+gfx", "5g.40gb", "2c.1g.10gb", "3c.4g.40gb", "5c.7g.80gb", "7g.76gb"]
+)
 def test_what_the_gpu_lacks_matches_nothing(name):
     assert Geometry(80).match(MIGProfile.parse(name)) is None
 
@@ -84,10 +87,13 @@ def test_compute_instance_stands_for_the_gpu_instance_that_it_is_made_in():
         (24, AMPERE_SMALL, {"2g.12gb": 2, "1g.6gb": 1}, "5 of 4 memory slices"),
         (96, BLACKWELL_GRAPHICS, {"1g.24gb": 3, "2g.48gb": 1}, "5 of 4 memory slices"),
         (40, AMPERE, {"1c.3g.20gb": 7}, "3 of 2 possible 3g.20gb"),
+        (40, AMPERE, {"2c.3g.20gb": 2, "1c.3g.20gb": 3}, "3 of 2 possible 3g.20gb"),
+        (40, AMPERE, {"1c.3g.20gb": 3000}, "1000 of 2 possible 3g.20gb"),
+        (40, AMPERE, {"3c.7g.40gb": 2, "2c.7g.40gb": 1}, "2 of 1 possible 7g.40gb"),
     ],
 )
 def test_what_does_not_fit_is_reported(memory, layout, wanted, lacking):
-    assert Geometry(memory, layout).excess(counts(**wanted)) == lacking
+    assert excess(Geometry(memory, layout), counts(**wanted)) == lacking
 
 
 @pytest.mark.parametrize(
@@ -100,19 +106,21 @@ def test_what_does_not_fit_is_reported(memory, layout, wanted, lacking):
         (24, AMPERE_SMALL, {"1g.6gb": 2, "2g.12gb": 1}),
         (96, BLACKWELL_GRAPHICS, {"1g.24gb": 2, "2g.48gb": 1}),
         (40, AMPERE, {"1c.3g.20gb": 6}),
+        (40, AMPERE, {"2c.3g.20gb": 2, "1c.3g.20gb": 2}),
+        (40, AMPERE, {"1c.7g.40gb": 2, "2c.7g.40gb": 1, "3c.7g.40gb": 1}),
         (80, AMPERE, {}),
     ],
 )
 def test_what_fits_lacks_nothing(memory, layout, wanted):
-    assert Geometry(memory, layout).excess(counts(**wanted)) is None
+    assert excess(Geometry(memory, layout), counts(**wanted)) is None
 
 
 @given(st.integers(8, 500), st.sampled_from([AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS]), st.data())
 def test_as_many_as_there_is_room_for_fit_and_one_more_does_not(memory, layout, data):
     geometry = Geometry(memory, layout)
     match = data.draw(st.sampled_from(geometry.matches))
-    assert geometry.excess({match.profile: match.most}) is None
-    assert geometry.excess({match.profile: match.most + 1}) is not None
+    assert excess(geometry, {match.profile: match.most}) is None
+    assert excess(geometry, {match.profile: match.most + 1}) is not None
 
 
 @given(st.integers(0, 50), st.integers(0, 9999))

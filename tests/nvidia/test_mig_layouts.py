@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry
-from policies.nvidia.mig_layouts import TooManyWaysError, fewest_gpus, find_layouts, fitting_part, place, shortage
+from policies.nvidia.mig_layouts import (
+    TooManyWaysError,
+    excess,
+    fewest_gpus,
+    find_layouts,
+    fitting_part,
+    place,
+    shortage,
+)
 from tests.properties import examples
 
 H100 = Geometry(80, AMPERE)
@@ -140,7 +148,7 @@ def test_layouts_have_exactly_the_wanted_devices_and_fit(case):
     assert len(layouts) <= gpus
     assert {profile: sum(layout.get(profile, 0) for layout in layouts) for profile in counts} == counts
     for layout in layouts:
-        assert geometry.excess(layout) is None
+        assert excess(geometry, layout) is None
         assert can_be_placed(geometry, [str(profile) for profile, count in layout.items() for _ in range(count)])
 
 

@@ -3,7 +3,10 @@
 import pytest
 
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_layouts import excess
 from policies.nvidia.mig_products import (
+    device_ids,
+    gpu_count,
     is_capable,
     node_product,
     product_named,
@@ -106,7 +109,7 @@ def test_both_names_of_a_gb200_are_its_own(name):
 
 def test_other_name_does_not_fit_better():
     wanted = {MIGProfile.parse("3g.95gb"): 2, MIGProfile.parse("1g.24gb"): 1}
-    assert product_of_device("2941").excess(wanted) == "9 of 8 memory slices"
+    assert [excess(each, wanted) for each in product_of_device("2941").geometries] == ["9 of 8 memory slices"] * 2
 
 
 @pytest.mark.parametrize(
@@ -137,3 +140,32 @@ def test_capability_is_reported_by_label_or_name(labels, capable):
 )
 def test_configurations_of_the_operator_are_known(name):
     assert name in shipped_configs()
+
+
+@pytest.mark.parametrize(
+    ("name", "ids"),
+    [
+        ("NVIDIA-A100-SXM4-80GB", {"20B2"}),
+        ("NVIDIA-A100-PCIE-40GB", {"20B1", "20F1"}),
+        ("NVIDIA-H100-PCIe", {"2331"}),
+        ("NVIDIA-GB200", {"2941"}),
+        ("NVIDIA-A800-SXM4-40GB", {"20B0", "20B1", "20F1", "20F6"}),
+        ("Tesla-T4", set()),
+    ],
+)
+def test_device_ids_are_those_of_the_board_if_it_is_known(name, ids):
+    assert device_ids(name) == ids
+
+
+@pytest.mark.parametrize(
+    ("labels", "count"),
+    [
+        ({"nvidia.com/gpu.count": "4", PRODUCT: "NVIDIA-A30"}, 4),
+        ({"nvidia.com/gpu.count": "16", PRODUCT: "NVIDIA-A30-MIG-1g.6gb"}, None),
+        ({"nvidia.com/gpu.count": "0", PRODUCT: "NVIDIA-A30-MIG-INVALID"}, None),
+        ({"nvidia.com/gpu.count": "many"}, None),
+        ({}, None),
+    ],
+)
+def test_gpus_are_counted_unless_the_label_counts_mig_devices(labels, count):
+    assert gpu_count(labels) == count

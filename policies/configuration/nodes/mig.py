@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, Misfit, misfits
+from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, node_misfits
 from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.configuration.nodes.labels import NODE, label_path, newly_set
 from policies.configuration.selectable_configs import selectable_configs, unfit_for_single
@@ -13,17 +13,18 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.quantities import parse_integer
-from policies.nvidia.identifiers import COUNT_LABEL, MIG_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE
-from policies.nvidia.mig_products import is_capable, node_product, shipped_configs
-from policies.nvidia.products import Product
+from policies.nvidia.mig_products import gpu_count, is_capable, shipped_configs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.configuration.change import Change
     from policies.nvidia.mig_configs import Entry
+
+
+_FAILED = "nvidia.com/mig.config.state would become failed"
 
 
 @NODE.rule(
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
 )
 def possible_mig(change: Change) -> Iterator[Problem]:
-    """A configuration that the GPUs do not have leaves the node in the state `failed`.
+    """A configuration with too many devices leaves the node in the state `failed`, one with unknown profiles without any.
 
     GPUs that are cut into several kinds of devices under the strategy "single", or are cut at all under "none", are no
     longer handed out by the device plugin; nodes without it do not count. Virtual machines get whole GPUs, so a node for
@@ -63,35 +64,21 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
         text = f'"{config}" does nothing, because MIG cannot divide {whose} and no MIG manager runs here'
         yield problem(path, text, "remove the label", severity=Severity.WARN)
         return
-    product = node_product(labels)
-    if product is None:
-        return
-    for entry in entries:
-        for misfit in misfits(entry.counts, product) if entry.is_mig_enabled else ():
-            what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
-            severity = None if misfit.certain else Severity.WARN
-            failed = "; nvidia.com/mig.config.state would become failed" if misfit.certain else ""
-            yield problem(path, f'"{config}" {what}{failed}', _remedy(config, misfit), severity=severity)
-    yield from _missing_gpus(change, config, entries)
-
-
-def _remedy(config: str, misfit: Misfit) -> str | None:
-    if not misfit.certain:
-        return LIST_PROFILES
-    return f'write "all-{misfit.instead}"' if misfit.instead and config in shipped_configs() else None
-
-
-def _missing_gpus(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
-    """GPU numbers that the node does not have; its label counts GPUs unless "single" divides them."""
-    labels = labels_of(change.object)
-    count = parse_integer(labels.get(COUNT_LABEL, "")) or 0
-    whole = Product.parse(labels.get(PRODUCT_LABEL, ""))
-    if whole.profile or whole.invalid or count <= 0:
-        return
-    numbers = sorted({number for entry in entries for number in entry.devices or () if number >= count})
-    if numbers:
-        text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {count - 1}; mig.config.state would become failed'
-        yield problem(label_path(MIG_CONFIG_LABEL), text)
+    # The MIG manager makes the operator's own configurations for each node, of the profiles that its GPUs have.
+    is_made = config in shipped_configs() and config not in selectable_configs(change.facts, change.name).configs
+    for misfit in node_misfits(entries, labels):
+        what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
+        severity = None if misfit.certain else Severity.WARN
+        consequence = _FAILED if is_made and misfit.certain else misfit.consequence
+        text = f'"{config}" {what}; {consequence}' if consequence else f'"{config}" {what}'
+        remedy = LIST_PROFILES if misfit.profile and not misfit.certain else None
+        if misfit.instead and misfit.certain and is_made:
+            remedy = f'write "all-{misfit.instead}"'
+        yield problem(path, text, remedy, severity=severity)
+    count, numbers = gpu_count(labels), sorted(number for entry in entries for number in entry.devices or ())
+    if count and numbers and numbers[0] >= count and all(entry.devices is not None for entry in entries):
+        text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {count - 1}; no GPU would be cut'
+        yield problem(path, text, severity=Severity.WARN)
 
 
 def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:

@@ -7,7 +7,9 @@ from tests.configuration.mig_parted.config_maps import HEAD, config_map, policy
 A100 = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB", "nvidia.com/gpu.memory": "40960"}
 
 
-FAILED = ", so nvidia.com/mig.config.state would become failed"
+FAILED = "; nvidia.com/mig.config.state would become failed"
+NO_DEVICES = "; the GPUs would have MIG enabled and no MIG devices"
+WOULD = "mig-parted would report: "
 
 
 INVALID = "mig-parted would report: error validating values in 'mig-devices' field"
@@ -70,27 +72,50 @@ def entry_findings(findings_of):
             "0.devices",
             "is empty; mig-parted would report: invalid string input for 'devices':",
         ),
-        ("{devices: 0, mig-enabled: false}", "0.devices", "is 0, not a list; mig-parted cannot read it"),
+        (
+            "{devices: 0, mig-enabled: false}",
+            "0.devices",
+            (
+                f"is 0, not a list; {WOULD}(json: cannot unmarshal number into Go value of type string, json: cannot unmarshal "
+                "number into Go value of type []int)"
+            ),
+        ),
         (
             "{devices: ['0'], mig-enabled: false}",
             "0.devices.0",
-            'is "0", not a whole number; mig-parted cannot read it',
+            (
+                f'is "0", not a whole number; {WOULD}(json: cannot unmarshal array into Go value of type string, json: cannot '
+                "unmarshal string into Go value of type int)"
+            ),
         ),
         (
             "{devices: [0.5], mig-enabled: false}",
             "0.devices.0",
-            "is 0.5, not a whole number; mig-parted cannot read it",
+            (
+                f"is 0.5, not a whole number; {WOULD}(json: cannot unmarshal array into Go value of type string, json: cannot "
+                "unmarshal number 0.5 into Go value of type int)"
+            ),
         ),
-        ("{devices: all, mig-enabled: 'true'}", "0.mig-enabled", 'is "true", not a boolean; mig-parted cannot read it'),
+        (
+            "{devices: all, mig-enabled: 'true'}",
+            "0.mig-enabled",
+            f'is "true", not a boolean; {WOULD}json: cannot unmarshal string into Go value of type bool',
+        ),
         (
             "{devices: all, mig-enabled: false, device-filter: 0x20B010DE}",
             "0.device-filter",
-            "is 548409566, not a string; mig-parted cannot read it",
+            (
+                f"is 548409566, not a string; {WOULD}(json: cannot unmarshal number into Go value of type string, json: cannot "
+                "unmarshal number into Go value of type []string)"
+            ),
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: [1g.5gb]}",
             "0.mig-devices",
-            "is a list and no mapping of profiles to numbers; mig-parted cannot read it",
+            (
+                f"is a list, not a mapping of profiles to numbers; {WOULD}json: cannot unmarshal array into Go value of type "
+                "types.MigConfig"
+            ),
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0}}",
@@ -100,17 +125,17 @@ def entry_findings(findings_of):
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1, 2g.10gb: 1}}",
             "0.mig-devices.1g.5gb",
-            f"is -1; {INVALID}: invalid count for '-1'",
+            f"is -1; {INVALID}: invalid count for '-1': <nil>",
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: '7'}}",
             "0.mig-devices.1g.5gb",
-            'is "7", not a whole number; mig-parted cannot read it',
+            f'is "7", not a whole number; {WOULD}json: cannot unmarshal string into Go struct field MigConfig.1g.5gb of type int',
         ),
         (
             "{devices: all, mig-enabled: true, mig-devices: {1g.5: 7}}",
             "0.mig-devices.1g.5",
-            f"is not a MIG profile; {INVALID}: invalid format for '1g.5'",
+            f"is not a MIG profile; {INVALID}: invalid format for '1g.5': cannot parse fields of '1g.5': missing 'gb' from '%dgb'",
         ),
     ],
 )
@@ -164,7 +189,7 @@ def test_valid_entry_is_left_alone(examined, entry):
             "{device-filter: '0x20B010DE', devices: all, mig-enabled: true, mig-devices: {3g.40gb: 1}}",
             "0.mig-devices.3g.40gb",
             "deny",
-            f"is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb){FAILED}",
+            f"is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb){NO_DEVICES}",
             'write "3g.20gb"',
         ),
         (
@@ -223,8 +248,20 @@ def test_nodes_that_use_the_configuration_are_warned_about(entry_findings):
         node("a100", "mine", A100),
     )
     said = "is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb)"
-    where = ', the GPU of the node "a100" with this configuration'
-    assert found == [("0.mig-devices.3g.40gb", "warn", said + where + FAILED, 'write "3g.20gb"')]
+    where = ', on the node "a100" with this configuration'
+    assert found == [("0.mig-devices.3g.40gb", "warn", said + where + NO_DEVICES, 'write "3g.20gb"')]
+
+
+def test_node_whose_gpus_mig_cannot_divide_is_warned_about(entry_findings):
+    found = entry_findings(
+        "GA151",
+        "{devices: [0], mig-enabled: true, mig-devices: {3g.40gb: 2}}",
+        policy(name="mig-config"),
+        node("t4", "mine", {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.count": "1"}),
+    )
+    said = f"is for GPU 0, which MIG cannot divide; {WOULD}cannot set MIG mode on non MIG-capable GPU"
+    where = ', on the node "t4" with this configuration'
+    assert found == [("0.mig-devices", "warn", said + where + FAILED, "remove these GPUs from devices")]
 
 
 @pytest.mark.parametrize(
@@ -272,12 +309,38 @@ def test_devices_that_no_node_has_are_reported(entry_findings, devices, said):
         ("devices: all, device-filter: '0x20B010DE'", "devices: all, device-filter: '0x20B010DE:0x1'"),
     ],
 )
-def test_entries_for_the_same_gpu_are_reported(entry_findings, first, second):
+def test_entries_with_different_modes_for_the_same_gpu_are_reported(entry_findings, first, second):
+    off, on = f"{{{first}, mig-enabled: false}}", f"{{{second}, mig-enabled: true, mig-devices: {{1g.5gb: 7}}}}"
+    said = f"is for GPUs that entry 0 of mine is for already, with another mig-enabled; {WOULD}"
+    still = "MIG mode is currently enabled, but the configuration specifies it should be disabled"
+    remedy = "tell the GPUs apart by device-filter or devices"
+    assert entry_findings("GA152", f"{off}, {on}") == [("1", "warn", said + still, remedy)]
+    disabled = "unable to apply MIG config with MIG mode disabled"
+    assert entry_findings("GA152", f"{on}, {off}") == [("1", "warn", said + disabled, remedy)]
+
+
+def test_entry_that_later_ones_undo_is_reported(entry_findings):
+    enabled = "mig-enabled: true, mig-devices"
     found = entry_findings(
-        "GA152", f"{{{first}, mig-enabled: false}}, {{{second}, mig-enabled: true, mig-devices: {{}}}}"
+        "GA152", f"{{devices: [1], {enabled}: {{2g.10gb: 3}}}}, {{devices: all, {enabled}: {{1g.5gb: 7}}}}"
     )
-    said = "is for GPUs that entry 0 of mine is for already, and is applied after it"
-    assert found == [("1", "warn", said, "tell the GPUs apart by device-filter or devices")]
+    said = "has no effect, because entry 1 of mine is for the same GPUs and applied after it"
+    assert found == [("0", "warn", said, "remove it, or move it to the end")]
+
+
+def test_later_entry_for_some_gpus_is_left_alone(examined):
+    enabled = "mig-enabled: true, mig-devices"
+    entries = f"{{devices: all, {enabled}: {{1g.5gb: 7}}}}, {{devices: [1], {enabled}: {{2g.10gb: 3}}}}"
+    assert examined(config_map(HEAD + f"  mine: [{entries}]\n")) == ()
+
+
+def test_mode_that_a_later_entry_enables_without_devices_is_left_alone(entry_findings):
+    assert (
+        entry_findings(
+            "GA152", "{devices: all, mig-enabled: false}, {devices: [0], mig-enabled: true, mig-devices: {}}"
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(

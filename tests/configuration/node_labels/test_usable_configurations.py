@@ -11,6 +11,14 @@ A100 = {
 }
 
 
+MORE = """\
+  tenth: [{devices: [9], mig-enabled: true, mig-devices: {3g.20gb: 2}}]
+  mixed-up: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}, {devices: [1], mig-enabled: false}]
+  unknown: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 1, 3g.40gb: 1}}]
+"""
+ALSO = (mig(migManager={"config": {"name": "cuts"}}), config_map("cuts", **{"config.yaml": FILE + MORE}))
+
+
 def pod(name, place, resource="nvidia.com/gpu"):
     container = {"name": "main", "resources": {"limits": {resource: "1"}}}
     spec = {"nodeName": place, "containers": [container]}
@@ -58,10 +66,30 @@ def pod(name, place, resource="nvidia.com/gpu"):
             "write a configuration that suits the node",
         ),
         (
-            {**A100, MIG: "ninth"},
-            OWN,
+            {**A100, MIG: "tenth"},
+            ALSO,
+            "warn",
+            '"tenth" is for GPU 9, and the last of this node is 1; no GPU would be cut',
+            "write a configuration that suits the node",
+        ),
+        (
+            {**A100, MIG: "mixed-up"},
+            ALSO,
             "deny",
-            '"ninth" is for GPU 9, and the last of this node is 1; mig.config.state would become failed',
+            (
+                '"mixed-up" has entries for GPU 1 that differ in mig-enabled; mig-parted would report: unable to apply MIG config '
+                f"with MIG mode disabled{STATE}"
+            ),
+            "write a configuration that suits the node",
+        ),
+        (
+            {**A100, MIG: "unknown"},
+            ALSO,
+            "deny",
+            (
+                '"unknown" requests 3g.40gb, which is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, '
+                "7g.40gb); the GPUs would have MIG enabled and no MIG devices"
+            ),
             "write a configuration that suits the node",
         ),
         (
@@ -135,8 +163,9 @@ def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(findings_o
         ({"nvidia.com/gpu.product": "NVIDIA-RTX-PRO-5000-Blackwell", MIG: "all-1g.24gb"}, (mig(),)),
         ({MIG: "all-3g.40gb"}, (mig(),)),
         ({**A100, MIG: "all-3g.20gb"}, ()),
-        ({**A100, MIG: "ninth", "nvidia.com/gpu.count": "10"}, OWN),
-        ({**A100, MIG: "ninth", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"}, OWN),
+        ({**A100, MIG: "ninth"}, OWN),
+        ({**A100, MIG: "tenth", "nvidia.com/gpu.count": "10"}, ALSO),
+        ({**A100, MIG: "tenth", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-3g.20gb"}, ALSO),
     ],
 )
 def test_configuration_that_the_node_can_use_is_left_alone(findings_of, labels, cluster):

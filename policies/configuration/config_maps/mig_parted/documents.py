@@ -10,17 +10,21 @@ from policies.configuration.embedded import Embedded
 from policies.configuration.named_objects import quoted_names
 from policies.decision import Place, Severity
 from policies.kubernetes.misspellings import closest
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL
 from policies.nvidia.mig_configs import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in
+from policies.nvidia.mig_products import is_capable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.configuration.change import Change
     from policies.decision import Finding
+    from policies.kubernetes.objects import Object
 
-__all__ = ["CLIENTS_FILE", "MIG_FILE", "MIG_PARTED", "MIGFile", "clients_problems"]
+__all__ = ["CLIENTS_FILE", "MIG_FILE", "MIG_PARTED", "MIGFile", "are_skipped", "clients_problems"]
 
 CLIENTS_FILE = "clients.yaml"
 """The key of the ConfigMap: the MIG manager reads /gpu-clients/clients.yaml."""
@@ -86,6 +90,14 @@ class MIGFile:
         for entries in self.configs.values():
             yield from entries
 
+    def nodes_by_config(self) -> dict[str, list[Object]]:
+        """The nodes that select a configuration from this ConfigMap, by its name."""
+        change, using = self.change, dict[str, "list[Object]"]()
+        if change.is_read_by_operator and change.facts.policy_value("migManager", "config", "name") == change.name:
+            for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
+                using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
+        return using
+
     def problem(
         self,
         steps: tuple[str | int, ...],
@@ -97,6 +109,11 @@ class MIGFile:
     ) -> Problem:
         """A problem at a path of the file, or of the key that ends the path."""
         return self.embedded.problem(steps, message, remedy, severity=severity, of_key=of_key)
+
+
+def are_skipped(nodes: Sequence[Object]) -> bool:
+    """True if MIG can divide no GPU of the nodes that use a configuration, so that mig-parted skips them."""
+    return bool(nodes) and all(is_capable(labels_of(node)) is False for node in nodes)
 
 
 class _MIGPartedChecks(Checks["Change"]):

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest
+from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import CONFIGS, Entry, is_count
+from policies.nvidia.mig_parted import ENTRY_FIELDS, entry_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.checks import Problem
+    from policies.nvidia.mig_parted import EntryError
 
 __all__ = ["entry_problems", "with_error"]
 
-_ENTRY_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
-_INVALID = "error validating values in 'mig-devices' field"
+_COUNTS = "write how many of them each GPU gets"
 
 
 def with_error(what: str, error: str) -> str:
@@ -29,103 +31,47 @@ def with_error(what: str, error: str) -> str:
 
 def entry_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     """The problems for which mig-parted refuses an entry."""
-    for name in entry.fields:
-        if name not in _ENTRY_FIELDS:
-            guess = closest(name, _ENTRY_FIELDS)
-            remedy = f'write "{guess}"' if guess else f"remove it; there are {', '.join(_ENTRY_FIELDS)}"
-            text = with_error("is unknown", f"unexpected field: {name}")
-            yield file.problem((*entry.steps, name), text, remedy, of_key=True)
-    for name, remedy in (("devices", "write devices: all"), ("mig-enabled", "write mig-enabled: true or false")):
-        if name not in entry.fields:
-            yield file.problem(entry.steps, with_error(f"has no {name}", f"missing required field: {name}"), remedy)
-    yield from _filter(file, entry)
-    yield from _devices(file, entry)
-    enabled = entry.fields.get("mig-enabled")
-    if enabled is not None and not isinstance(enabled, bool):
-        text = f"is {_value_text(enabled)}, not a boolean; mig-parted cannot read it"
-        yield file.problem((*entry.steps, "mig-enabled"), text, "write true or false, without quotes")
-    yield from _mig_devices(file, entry)
+    for error in entry_errors(entry.fields):
+        text = with_error(error.text, error.words).rstrip()
+        yield file.problem((*entry.steps, *error.steps), text, _remedy(entry, error), of_key=error.of_key)
 
 
-def _filter(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("device-filter")
-    items = told if isinstance(told, list) else [told]
-    steps = (*entry.steps, "device-filter")
-    for index, item in enumerate(items):
-        if item is not None and not isinstance(item, str):
-            text = f"is {_value_text(item)}, not a string; mig-parted cannot read it"
+def _remedy(entry: Entry, error: EntryError) -> str | None:
+    if not error.steps:
+        return "write devices: all" if "devices" in error.text else "write mig-enabled: true or false"
+    field, *rest = error.steps
+    value = entry.fields.get(str(field))
+    match field:
+        case "devices":
+            return (
+                "write the number of a GPU, without quotes"
+                if rest
+                else "write all, or a list of numbers such as [0, 1]"
+            )
+        case "mig-enabled":
+            return "write true or false, without quotes"
+        case "device-filter":
+            item = lookup(value, rest)
             number = isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**32
-            remedy = f'write "0x{item:08X}", in quotes' if number else 'write a PCI id such as "0x20B010DE", in quotes'
-            yield file.problem((*steps, index) if isinstance(told, list) else steps, text, remedy)
-
-
-def _devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("devices")
-    steps = (*entry.steps, "devices")
-    remedy = "write all, or a list of numbers such as [0, 1]"
-    if isinstance(told, str) and told != "all":
-        yield file.problem(steps, with_error(f'is "{told}"', f"invalid string input for 'devices': {told}"), remedy)
-    elif told is None and "devices" in entry.fields:
-        yield file.problem(steps, with_error("is empty", "invalid string input for 'devices': ").rstrip(), remedy)
-    elif isinstance(told, list):
-        for index, item in enumerate(told):
-            if not is_count(item):
-                text = f"is {_value_text(item)}, not a whole number; mig-parted cannot read it"
-                yield file.problem((*steps, index), text, "write the number of a GPU, without quotes")
-    elif told is not None and not isinstance(told, str):
-        yield file.problem(steps, f"is {_value_text(told)}, not a list; mig-parted cannot read it", remedy)
-
-
-def _mig_devices(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("mig-devices")
-    steps = (*entry.steps, "mig-devices")
-    if told is None:
-        if entry.is_mig_enabled:
-            error = "missing required field 'mig-devices' when 'mig-enabled' is true"
-            remedy = 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
-            yield file.problem(steps, with_error("is missing", error), remedy)
-        return
-    if not isinstance(told, dict):
-        yield file.problem(
-            steps, f"is {_value_text(told)} and no mapping of profiles to numbers; mig-parted cannot read it"
-        )
-        return
-    if told and entry.fields.get("mig-enabled") in (False, None) and "mig-enabled" in entry.fields:
-        text = with_error("is not empty", "MIG devices included when 'mig-enabled' is false")
-        yield file.problem(steps, text, "write mig-enabled: true, or remove mig-devices", of_key=True)
-    for name, count in told.items():
-        yield from _profile(file, (*steps, name), name, count)
-    if told and all(is_count(count) and count == 0 for count in told.values()):
-        text = with_error("has no count above 0", f"{_INVALID}: all counts for all MigProfiles are 0")
-        yield file.problem(steps, text, "write how many of them each GPU gets", of_key=True)
-
-
-def _profile(file: MIGFile, steps: tuple[str | int, ...], name: str, count: Any) -> Iterator[Problem]:
-    if MIGProfile.parse(name) is None:
-        text = with_error("is not a MIG profile", f"{_INVALID}: invalid format for '{name}'")
-        meant = _meant_profile(name)
-        remedy = f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
-        yield file.problem(steps, text, remedy, of_key=True)
-    if not is_count(count):
-        text = f"is {_value_text(count)}, not a whole number; mig-parted cannot read it"
-        yield file.problem(steps, text, "write how many of them each GPU gets, without quotes")
-    elif count < 0:
-        text = with_error(f"is {count}", f"{_INVALID}: invalid count for '{count}'")
-        yield file.problem(steps, text, "write how many of them each GPU gets")
+            return f'write "0x{item:08X}", in quotes' if number else 'write a PCI id such as "0x20B010DE", in quotes'
+        case "mig-devices" if not rest:
+            if value is None or not isinstance(value, dict):
+                return 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
+            is_zero = error.text == "has no count above 0"
+            return _COUNTS if is_zero else "write mig-enabled: true, or remove mig-devices"
+        case "mig-devices" if error.of_key:
+            meant = _meant_profile(str(rest[0]))
+            return f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
+        case "mig-devices":
+            return _COUNTS if isinstance(value, dict) and is_count(value[rest[0]]) else f"{_COUNTS}, without quotes"
+    guess = closest(str(field), ENTRY_FIELDS)
+    return f'write "{guess}"' if guess else f"remove it; there are {', '.join(ENTRY_FIELDS)}"
 
 
 def _meant_profile(name: str) -> MIGProfile | None:
     """The profile that a resource name, a label or a name in capitals stands for."""
     bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
     return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    return "empty" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
 
 
 _FIELDS = ("version", CONFIGS)

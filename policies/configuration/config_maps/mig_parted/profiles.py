@@ -5,54 +5,101 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
+from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile, are_skipped
+from policies.configuration.config_maps.mig_parted.grammar import with_error
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL
-from policies.nvidia.mig_products import PRODUCTS, MIGProduct, node_product
+from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_layouts import MOST_GPUS, excess
+from policies.nvidia.mig_parted import GPUModel, apply_entries
+from policies.nvidia.mig_products import PRODUCTS, MIGProduct, device_ids, gpu_count, is_capable, node_product
+from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.checks import Problem
-    from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
-    from policies.nvidia.mig import MIGProfile
     from policies.nvidia.mig_configs import Entry
 
-__all__ = ["LIST_PROFILES", "Misfit", "misfits"]
+__all__ = ["LIST_PROFILES", "Misfit", "node_misfits"]
 
 LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A profile that a GPU does not have, or has too little room for."""
+    """What GPUs lack for an entry of a configuration."""
 
-    profile: MIGProfile | None
-    """None where all profiles together are too much."""
+    entry: Entry
+    profile: str
+    """As the entry spells it; empty where all profiles together are too much."""
     text: str
     """A sentence's end: `is not a profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
     instead: str
     """The profile that was probably meant; empty if none or several are similar."""
     certain: bool
     """True if it holds under every version of the driver."""
+    is_conflict: bool = False
+    """True if another entry is the reason, and not the GPUs."""
+
+    @property
+    def consequence(self) -> str:
+        """What becomes of the GPUs, as a clause: mig-parted does not fail for a profile that it does not know."""
+        if self.profile:
+            return "the GPUs would have MIG enabled and no MIG devices" if self.certain else ""
+        return "nvidia.com/mig.config.state would become failed"
 
 
-def misfits(counts: Mapping[MIGProfile, int], product: MIGProduct) -> Iterator[Misfit]:
+def _misfits(entry: Entry, product: MIGProduct) -> Iterator[Misfit]:
     """The profiles of an entry that a GPU does not have, or has too little room for."""
-    for profile in counts:
-        match = product.match(profile)
+    for name in entry.requested:
+        profile = MIGProfile.parse(name)
+        match = product.match(profile) if profile else None
         if match is None:
             text = f"is not a profile of {product.name} ({', '.join(_whole(product))})"
-            yield Misfit(profile, text, _instead(profile, product), certain=True)
+            yield Misfit(entry, name, text, _instead(profile, product) if profile else "", certain=True)
         elif not match.exact:
             text = f'is called "{match.profile}" on {product.name}; names differ by a little between drivers'
-            yield Misfit(profile, text, str(match.profile), certain=False)
-    excess = product.excess(counts)
-    if excess:
-        yield Misfit(None, f"needs {excess} of {product.name}", "", certain=True)
+            yield Misfit(entry, name, text, str(match.profile), certain=False)
+    if lacks := excess(product.geometries[0], entry.counts):
+        yield Misfit(entry, "", f"needs {lacks} of {product.name}", "", certain=True)
+
+
+def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterator[Misfit]:
+    """The entries of a configuration that mig-parted does not apply to the GPUs of a node as they say.
+
+    Nothing where the GPUs are unknown. Where drivers differ in the names of profiles, each name may be right.
+    """
+    product, is_divisible = node_product(labels), is_capable(labels) is not False
+    if product is None and is_divisible:
+        return
+    count = gpu_count(labels)
+    needed = 1 + max((number for entry in entries for number in entry.devices or ()), default=0)
+    gpus = max(1, min(count or needed, MOST_GPUS))
+    ids = device_ids(Product.parse(labels.get(PRODUCT_LABEL, "")).name)
+    geometries = product.geometries if product is not None and is_divisible else (None,)
+    runs = [apply_entries(entries, [GPUModel(geometry, ids)] * gpus) for geometry in geometries]
+    if any(run.error is None and not run.ignored for run in runs):
+        return
+    run = next((run for run in runs if run.error), runs[0])
+    by_index = {entry.index: entry for entry in entries}
+    for index in run.ignored:
+        if product is not None:
+            yield from _misfits(by_index[index], product)
+    if run.error is None or run.error.entry in run.ignored:
+        return
+    entry = by_index[run.error.entry]
+    if run.error.lacks and product is not None:
+        yield from _misfits(entry, product)
+    elif is_divisible:
+        text = with_error(f"has entries for GPU {run.error.gpu} that differ in mig-enabled", run.error.words)
+        yield Misfit(entry, "", text, "", certain=count is not None, is_conflict=True)
+    else:
+        text = with_error(f"is for GPU {run.error.gpu}, which MIG cannot divide", run.error.words)
+        yield Misfit(entry, "", text, "", certain=count is not None)
 
 
 def _whole(product: MIGProduct) -> list[str]:
@@ -66,9 +113,6 @@ def _instead(profile: MIGProfile, product: MIGProduct) -> str:
     return same[0] if len(same) == 1 else ""
 
 
-_NOT_HERE = "so nvidia.com/mig.config.state would become failed"
-
-
 @MIG_FILE.rule(
     "GA151",
     "The GPUs must have the MIG profiles of a configuration, and room for all of them",
@@ -79,83 +123,87 @@ _NOT_HERE = "so nvidia.com/mig.config.state would become failed"
     rows=("H-06", "H-14"),
 )
 def possible_profiles(file: MIGFile) -> Iterator[Problem]:
-    """The MIG manager stops the operator's pods on the node, fails, and labels the node `failed`.
+    """A profile that no GPU of the node has does not make mig-parted fail: it enables MIG and makes no device.
 
-    Slices must suffice for memory as well as for compute: an instance of three compute slices takes four of the eight
-    memory slices, so next to two of them nothing fits, although 3 + 3 + 1 is 7. A30 and RTX PRO 6000 have four slices.
-    Sizes in names are rounded from what the driver reports, so a name that is a little off is only warned about.
+    If the devices do not fit, it fails after the MIG manager has stopped the operator's pods on the node, which gets the
+    state `failed`. Slices must suffice for memory as well as for compute: an instance of three compute slices takes four
+    of the eight memory slices, so next to two of them nothing fits, although 3 + 3 + 1 is 7. A30 and RTX PRO 6000 have
+    four slices. Sizes in names are rounded from what the driver reports, so a name that is a little off is only warned
+    about.
     """
-    using = _nodes_using(file.change)
-    for entry in file.entries():
-        if not entry.is_mig_enabled:
-            continue
-        if entry.filters:
-            for product in entry.products:
-                yield from _on_product(file, entry, product)
-        elif found := list(_anywhere(file, entry)):
-            yield from found
-        else:
-            for product, nodes in _by_product(using.get(entry.config, ())).items():
-                yield from _on_product(file, entry, product, nodes)
+    using = file.nodes_by_config()
+    for name, entries in file.configs.items():
+        found: list[Problem] = []
+        nodes = using.get(name, [])
+        for entry in entries:
+            if entry.is_mig_enabled and entry.filters:
+                found += [_problem(file, misfit) for product in entry.products for misfit in _misfits(entry, product)]
+            elif entry.is_mig_enabled and not are_skipped(nodes):
+                found += _anywhere(file, entry)
+        yield from found
+        for misfits, alike in () if found else _by_misfits(entries, nodes):
+            yield from (_problem(file, misfit, alike) for misfit in misfits)
 
 
-def _on_product(
-    file: MIGFile, entry: Entry, product: MIGProduct, nodes: list[Object] | None = None
-) -> Iterator[Problem]:
-    spellings, devices = entry.spellings, (*entry.steps, "mig-devices")
-    for misfit in misfits(entry.counts, product):
-        where = f", the GPU of {the_nodes(nodes)} with this configuration" if nodes else ""
-        consequence = f"{where}, {_NOT_HERE}" if misfit.certain else where
-        severity = None if misfit.certain and not nodes else Severity.WARN
-        text = f"{misfit.text}{consequence}"
-        steps = (*devices, spellings[misfit.profile]) if misfit.profile else devices
-        yield file.problem(steps, text, _remedy(misfit), severity=severity, of_key=True)
+def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = ()) -> Problem:
+    where = f", on {the_nodes(nodes)} with this configuration" if nodes else ""
+    consequence = f"; {misfit.consequence}" if misfit.consequence else ""
+    severity = None if misfit.certain and not nodes else Severity.WARN
+    entry = misfit.entry
+    steps = (*entry.steps, "mig-devices", misfit.profile) if misfit.profile else (*entry.steps, "mig-devices")
+    return file.problem(steps, f"{misfit.text}{where}{consequence}", _remedy(misfit), severity=severity, of_key=True)
 
 
 def _remedy(misfit: Misfit) -> str:
+    if not misfit.profile:
+        return (
+            "lower the counts, or use smaller profiles" if "needs" in misfit.text else "remove these GPUs from devices"
+        )
     if not misfit.certain:
         return LIST_PROFILES
-    if misfit.profile is None:
-        return "lower the counts, or use smaller profiles"
     return f'write "{misfit.instead}"' if misfit.instead else "write one of these"
 
 
 def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     """Problems on every known GPU: no GPU has these profiles, or not all of them, or too few."""
-    counts, spellings, devices = entry.counts, entry.spellings, (*entry.steps, "mig-devices")
-    for profile in counts:
-        matches = [match for product in PRODUCTS if (match := product.match(profile))]
-        if not matches:
+    devices, known = (*entry.steps, "mig-devices"), []
+    for name in entry.requested:
+        profile = MIGProfile.parse(name)
+        matches = [match for product in PRODUCTS if profile and (match := product.match(profile))]
+        if profile is None or not matches:
             text = "is not a profile of a GPU that is known here"
-            yield file.problem((*devices, spellings[profile]), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
-        elif not any(match.exact for match in matches):
+            yield file.problem((*devices, name), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
+            continue
+        known.append(profile)
+        if not any(match.exact for match in matches):
             text = f'is called "{matches[0].profile}" by most drivers; names differ by a little between them'
-            yield file.problem((*devices, spellings[profile]), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
-    known = [profile for profile in counts if any(product.match(profile) for product in PRODUCTS)]
+            yield file.problem((*devices, name), text, LIST_PROFILES, severity=Severity.WARN, of_key=True)
     having = [product for product in PRODUCTS if known and all(product.match(profile) for profile in known)]
     if known and not having:
         text = f"has {', '.join(map(str, known))}, which no single GPU known here has together"
         remedy = "write an entry with a device-filter for each kind of GPU"
         yield file.problem(devices, text, remedy, severity=Severity.WARN, of_key=True)
-    elif having and all(product.excess(counts) for product in having):
-        text = f"needs {having[0].excess(counts)} of {having[0].name}, {_NOT_HERE}"
-        yield file.problem(devices, text, "lower the counts, or use smaller profiles", of_key=True)
+        return
+    lacking = [excess(product.geometries[0], entry.counts) for product in having]
+    if having and all(lacking):
+        yield _problem(file, Misfit(entry, "", f"needs {lacking[0]} of {having[0].name}", "", certain=True))
 
 
-def _nodes_using(change: Change) -> dict[str, list[Object]]:
-    """The nodes that select a configuration from this ConfigMap, by its name."""
-    named = change.facts.policy_value("migManager", "config", "name") == change.name
-    using: dict[str, list[Object]] = {}
-    if named and change.is_read_by_operator:
-        for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
-            using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
-    return using
+def _by_misfits(
+    entries: Sequence[Entry], nodes: Iterable[Object]
+) -> Iterator[tuple[tuple[Misfit, ...], Sequence[Object]]]:
+    """The misfits of a configuration with the nodes that have them; each kind of GPUs is looked at once.
 
-
-def _by_product(nodes: Iterable[Object]) -> dict[MIGProduct, list[Object]]:
-    """The nodes of each known product."""
-    found: dict[MIGProduct, list[Object]] = {}
+    Entries that contradict each other are left to the rule about those.
+    """
+    kinds: dict[tuple[str | None, ...], list[Object]] = {}
     for node in nodes:
-        if product := node_product(labels_of(node)):
-            found.setdefault(product, []).append(node)
-    return found
+        labels = labels_of(node)
+        kinds.setdefault(tuple(labels.get(label) for label in _GPU_LABELS), []).append(node)
+    for alike in kinds.values():
+        misfits = tuple(each for each in node_misfits(entries, labels_of(alike[0])) if not each.is_conflict)
+        if misfits:
+            yield misfits, alike
+
+
+_GPU_LABELS = (PRODUCT_LABEL, COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, "nvidia.com/vgpu.host-driver-version")

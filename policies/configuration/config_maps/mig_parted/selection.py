@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile
+from policies.configuration.config_maps.mig_parted.documents import MIG_FILE, MIGFile, are_skipped
+from policies.configuration.config_maps.mig_parted.grammar import with_error
 from policies.decision import Severity
 from policies.kubernetes.names import is_label_value
 from policies.nvidia.mig_configs import CONFIGS, DEFAULT, DeviceID, Entry
@@ -56,17 +57,18 @@ _COMPARED = 64
 
 @MIG_FILE.rule(
     "GA152",
-    "Each entry of a MIG configuration must be for other GPUs than the rest",
+    "Each entry of a MIG configuration must be for some GPU and contradict no other entry",
     default=Severity.WARN,
     remedy="tell the GPUs apart by device-filter or devices",
-    source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/util",
+    source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/apply",
     rows=("H-12", "H-13"),
 )
 def separate_entries(file: MIGFile) -> Iterator[Problem]:
     """A device-filter that is not valid silently matches no GPU: the GPUs stay as they are.
 
     Filters are PCI ids, the device before the vendor, and no names of models. Entries are applied in their order, so of
-    two for the same GPU the later one wins, or undoes what the first one made.
+    two for the same GPU the later one counts. If they differ in `mig-enabled`, mig-parted fails, because it sets the
+    modes of all GPUs before it makes devices.
     """
     for entry in file.entries():
         yield from _filters(file, entry)
@@ -77,8 +79,10 @@ def separate_entries(file: MIGFile) -> Iterator[Problem]:
             if number < 0:
                 text = f"has {number}, which is the number of no GPU"
                 yield file.problem((*entry.steps, "devices"), text, "count the GPUs of a node from 0")
+    using = file.nodes_by_config()
     for name, entries in file.configs.items():
-        yield from _overlaps(file, name, entries)
+        if not are_skipped(using.get(name, [])):
+            yield from _overlaps(file, name, entries)
 
 
 def _filters(file: MIGFile, entry: Entry) -> Iterator[Problem]:
@@ -133,17 +137,41 @@ class _Reach:
             return True
         return bool(self.ids & other.ids or self.whole & other.models or other.whole & self.models)
 
+    def covers(self, other: _Reach) -> bool:
+        """True if it has all GPUs of another reach."""
+        if self.devices is not None and (other.devices is None or not other.devices <= self.devices):
+            return False
+        if not self.entry.filters:
+            return True
+        return bool(other.ids) and all(
+            each in self.ids or (each.device, each.vendor) in self.whole for each in other.ids
+        )
+
 
 def _overlaps(file: MIGFile, name: str, entries: tuple[Entry, ...]) -> Iterator[Problem]:
     reaches = [_Reach.of(entry) for entry in entries[:_COMPARED]]
     told: set[int] = set()
     for first, second in combinations(reaches, 2):
-        if second.entry.index in told or not first.meets(second) or _same(first.entry, second.entry):
+        if told & {first.entry.index, second.entry.index} or not first.meets(second):
             continue
-        told.add(second.entry.index)
-        text = f"is for GPUs that entry {first.entry.index} of {name} is for already, and is applied after it"
-        yield file.problem((CONFIGS, name, second.entry.index), text)
+        both = f"is for GPUs that entry {first.entry.index} of {name} is for already"
+        if first.entry.is_mig_enabled != second.entry.is_mig_enabled:
+            # With the modes set there is nothing left to do, so mig-parted does not come to the first entry again.
+            is_for_all = first.devices is None and not first.entry.filters
+            if is_for_all and not first.entry.is_mig_enabled and second.entry.fields.get("mig-devices") == {}:
+                continue
+            enabled, disabled = "unable to apply MIG config with MIG mode disabled", _STILL_ENABLED
+            words = enabled if first.entry.is_mig_enabled else disabled
+            told.add(second.entry.index)
+            yield file.problem(
+                (CONFIGS, name, second.entry.index), with_error(f"{both}, with another mig-enabled", words)
+            )
+        elif first.entry.counts != second.entry.counts and second.covers(first):
+            told.add(first.entry.index)
+            text = (
+                f"has no effect, because entry {second.entry.index} of {name} is for the same GPUs and applied after it"
+            )
+            yield file.problem((CONFIGS, name, first.entry.index), text, "remove it, or move it to the end")
 
 
-def _same(first: Entry, second: Entry) -> bool:
-    return first.is_mig_enabled == second.is_mig_enabled and first.counts == second.counts
+_STILL_ENABLED = "MIG mode is currently enabled, but the configuration specifies it should be disabled"
