@@ -38,13 +38,14 @@ def _group(
     survey: Survey, groups: Sequence[AlikeNodes], outcomes_of: Callable[[AlikeNodes], tuple[DeviceOutcome, ...]]
 ) -> NodeGroup:
     first = min(groups, key=lambda alike: alike.positions[0])
-    names, solution = survey.names(groups), first.solution
+    names, reasons, solution = survey.names(groups), survey.reasons(groups), first.solution
     return NodeGroup(
         count=len(names),
         nodes=tuple(names[:_MOST_NAMES]) if survey.audience.sees_nodes else (),
         fits=first.fits,
         fits_if_empty=first.fits_if_empty,
-        reason=survey.reason(groups),
+        reason=next(iter(reasons), None),
+        other_reasons=reasons[1:],
         devices=device_names(solution.allocations)
         if solution is not None and solution.state is SolutionState.FITS
         else (),

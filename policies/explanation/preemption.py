@@ -149,7 +149,7 @@ def _fits(node: _Node, ended: Sequence[_Pod], survey: Survey, freed: Collection[
     checks = NodeChecks(
         survey.problem.question, [survey.cluster.nodes[node.position]], resource_usage, survey.problem.by_resource
     )
-    if checks.mismatch(0) is not None:
+    if checks.mismatches(0):
         return False
     try:
         solution = Solver(survey.problem, usage).solution(node.position, checks.served_by_claims(0))

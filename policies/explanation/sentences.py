@@ -32,7 +32,8 @@ def why_sentences(group: NodeGroup) -> tuple[str, ...]:
     """Why the nodes of a group do not fit, or the devices that the first one would give; in sentences."""
     if group.reason is None:
         return (f"It would get {', '.join(group.devices)}.",) if group.devices else ()
-    return (as_sentence(group.reason.sentence), *map(with_full_stop, group.reason.details))
+    others = (f"Also: {with_full_stop(each.sentence)}" for each in group.other_reasons)
+    return (as_sentence(group.reason.sentence), *map(with_full_stop, group.reason.details), *others)
 
 
 def left_out_sentence(explanation: Explanation) -> str:

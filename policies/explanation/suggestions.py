@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,15 +16,15 @@ from policies.explanation.wish_changes import WishChange, wish_changes
 from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.taints import node_taint
-from policies.outcome import NodeChecks, ReasonKind, SolutionState, Solver, Taint, allocation_problem
-from policies.phrases import shorten
+from policies.outcome import NodeChecks, SolutionState, Solver, Taint, allocation_problem
+from policies.phrases import format_list, shorten
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.dra.allocation.usage import Usage
-    from policies.outcome import AlikeNodes, AllocationProblem, Question, Survey
+    from policies.outcome import AlikeNodes, AllocationProblem, DeviceMismatch, Question, Survey
 
 __all__ = ["suggestions"]
 
@@ -49,10 +50,11 @@ def _helpful_changes(survey: Survey, wishes: tuple[WishChange, ...], *, only_if_
     usage = NONE if only_if_empty else survey.cluster.usage
     helping = list(_changes_of_wishes(survey, wishes, only_if_empty=only_if_empty))
     helped: set[tuple[str | int, ...]] = set()
-    for relaxation in _candidates(survey, wishes):
+    failing = _failing_groups(survey, only_if_empty=only_if_empty)
+    for relaxation in _candidates(failing, survey, wishes):
         if relaxation.topic in helped:
             continue
-        nodes, complete = _nodes_with(survey, relaxation, usage)
+        nodes, complete = _nodes_with(survey, failing, relaxation, usage)
         if nodes:
             helped.add(relaxation.topic)
             helping.append(
@@ -83,7 +85,17 @@ def _best_changes(helping: list[Suggestion]) -> Iterator[Suggestion]:
         yield suggestion
 
 
-def _candidates(survey: Survey, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
+_FailingGroup = tuple["AlikeNodes", "DeviceMismatch"]
+
+
+def _failing_groups(survey: Survey, *, only_if_empty: bool) -> list[_FailingGroup]:
+    """The nodes that do not fit for their devices, now or if nothing is in use; the largest groups first."""
+    mismatches = ((alike, alike.lasting if only_if_empty else alike.devices) for alike in survey.groups)
+    found = [(alike, mismatch) for alike, mismatch in mismatches if mismatch is not None]
+    return sorted(found, key=lambda each: -len(each[0].positions))
+
+
+def _candidates(failing: Iterable[_FailingGroup], survey: Survey, wishes: tuple[WishChange, ...]) -> list[Relaxation]:
     """The relaxations to try: those on most nodes first, and lower counts last.
 
     Conditions that conversion derived from a wish are left to the changes of wishes; both count as tried.
@@ -91,14 +103,13 @@ def _candidates(survey: Survey, wishes: tuple[WishChange, ...]) -> list[Relaxati
     of_wishes = frozenset().union(*(wish.conditions for wish in wishes))
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
-    for alike in sorted(_failing_groups(survey), key=lambda alike: -len(alike.positions)):
+    for _, mismatch in failing:
         check_cancelled()
-        if alike.devices is not None:
-            for relaxation in relaxations(alike.devices, survey.problem.claims):
-                if relaxation.change is Change.COUNT:
-                    counts.append(relaxation)
-                elif relaxation.condition not in of_wishes:
-                    topics.setdefault(relaxation.topic, {}).setdefault(relaxation.sentence, relaxation)
+        for relaxation in relaxations(mismatch, survey.problem.claims):
+            if relaxation.change is Change.COUNT:
+                counts.append(relaxation)
+            elif relaxation.condition not in of_wishes:
+                topics.setdefault(relaxation.topic, {}).setdefault(relaxation.sentence, relaxation)
     others = [each for topic in topics.values() for each in _nearest(topic.values())]
     counts = list({each.sentence: each for each in sorted(counts, key=lambda each: -int(each.topic[-1]))}.values())
     return others[: _MOST_TRIED - len(wishes)] + counts[:_MOST_COUNTS]
@@ -110,22 +121,19 @@ def _nearest(relaxations_of_topic: Iterable[Relaxation]) -> list[Relaxation]:
     return [*ordered[:_MOST_BOUNDS], ordered[-1]] if len(ordered) > _MOST_BOUNDS else ordered
 
 
-def _failing_groups(survey: Survey) -> list[AlikeNodes]:
-    return [alike for alike in survey.groups if alike.devices is not None]
-
-
-def _nodes_with(survey: Survey, relaxation: Relaxation, usage: Usage) -> tuple[int, bool]:
+def _nodes_with(
+    survey: Survey, failing: Sequence[_FailingGroup], relaxation: Relaxation, usage: Usage
+) -> tuple[int, bool]:
     """The number of nodes that fit with a relaxation, and whether all were tried."""
-    groups = sorted(_failing_groups(survey), key=lambda alike: -len(alike.positions))
     nodes = 0
     try:
         solver = Solver(survey.problem.with_claim(relaxation.number, relaxation.claim), usage)
-        for alike in groups[:_MOST_SHAPES]:
+        for alike, _ in failing[:_MOST_SHAPES]:
             if solver.solution(alike.positions[0], alike.resources).state is SolutionState.FITS:
                 nodes += len(alike.positions)
     except AllocationError:
         return 0, True
-    return nodes, len(groups) <= _MOST_SHAPES
+    return nodes, len(failing) <= _MOST_SHAPES
 
 
 def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
@@ -135,54 +143,53 @@ def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
 
 
 def _changes_of_pod(survey: Survey) -> Iterator[Suggestion]:
-    """Changes of the pod: a toleration for a taint of nodes, or less of an extended resource."""
-    missed = [alike for alike in survey.groups if alike.mismatch is not None]
-    for alike in sorted(missed, key=lambda alike: -len(alike.positions)):
-        taint = alike.mismatch.key if alike.mismatch else None
+    """Changes of the pod: tolerations for the taints of nodes, or less of an extended resource."""
+    tainted: defaultdict[tuple[Taint, ...], list[int]] = defaultdict(list)
+    short: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for alike in survey.groups:
+        for position, mismatches in zip(alike.positions, alike.mismatches, strict=True):
+            taints = tuple(each.key for each in mismatches if isinstance(each.key, Taint))
+            if taints and len(taints) == len(mismatches):
+                tainted[taints].append(position)
+            elif len(mismatches) == 1 and (shortage := mismatches[0].shortage) is not None:
+                short[shortage.resource][position] = shortage.left // ONE * ONE
+    question = survey.problem.question
+    for taints, positions in sorted(tainted.items(), key=lambda item: (len(item[0]), -len(item[1]))):
         # A toleration does not help if a node is broken, or not for workloads.
-        if isinstance(taint, Taint) and node_taint(taint.key) is None:
-            sentence = f"add a toleration for the node taint {shorten(str(taint))} to the pod"
-            problem = replace(survey.problem, question=_with_toleration(survey.problem.question, taint))
-            yield from _if_it_helps(survey, Change.TOLERATION, sentence, problem, [alike])
-    by_resource: dict[str, list[AlikeNodes]] = {}
-    for alike in missed:
-        if alike.mismatch and alike.mismatch.kind is ReasonKind.RESOURCES and alike.mismatch.shortage:
-            by_resource.setdefault(alike.mismatch.shortage.resource, []).append(alike)
-    for resource, groups in by_resource.items():
-        if "/" not in resource:
-            continue
-        asked = survey.problem.question.resources[resource]
-        left = (
-            max(mismatch.shortage.left for alike in groups for mismatch in alike.mismatches if mismatch.shortage)
-            // ONE
-            * ONE
-        )
-        if left:
-            sentence = f"request {amount_text(resource, left)} {resource} instead of {amount_text(resource, asked)}"
-            resources = {**survey.problem.question.resources, resource: left}
-            problem = replace(survey.problem, question=replace(survey.problem.question, resources=resources))
-            yield from _if_it_helps(survey, Change.COUNT, sentence, problem, groups)
+        if all(node_taint(taint.key) is None for taint in taints):
+            words = format_list([shorten(str(taint)) for taint in taints])
+            several = len(taints) > 1
+            what = f"tolerations for the node taints {words}" if several else f"a toleration for the node taint {words}"
+            problem = replace(survey.problem, question=_with_tolerations(question, taints))
+            yield from _if_it_helps(survey, Change.TOLERATION, f"add {what} to the pod", problem, positions)
+    for resource, left in short.items():
+        if "/" in resource and (most := max(left.values())):
+            asked = amount_text(resource, question.resources[resource])
+            sentence = f"request {amount_text(resource, most)} {resource} instead of {asked}"
+            lower = replace(question, resources={**question.resources, resource: most})
+            yield from _if_it_helps(survey, Change.COUNT, sentence, replace(survey.problem, question=lower), [*left])
 
 
-def _with_toleration(question: Question, taint: Taint) -> Question:
+def _with_tolerations(question: Question, taints: Iterable[Taint]) -> Question:
     pod = question.pod
     if pod is None:
         return question
-    toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
-    spec = {**pod.spec, "tolerations": [*(pod.spec.get("tolerations") or []), toleration]}
+    added = [{"key": taint.key, "operator": "Exists", "effect": taint.effect} for taint in taints]
+    spec = {**pod.spec, "tolerations": [*(pod.spec.get("tolerations") or []), *added]}
     return replace(question, pod=Pod({**pod.document, "spec": spec}, pod.containers, pod.init_containers))
 
 
 def _changes_of_wishes(survey: Survey, wishes: tuple[WishChange, ...], *, only_if_empty: bool) -> Iterator[Suggestion]:
     """Changes of wishes; for each word the first one that helps."""
     groups = sorted(survey.groups, key=lambda alike: -len(alike.positions))
+    positions = [position for alike in groups for position in alike.positions]
     helped: set[str] = set()
     for wish in wishes:
         if wish.word in helped:
             continue
         problem = allocation_problem(wish.question, survey.cluster, survey.view, survey.settings)
         for suggestion in _if_it_helps(
-            survey, Change.WISH, wish.sentence, problem, groups, only_if_empty=only_if_empty
+            survey, Change.WISH, wish.sentence, problem, positions, only_if_empty=only_if_empty
         ):
             helped.add(wish.word)
             yield suggestion
@@ -193,7 +200,7 @@ def _if_it_helps(
     change: Change,
     sentence: str,
     problem: AllocationProblem,
-    groups: list[AlikeNodes],
+    positions: Iterable[int],
     *,
     only_if_empty: bool = False,
 ) -> Iterator[Suggestion]:
@@ -204,10 +211,10 @@ def _if_it_helps(
     solver = Solver(problem, NONE if only_if_empty else survey.cluster.usage)
     nodes = 0
     try:
-        for position in (position for alike in groups for position in alike.positions):
+        for position in positions:
             check_cancelled()
             resources = checks.served_by_claims(position)
-            if checks.mismatch(position) is None and solver.solution(position, resources).state is SolutionState.FITS:
+            if not checks.mismatches(position) and solver.solution(position, resources).state is SolutionState.FITS:
                 nodes += 1
             if solver.solved == _MOST_SHAPES:
                 break

@@ -46,6 +46,11 @@ class DeviceMismatch:
     constraint: tuple[int, int] | None = None
     """The violated constraint: the number of the claim, and the position in it."""
 
+    @property
+    def has_any(self) -> bool:
+        """False if the node has no device of a class that a request names."""
+        return bool(self.tallies) and all(any(found.of_class for found in each) for each in self.tallies)
+
 
 class DeviceReasons:
     """Finds out why claims do not fit a node, once the solver has found that they do not."""

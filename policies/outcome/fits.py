@@ -253,8 +253,8 @@ def _why(outcome: PlacementOutcome, expected: Collection[str]) -> str:
     if survey is None or survey.count():
         return outcome.headline()
     for groups in survey.ranked_groups(expected or None) or survey.ranked_groups():
-        if (reason := survey.reason(groups)) is not None:
+        if reasons := survey.reasons(groups):
             names = survey.names(groups)
             where = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
-            return f"{outcome.headline()}; on {where}: {reason.sentence}"
+            return f"{outcome.headline()}; on {where}: {reasons[0].sentence}"
     return outcome.headline()

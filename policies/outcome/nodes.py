@@ -46,19 +46,21 @@ class NodeChecks:
         self._usage_of = usage.of if usage else _no_usage
         self._by_claims = by_claims
         self._spec = question.pod.spec if question.pod else {}
-        self._selected = NodeIndex(nodes).select(self._spec) if question.pod else -1
+        index = NodeIndex(nodes)
+        self._selected = index.select(self._spec) if question.pod else -1
+        self._of_affinity = index.select({**self._spec, "nodeSelector": None}) if question.pod else -1
         self._tolerations = [each for each in self._spec.get("tolerations") or [] if isinstance(each, dict)]
         self._tolerated: dict[Taint, bool] = {}
 
-    def mismatch(self, position: int) -> NodeMismatch | None:
-        """The first mismatch of a node; None if only its devices remain to be checked."""
+    def mismatches(self, position: int) -> tuple[NodeMismatch, ...]:
+        """All mismatches of a node in the order of the checks; empty if only its devices remain to be checked."""
         node = self._nodes[position]
         return (
-            self._cordon_mismatch(node)
-            or self._taint_mismatch(node)
-            or self._selector_mismatch(node, position)
-            or self._shortage_mismatch(node)
-            or self._claim_mismatch(node)
+            *self._cordon_mismatches(node),
+            *self._taint_mismatches(node),
+            *self._selector_mismatches(node, position),
+            *self._shortages(node),
+            *self._claim_mismatches(node),
         )
 
     def served_by_claims(self, position: int) -> frozenset[str]:
@@ -78,16 +80,15 @@ class NodeChecks:
         ]
         return min(rooms, default=None)
 
-    def _cordon_mismatch(self, node: Object) -> NodeMismatch | None:
+    def _cordon_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
         if is_cordoned(node) and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
-            return NodeMismatch(ReasonKind.CORDONED)
-        return None
+            yield NodeMismatch(ReasonKind.CORDONED)
 
-    def _taint_mismatch(self, node: Object) -> NodeMismatch | None:
-        if self._question.pod is None:
-            return None
-        untolerated = next((taint for taint in preventing_taints(node) if not self._tolerates(taint)), None)
-        return None if untolerated is None else NodeMismatch(ReasonKind.TAINT, untolerated)
+    def _taint_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
+        if self._question.pod is not None:
+            for taint in dict.fromkeys(preventing_taints(node)):
+                if not self._tolerates(taint):
+                    yield NodeMismatch(ReasonKind.TAINT, taint)
 
     def _tolerates(self, taint: Taint) -> bool:
         if taint not in self._tolerated:
@@ -95,15 +96,18 @@ class NodeChecks:
             self._tolerated[taint] = tolerates_taint(self._tolerations, written)
         return self._tolerated[taint]
 
-    def _selector_mismatch(self, node: Object, position: int) -> NodeMismatch | None:
+    def _selector_mismatches(self, node: Object, position: int) -> Iterator[NodeMismatch]:
         if self._selected >> position & 1:
-            return None
+            return
         labels = labels_of(node)
         selector = self._spec.get("nodeSelector") or {}
-        wrong = next((key for key, value in selector.items() if labels.get(key) != value), "")
-        return NodeMismatch(ReasonKind.NODE_SELECTOR, wrong)
+        for key, value in selector.items():
+            if labels.get(key) != value:
+                yield NodeMismatch(ReasonKind.NODE_SELECTOR, key)
+        if not self._of_affinity >> position & 1:
+            yield NodeMismatch(ReasonKind.NODE_SELECTOR)
 
-    def _shortage_mismatch(self, node: Object) -> NodeMismatch | None:
+    def _shortages(self, node: Object) -> Iterator[NodeMismatch]:
         for name, requested in self._requested_amounts(node):
             allocatable = self._allocatable(node, name)
             if allocatable is None:
@@ -111,8 +115,7 @@ class NodeChecks:
             left = allocatable - self._used_amount(node, name)
             if requested > left:
                 shortage = Shortage(name, requested, max(0, left), allocatable)
-                return NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
-        return None
+                yield NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
 
     def _requested_amounts(self, node: Object) -> Iterable[tuple[str, int]]:
         """The amounts that the node itself must provide; extended resources first, because they are scarce."""
@@ -131,12 +134,11 @@ class NodeChecks:
     def _used_amount(self, node: Object, resource: str) -> int:
         return self._usage_of(name_of(node)).get(resource, 0)
 
-    def _claim_mismatch(self, node: Object) -> NodeMismatch | None:
+    def _claim_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
         for claim in self._question.allocated:
             selector = lookup(claim.claim.allocation, ("nodeSelector",))
             if isinstance(selector, dict) and not _matches(node, selector):
-                return NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
-        return None
+                yield NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
 
 
 def is_cordoned(node: Object) -> bool:

@@ -115,6 +115,11 @@ class NodeMismatch:
     """Equal for nodes with one reason: the taint, the selector's label, the resource, or the claim."""
     shortage: Shortage | None = None
 
+    @property
+    def is_permanent(self) -> bool:
+        """True if the node does not fit even if nothing is in use."""
+        return self.shortage is None or self.shortage.is_permanent
+
 
 def node_reason(
     mismatches: Sequence[NodeMismatch], nodes: Sequence[Object], question: Question, audience: Audience

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Sequence
 
+    from policies.kubernetes.objects import Object
     from policies.outcome.cluster import Audience, Cluster, ResourceUsage
     from policies.outcome.question import Question
     from policies.outcome.reasons import NodeMismatch
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["AlikeNodes", "Failure", "Survey"]
 
 _MOST_VALUE_GROUPS = 4
+_MOST_REASONS = 6
+_MOST_EXAMINED = 32
+"""Nodes of a group whose devices are compared, if the checks of the nodes decided."""
 _GAVE_UP = "whether it fits is unknown: too many combinations of devices nearly satisfy the claims to try them all"
 
 
@@ -43,19 +48,31 @@ class AlikeNodes:
     """Nodes with the same result, by their own checks or by the shape of their devices."""
 
     fits_if_empty: bool
-    mismatch: NodeMismatch | None = None
+    worst: NodeMismatch | None = None
+    """The first permanent mismatch of each of the nodes, else the first temporary one; None if their devices decide."""
     solution: Solution | None = None
+    """The result for the devices now, if their devices decide."""
     devices: DeviceMismatch | None = None
+    """Why the devices do not suffice now, if their devices decide."""
+    lasting: DeviceMismatch | None = None
+    """Why the devices do not suffice even if nothing is in use."""
+    is_unknown: bool = False
+    """True if the search was given up."""
     resources: frozenset[str] = frozenset()
     """The extended resources that a claim serves on these nodes."""
     positions: list[int] = field(default_factory=list)
-    mismatches: list[NodeMismatch] = field(default_factory=list)
-    """One for each node, if the checks of nodes decided."""
+    mismatches: list[tuple[NodeMismatch, ...]] = field(default_factory=list)
+    """All mismatches of each node."""
 
     @property
     def fits(self) -> bool:
         """True if the nodes fit now."""
         return self.solution is not None and self.solution.state is SolutionState.FITS
+
+    @property
+    def is_blocked(self) -> bool:
+        """True if the nodes do not fit whatever is in use, other than for their devices."""
+        return self.worst is not None and self.worst.is_permanent
 
 
 class Survey:
@@ -81,6 +98,10 @@ class Survey:
         self.problem = allocation_problem(question, cluster, view, settings)
         self.checks = NodeChecks(self.problem.question, cluster.nodes, resource_usage, self.problem.by_resource)
         self.groups: list[AlikeNodes] = []
+        holders = Holders(cluster.holding, audience)
+        self._now, self._empty = Solver(self.problem, cluster.usage), Solver(self.problem, NONE)
+        self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, holders)
+        self._reasons_if_empty = DeviceReasons(self.problem, self._empty, NONE, holders)
 
     def count(self, *, empty: bool = False) -> int:
         """The number of nodes that fit now, or that would fit if nothing were in use."""
@@ -89,12 +110,7 @@ class Survey:
     @property
     def unknown(self) -> int:
         """The number of nodes on which the search was given up."""
-        gave_up = (
-            alike
-            for alike in self.groups
-            if alike.solution is not None and alike.solution.state is SolutionState.GAVE_UP
-        )
-        return sum(len(alike.positions) for alike in gave_up)
+        return sum(len(alike.positions) for alike in self.groups if alike.is_unknown)
 
     def visit_nodes(self) -> Failure | None:
         """Check every node, those of one shape once.
@@ -105,38 +121,72 @@ class Survey:
             AllocationError: The devices of a node that does not fit cannot be read.
         """
         by_key: dict[Hashable, AlikeNodes] = {}
-        now, empty = Solver(self.problem, self.cluster.usage), Solver(self.problem, NONE)
         for position in range(len(self.problem.nodes)):
             check_cancelled()
-            mismatch, resources = self.checks.mismatch(position), self.checks.served_by_claims(position)
+            mismatches, resources = self.checks.mismatches(position), self.checks.served_by_claims(position)
+            worst = next((each for each in mismatches if each.is_permanent), next(iter(mismatches), None))
             try:
-                key, alike = _answer(position, mismatch, resources, now, empty, by_key)
+                key = self._key(position, worst, resources)
+                if key not in by_key:
+                    by_key[key] = self._alike_nodes(position, worst, resources)
             except AllocationError as error:
                 return Failure(str(error), position)
-            by_key[key] = alike
-            alike.positions.append(position)
-            if mismatch is not None:
-                alike.mismatches.append(mismatch)
+            by_key[key].positions.append(position)
+            by_key[key].mismatches.append(mismatches)
         self.groups = list(by_key.values())
-        reasons = DeviceReasons(self.problem, now, self.cluster.usage, Holders(self.cluster.holding, self.audience))
         for alike in self.groups:
-            if alike.solution is not None and alike.solution.state is SolutionState.DOES_NOT_FIT:
-                alike.devices = reasons.mismatch(alike.positions[0], alike.resources)
+            if alike.is_blocked or alike.fits or alike.is_unknown:
+                continue
+            position = alike.positions[0]
+            if alike.worst is None:
+                alike.devices = self._reasons_now.mismatch(position, alike.resources)
+            if self._state_if_empty(position, alike.resources) is SolutionState.DOES_NOT_FIT:
+                alike.lasting = self._reasons_if_empty.mismatch(position, alike.resources)
         return None
+
+    def _key(self, position: int, worst: NodeMismatch | None, resources: frozenset[str]) -> Hashable:
+        """A key, equal for nodes with the same result."""
+        if worst is not None and worst.is_permanent:
+            return worst.kind, worst.key
+        solver = self._now if worst is None else self._empty
+        shape = solver.shape(position, resources) if solver.has_claims(resources) else None
+        return shape, None if worst is None else worst.key
+
+    def _alike_nodes(self, position: int, worst: NodeMismatch | None, resources: frozenset[str]) -> AlikeNodes:
+        """A group of nodes like this one, still without nodes."""
+        if worst is not None and worst.is_permanent:
+            return AlikeNodes(fits_if_empty=False, worst=worst, resources=resources)
+        now = self._now.solution(position, resources) if worst is None else None
+        if now is not None and now.state is SolutionState.FITS:
+            return AlikeNodes(fits_if_empty=True, solution=now, resources=resources)
+        empty = self._state_if_empty(position, resources)
+        return AlikeNodes(
+            fits_if_empty=empty is SolutionState.FITS,
+            worst=worst,
+            solution=now,
+            is_unknown=(empty if now is None else now.state) is SolutionState.GAVE_UP,
+            resources=resources,
+        )
+
+    def _state_if_empty(self, position: int, resources: frozenset[str]) -> SolutionState | None:
+        """Whether the devices of a node suffice if nothing is in use; None if the scheduler fails then."""
+        try:
+            return self._empty.solution(position, resources).state
+        except AllocationError:
+            return None
 
     def ranked_groups(self, names: Collection[str] | None = None) -> list[list[AlikeNodes]]:
         """The groups, those with one reason together.
 
-        Nodes that fit come first, then nodes that would fit if nothing were in use, then nodes rejected for their devices,
-        the largest groups first.
+        Nodes that fit come first, then nodes that would fit if nothing were in use. Nodes that never fit follow: first those
+        that have some of what is requested, last those that have none; the largest groups first.
 
         Args:
             names: The only nodes to rank; None for all.
         """
-        groups = self.groups if names is None else [each for each in self._parts_on(names) if each.positions]
         merged: dict[Hashable, list[AlikeNodes]] = {}
-        for alike in groups:
-            merged.setdefault(_key(alike), []).append(alike)
+        for alike in self.groups if names is None else self._parts_on(names):
+            merged.setdefault(_reason_key(alike), []).append(alike)
         return sorted((group for each in merged.values() for group in _by_values(each)), key=_rank)
 
     def names(self, groups: Iterable[AlikeNodes]) -> list[str]:
@@ -144,79 +194,117 @@ class Survey:
         positions = sorted(position for alike in groups for position in alike.positions)
         return [name_of(self.cluster.nodes[position]) for position in positions]
 
-    def reason(self, groups: Sequence[AlikeNodes]) -> Reason | None:
-        """The common reason of groups that `ranked_groups` has put together; None if they fit."""
+    def reasons(self, groups: Sequence[AlikeNodes]) -> tuple[Reason, ...]:
+        """All reasons of groups that `ranked_groups` has put together, the worst first; empty if they fit.
+
+        Reasons that remain if nothing is in use come first. The reason for devices is that of the first node.
+        """
         first = min(groups, key=lambda alike: alike.positions[0])
         if first.fits:
-            return None
-        if first.devices is not None:
-            return first.devices.reason
-        if first.mismatch is not None:
-            there = [self.cluster.nodes[position] for position in first.positions]
-            return node_reason(first.mismatches, there, self.question, self.audience)
-        return Reason(ReasonKind.GAVE_UP, _GAVE_UP)
+            return ()
+        found, total = self._node_mismatches(groups), sum(len(alike.positions) for alike in groups)
+        if first.worst is not None:
+            # Of several permanent mismatches, that of all these nodes comes first.
+            worst = (first.worst.kind, first.worst.key)
+            found = {worst: found.pop(worst), **found}
+        permanent: list[Reason] = []
+        temporary: list[Reason] = []
+        for there in found.values():
+            reason = node_reason([each for each, _ in there], [node for _, node in there], self.question, self.audience)
+            if len(there) < total:
+                reason = replace(reason, sentence=f"{reason.sentence} (on {len(there):,} of these {total:,} nodes)")
+            (permanent if there[0][0].is_permanent else temporary).append(reason)
+        devices, lasts = self._device_reason(groups)
+        of_devices = [] if devices is None else [devices]
+        reasons = [*permanent, *of_devices, *temporary] if lasts else [*permanent, *temporary, *of_devices]
+        return tuple(reasons[:_MOST_REASONS])
+
+    def _node_mismatches(
+        self, groups: Iterable[AlikeNodes]
+    ) -> dict[tuple[ReasonKind, Hashable], list[tuple[NodeMismatch, Object]]]:
+        """The mismatches of nodes by what they are about, in the order of the checks and of their numbers."""
+        found: defaultdict[tuple[ReasonKind, Hashable], list[tuple[NodeMismatch, Object]]] = defaultdict(list)
+        for alike in groups:
+            for position, mismatches in zip(alike.positions, alike.mismatches, strict=True):
+                for each in mismatches:
+                    found[each.kind, each.key].append((each, self.cluster.nodes[position]))
+        kinds = [*ReasonKind]
+        return dict(sorted(found.items(), key=lambda item: (kinds.index(item[0][0]), -len(item[1]))))
+
+    def _device_reason(self, groups: Sequence[AlikeNodes]) -> tuple[Reason | None, bool]:
+        """Why the devices of nodes do not suffice, and whether that remains if nothing is in use."""
+        first = min(groups, key=lambda alike: alike.positions[0])
+        if first.is_unknown:
+            return Reason(ReasonKind.GAVE_UP, _GAVE_UP), True
+        if (known := first.lasting or first.devices) is not None:
+            return known.reason, first.lasting is not None
+        # The checks of the nodes decided, so their devices were not looked at yet.
+        places = sorted((position, alike.resources) for alike in groups for position in alike.positions)
+        found = [self._device_mismatch(*place) for place in places[:_MOST_EXAMINED]]
+        mismatch, lasts = found[0]
+        if mismatch is None:
+            return None, False
+        alike = all(each is not None and each.gist == mismatch.gist for each, _ in found)
+        if alike and len(places) <= _MOST_EXAMINED:
+            return mismatch.reason, lasts
+        return replace(mismatch.reason, sentence=f"{mismatch.reason.sentence} (on the first of these nodes)"), lasts
+
+    def _device_mismatch(self, position: int, resources: frozenset[str]) -> tuple[DeviceMismatch | None, bool]:
+        """Why the devices of a node do not suffice, or None; and whether that remains if nothing is in use."""
+        if self._state_if_empty(position, resources) is SolutionState.DOES_NOT_FIT:
+            return self._reasons_if_empty.mismatch(position, resources), True
+        try:
+            if self._now.solution(position, resources).state is SolutionState.DOES_NOT_FIT:
+                return self._reasons_now.mismatch(position, resources), False
+        except AllocationError:
+            return None, False  # The scheduler never looks at the devices of this node, so their errors stop nothing.
+        return None, False
 
     def _parts_on(self, names: Collection[str]) -> Iterable[AlikeNodes]:
         for alike in self.groups:
-            kept = [name_of(self.cluster.nodes[position]) in names for position in alike.positions]
-            mismatches = [each for each, is_kept in zip(alike.mismatches, kept, strict=False) if is_kept]
-            positions = [each for each, is_kept in zip(alike.positions, kept, strict=True) if is_kept]
-            yield replace(alike, positions=positions, mismatches=mismatches)
+            kept = [
+                (position, mismatches)
+                for position, mismatches in zip(alike.positions, alike.mismatches, strict=True)
+                if name_of(self.cluster.nodes[position]) in names
+            ]
+            if kept:
+                yield replace(
+                    alike,
+                    positions=[position for position, _ in kept],
+                    mismatches=[mismatches for _, mismatches in kept],
+                )
 
 
-def _answer(
-    position: int,
-    mismatch: NodeMismatch | None,
-    resources: frozenset[str],
-    now: Solver,
-    empty: Solver,
-    known: dict[Hashable, AlikeNodes],
-) -> tuple[Hashable, AlikeNodes]:
-    """The key of a node's group, and the group.
-
-    Raises:
-        AllocationError: Kubernetes' scheduler fails.
-    """
-    if mismatch is not None:
-        in_time = mismatch.kind is ReasonKind.RESOURCES and not (mismatch.shortage and mismatch.shortage.is_permanent)
-        fits_if_empty = in_time and _fits_if_empty(position, resources, empty)
-        key: Hashable = (mismatch.kind, mismatch.key, fits_if_empty)
-        return key, known.get(key) or AlikeNodes(fits_if_empty, mismatch, resources=resources)
-    key = ("devices", now.shape(position, resources)) if now.has_claims(resources) else "fits"
-    if key not in known:
-        solution = now.solution(position, resources)
-        fits_if_empty = solution.state is SolutionState.FITS or _fits_if_empty(position, resources, empty)
-        return key, AlikeNodes(fits_if_empty, solution=solution, resources=resources)
-    return key, known[key]
-
-
-def _fits_if_empty(position: int, resources: frozenset[str], empty: Solver) -> bool:
-    """True if a node fits in an empty cluster; errors count as False."""
-    try:
-        return empty.solution(position, resources).state is SolutionState.FITS
-    except AllocationError:
-        return False
-
-
-def _key(alike: AlikeNodes) -> Hashable:
+def _reason_key(alike: AlikeNodes) -> Hashable:
+    """A key, equal for nodes with the same worst reason."""
     if alike.fits:
         return "fits"
-    if alike.mismatch is not None:
-        return alike.mismatch.kind, alike.mismatch.key, alike.fits_if_empty
-    if alike.devices is None:
+    if alike.is_unknown:
         return "gave up"
-    return alike.devices.reason.kind, alike.devices.gist, alike.fits_if_empty
+    if alike.is_blocked or (alike.worst is not None and alike.lasting is None):
+        return alike.worst and (alike.worst.kind, alike.worst.key)
+    shown = alike.lasting or alike.devices
+    return shown and (shown.reason.kind, shown.gist, alike.fits_if_empty)
 
 
 def _by_values(groups: list[AlikeNodes]) -> list[list[AlikeNodes]]:
     """Groups by the values that devices have where they do not match; one group if there are many."""
     by_values: dict[Hashable, list[AlikeNodes]] = {}
     for alike in groups:
-        by_values.setdefault(alike.devices.values if alike.devices else (), []).append(alike)
+        shown = alike.lasting or alike.devices
+        by_values.setdefault(shown.values if shown else (), []).append(alike)
     return list(by_values.values()) if len(by_values) <= _MOST_VALUE_GROUPS else [groups]
 
 
-def _rank(groups: Sequence[AlikeNodes]) -> tuple[bool, bool, bool, int]:
+def _rank(groups: Sequence[AlikeNodes]) -> tuple[bool, bool, bool, bool, int]:
     first = groups[0]
     size = sum(len(alike.positions) for alike in groups)
-    return not first.fits, not first.fits_if_empty, first.mismatch is not None, -size
+    return not first.fits, not first.fits_if_empty, _has_nothing(first), first.is_blocked, -size
+
+
+def _has_nothing(alike: AlikeNodes) -> bool:
+    """True if the nodes have nothing at all of what they lack."""
+    if alike.is_blocked:
+        shortage = None if alike.worst is None else alike.worst.shortage
+        return shortage is not None and not shortage.allocatable
+    return alike.lasting is not None and not alike.lasting.has_any

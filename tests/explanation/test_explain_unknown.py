@@ -129,6 +129,7 @@ def test_json_has_stable_names(ask, k8s):
                         "holders": [],
                     }
                 ],
+                "otherReasons": [],
             }
         ],
         "groupsLeftOut": 0,
