@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
 from policies.dra.resource_claims import Claim
 from policies.dra.selected_types import shipped_expression
 from policies.fleet.gpu_nodes import node_facts
+from policies.fleet.offers import DriverState, NodeState, measured_sizes, read_hardware
+from policies.fleet.offers.published import published_slices
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.migration import converting_namespace
-from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
+from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
 from policies.quota.devices.node_kinds import offer_of
 from policies.usage import pod_use
@@ -32,14 +33,11 @@ if TYPE_CHECKING:
 
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import DeviceKind
     from policies.view import ClusterView, Key
 
 __all__ = ["MigratedCluster", "migrated_cluster"]
 
-_MEBIBYTE = 2**20
-_MOST_DEVICES = 512
-"""Devices of one resource that are predicted for a node; an eight-GPU node has at most 56 MIG devices."""
+_TIMESTAMP = "nvidia.com/gfd.timestamp"
 _Free = dict[tuple[str, str], list[str]]
 """The devices of a node that no claim holds, by type and MIG profile."""
 
@@ -69,16 +67,24 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
     objects: dict[Key, Object | None] = {}
     for name in by_plugin.keys() - sharing:
         objects["Node", "", name] = _without_plugin(documents[name], by_plugin[name])
+    made: dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, int]]], tuple[Object, ...]] = {}
     for name in predicted:
-        devices = _predicted_devices(by_plugin[name])
+        # Nodes that show the same have the same devices, which the allocator then compares once.
+        shown = by_plugin[name]
+        labels = {key: value for key, value in shown.labels.items() if key.startswith(VENDOR_PREFIX)}
+        labels.pop(_TIMESTAMP, None)
+        key = frozenset(labels.items()), frozenset(shown.offers.items())
+        if key not in made:
+            made[key] = _predicted_devices(documents[name], view)
+        devices = made[key]
         objects["ResourceSlice", "", _slice_name(name)] = _slice(name, devices)
         free[name] = _by_kind(devices)
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = _device_class(each)
     objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
-    labels = {name: each.labels for name, each in by_plugin.items() if name not in sharing}
-    claims, unplaced = _claims_of_pods(view, labels, free)
+    migrated = {name: each.labels for name, each in by_plugin.items() if name not in sharing}
+    claims, unplaced = _claims_of_pods(view, migrated, free)
     objects |= claims
     return MigratedCluster(
         ChangedView(view, objects), tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced)
@@ -101,57 +107,27 @@ def _without_plugin(node: Object, facts: GPUNode) -> Object:
     return {**node, "status": status}
 
 
-def _predicted_devices(node: GPUNode) -> list[Object]:
-    """The devices that the driver would publish for what the device plugin offers."""
-    devices: list[Object] = []
-    for name, amount in sorted(node.offers.items()):
-        resource = parse_resource(name)
-        if resource is None:
-            continue
-        kind = offer_of(resource, node.labels).device
-        facts = _device(kind, node.labels.get(FAMILY_LABEL, ""), *_versions(node.labels))
-        prefix = "gpu" if not kind.profile else "mig"
-        for _ in range(min(amount, _MOST_DEVICES)):
-            devices.append({"name": f"{prefix}-{len(devices)}", **facts})
-    return devices
+def _predicted_devices(node: Object, view: ClusterView) -> tuple[Object, ...]:
+    """The devices that the driver would publish in its default configuration, as far as the labels tell.
 
-
-@lru_cache(maxsize=1024)
-def _device(kind: DeviceKind, family: str, compute: str, driver: str, cuda: str) -> Object:
-    """Attributes and capacity of a device; what no label says is missing.
-
-    Equal devices share one object, so that the allocator compares its parts once.
+    An estimated memory is left out, so that it is not compared with what a pod has.
     """
-    attributes: dict[str, Any] = {"type": {"string": "mig" if kind.profile else "gpu"}}
-    if kind.product:
-        attributes["productName"] = {"string": kind.product}
-    if kind.profile:
-        attributes["profile"] = {"string": kind.profile}
-    if family:
-        attributes["architecture"] = {"string": family}
-    for name, version in (
-        ("cudaComputeCapability", compute),
-        ("driverVersion", driver),
-        ("cudaDriverVersion", cuda),
-    ):
-        if normal := _version(version):
-            attributes[name] = {"version": normal}
-    capacity = {"memory": {"value": f"{kind.memory // _MEBIBYTE}Mi"}} if kind.memory else {}
-    return {"attributes": attributes, "capacity": capacity}
+    shown = read_hardware(node, measured=view.derive(measured_sizes))
+    if shown is None:
+        return ()
+    hardware, cut = shown
+    slices = published_slices(hardware, NodeState(cut, driver=DriverState()))
+    if isinstance(slices, str):
+        return ()
+    estimated = {str(profile) for profile in cut.devices if not hardware.size(profile).is_measured}
+    return tuple(
+        each if lookup(each, ("attributes", "profile", "string")) not in estimated else _without_memory(each)
+        for each in slices[0].devices
+    )
 
 
-def _versions(labels: Mapping[str, str]) -> tuple[str, str, str]:
-    """The compute capability, and the versions of driver and CUDA, as labels spell them."""
-    compute = ".".join(filter(None, map(labels.get, COMPUTE_LABELS)))
-    return compute, labels.get(DRIVER_VERSION_LABEL, ""), labels.get(CUDA_VERSION_LABEL, "")
-
-
-def _version(text: str) -> str:
-    """A semantic version, which has three numbers without leading zeros; empty if the text is none."""
-    numbers = text.split(".")
-    if not 2 <= len(numbers) <= 3 or not all(each.isdecimal() and each.isascii() for each in numbers):
-        return ""
-    return ".".join(str(int(each)) for each in (*numbers, "0")[:3])
+def _without_memory(device: Object) -> Object:
+    return {**device, "capacity": {name: value for name, value in device["capacity"].items() if name != "memory"}}
 
 
 def _slice_name(node: str) -> str:

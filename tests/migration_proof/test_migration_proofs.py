@@ -97,6 +97,13 @@ def test_condition_on_a_label_selects_the_predicted_devices(label, value):
     assert (found["fit"].outcome, found["devices"].outcome) == (Outcome.KEPT, Outcome.KEPT)
 
 
+@pytest.mark.parametrize(("replicas", "outcome"), [("1", Outcome.KEPT), ("0", Outcome.LOST)])
+def test_gpus_with_mig_that_the_plugin_hands_out_whole_are_lost(replicas, outcome):
+    """Under the strategy none, only `gpu.replicas: "0"` tells that MIG is on; the driver then publishes no whole GPU."""
+    node = h100(**{"nvidia.com/gpu.count": "2", "nvidia.com/gpu.replicas": replicas})
+    assert cells(node, bound("train"))["fit"].outcome is outcome
+
+
 def test_condition_that_conversion_refuses_is_left_with_the_reason():
     node = h100(**{"nvidia.com/gpu.count": "2"})
     (workload,) = proof(node, bound("train", nodeSelector={"nvidia.com/gpu.count": "2"})).workloads

@@ -11,9 +11,12 @@ from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import COUNT_LABEL, DRIVER, GPU_RESOURCE, MEMORY_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_geometry import Geometry
+from policies.nvidia.mig_layouts import fewest_gpus
 from policies.nvidia.mig_products import node_product, product_named
 from policies.nvidia.mig_sizes import Engines, MIGSize, mig_size
 from policies.nvidia.products import Product
+from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -43,6 +46,8 @@ _FIXED = re.compile(
 """Labels of GPU Feature Discovery that follow from GPUs and driver alone."""
 _NUMBER = re.compile(r"gpu-(\d{1,3})(-mig-.*)?")
 _MEBIBYTE = 2**20
+_MOST_GPUS = 256
+"""Labels that say more are wrong; the largest nodes that are sold have 16."""
 NOTHING_MEASURED: Mapping[str, Mapping[MIGProfile, MIGSize]] = {}
 
 
@@ -179,36 +184,57 @@ def gpu_number(device: Object) -> int | None:
 
 
 def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None, Cut] | None:
-    """Number, memory and cut of the GPUs by labels and resources; None if they do not tell."""
+    """Number, memory and cut of the GPUs by labels, and by resources where labels are missing; None if unknown."""
     label = Product.parse(labels.get(PRODUCT_LABEL, ""))
-    count = _number(labels.get(COUNT_LABEL, ""))
-    offered = _number(allocatable(node, GPU_RESOURCE)) or 0
-    if count is None:
-        return (offered, None, Cut.of([None] * offered)) if offered else None
+    mig, memory = node_product(labels), _number(labels.get(MEMORY_LABEL, ""))
+    replicas = _number(labels.get(REPLICAS_LABEL, ""))
+    count, offered = _number(labels.get(COUNT_LABEL, "")), _offered(node, GPU_RESOURCE) // (replicas or 1)
+    if label.invalid or (count or 0) > _MOST_GPUS:
+        return None
     if label.profile is not None:
         # Under the single strategy, the labels are those of the MIG devices.
-        mig = node_product(labels)
         match = mig.match(label.profile) if mig is not None else None
-        if match is None:
+        found = min(offered, _MOST_GPUS) if count is None else count
+        if match is None or not found:
             return None
-        gpus = max(1, count // match.most)
-        devices = {label.profile: count}
-        return (
-            gpus,
-            None,
-            Cut.of([{label.profile: match.most}] * gpus) if gpus * match.most == count else Cut(0, devices),
-        )
-    if label.invalid:
-        return None
-    memory, replicas = _number(labels.get(MEMORY_LABEL, "")), _number(labels.get(REPLICAS_LABEL, ""))
-    devices = _mixed_devices(labels)
+        gpus = max(1, found // match.most)
+        is_full = gpus * match.most == found
+        return gpus, None, Cut.of([{label.profile: match.most}] * gpus) if is_full else Cut(0, {label.profile: found})
+    devices = _mixed_devices(labels) or _offered_devices(node)
     if devices:
-        return count, memory, Cut(min(count, offered // (replicas or 1)), devices)
+        if count is None:
+            geometry = Geometry(mig.memory[0], mig.layout) if mig is not None else None
+            names = {match.profile: each for each in devices if mig is not None and (match := mig.match(each))}
+            counts = {name: devices[each] for name, each in names.items()}
+            count = offered + ((geometry is not None and fewest_gpus(geometry, counts)) or sum(devices.values()))
+        return (count, memory, Cut(min(count, offered), devices)) if count <= _MOST_GPUS else None
+    if count is None:
+        gpus = min(offered, _MOST_GPUS)
+        return (gpus, memory, Cut.of([None] * gpus)) if gpus else None
     if replicas == 0:
         # MIG is on on every GPU. Only the mixed strategy would count its devices.
         is_empty = labels.get("nvidia.com/mig.strategy") == "mixed"
         return count, memory, Cut.of([{}] * count) if is_empty else Cut(0)
     return count, memory, Cut.of([None] * count)
+
+
+def _offered(node: Object, resource: str) -> int:
+    """How much of a resource a node offers; 0 if it is not an amount."""
+    try:
+        return int(parse_quantity(allocatable(node, resource)))
+    except QuantityError:
+        return 0
+
+
+def _offered_devices(node: Object) -> dict[MIGProfile, int]:
+    """The MIG devices that a node offers by profile, without shared ones."""
+    names = mapping_at(node, ("status", "allocatable"))
+    found = {}
+    for name in names:
+        parsed = parse_resource(name)
+        if parsed is not None and parsed.profile is not None and not parsed.shared and (count := _offered(node, name)):
+            found[parsed.profile] = count
+    return found
 
 
 def _mixed_devices(labels: Mapping[str, str]) -> dict[MIGProfile, int]:

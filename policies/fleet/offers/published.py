@@ -18,12 +18,12 @@ from policies.kubernetes.paths import lookup, mapping_at
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER_VERSION_LABEL, FAMILY_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import Geometry
-from policies.nvidia.mig_layouts import place, possible_places
+from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.fleet.offers.hardware import Hardware
+    from policies.fleet.offers.hardware import Cut, Hardware
     from policies.fleet.offers.state import DriverState, NodeState
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_layouts import Placement
@@ -71,11 +71,12 @@ def device_name(product: str) -> str:
 
 def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSlice, ...] | str:
     """The slices of the driver, or why they cannot be predicted, as a clause."""
-    driver, by_gpu = state.driver, state.cut.by_gpu
+    driver = state.driver
     if driver is None:
         return ()
-    if not by_gpu and hardware.gpus:
-        return "which of its GPUs have MIG devices is not known"
+    by_gpu = state.cut.by_gpu or _spread(hardware, state.cut)
+    if by_gpu is None:
+        return "which of its GPUs have which MIG devices is not known"
     is_dynamic = "DynamicMIG" in driver.gates
     slices: list[PublishedSlice] = []
     for number, cut in enumerate(by_gpu):
@@ -95,6 +96,28 @@ def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSli
     return PublishedSlice(counters=counters), *(PublishedSlice(each.devices) for each in slices)
 
 
+def _spread(hardware: Hardware, cut: Cut) -> tuple[Mapping[MIGProfile, int] | None, ...] | None:
+    """The MIG devices of each GPU if only those of all GPUs are known; None if they have no room.
+
+    On which GPU a device is makes no difference to a claim for one.
+    """
+    mig, gpus = hardware.mig, hardware.gpus - cut.whole
+    if not cut.devices:
+        return (*([None] * cut.whole), *([{}] * gpus))
+    names = {match.profile: profile for profile in cut.devices if mig is not None and (match := mig.match(profile))}
+    if mig is None or len(names) < len(cut.devices):
+        return None
+    counts = {name: cut.devices[profile] for name, profile in names.items()}
+    try:
+        layouts = find_layouts(Geometry(mig.memory[0], mig.layout), counts, gpus)
+    except TooManyWaysError:
+        return None
+    if layouts is None:
+        return None
+    found = [{names[name]: count for name, count in layout.items()} for layout in layouts]
+    return (*([None] * cut.whole), *found, *([{}] * (gpus - len(found))))
+
+
 def _of_gpu(hardware: Hardware, number: int, cut: Mapping[MIGProfile, int] | None) -> PublishedSlice | str:
     """The devices of one GPU without DynamicMIG: the GPU, or the MIG devices that it is cut into."""
     shown = hardware.devices.get(number, ())
@@ -107,7 +130,7 @@ def _of_gpu(hardware: Hardware, number: int, cut: Mapping[MIGProfile, int] | Non
         return f"the driver does not start with compute instances such as {unnamed}"
     mig = hardware.mig
     if mig is None:
-        return "its GPUs are not known to MIG"
+        return f"{hardware.product or 'its GPU'} is not known to be divided by MIG"
     # The geometry may give a profile another name than the driver of this node does.
     names = {match.profile: profile for profile in cut if (match := mig.match(profile))}
     counts = {name: cut[profile] for name, profile in names.items()}
