@@ -112,6 +112,18 @@ def test_condition_that_conversion_refuses_is_left_with_the_reason():
     assert workload.loses
 
 
+def test_mig_devices_of_the_single_strategy_are_kept():
+    labels = {
+        **A100,
+        "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb",
+        "nvidia.com/gpu.memory": "9728",
+        "nvidia.com/mig.strategy": "single",
+    }
+    node = h100(gpus=7, **labels, **{"nvidia.com/gpu.count": "7"})
+    found = cells(node, bound("train"))
+    assert [found[fact].outcome for fact in PROPERTIES] == [Outcome.KEPT] * len(PROPERTIES)
+
+
 def test_mig_devices_are_predicted_by_profile():
     labels = {**A100, "nvidia.com/mig-1g.10gb.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb"}
     node = k8s.node("node-1", {"nvidia.com/gpu.present": "true", **labels}, allocatable={"nvidia.com/mig-1g.10gb": "7"})

@@ -184,11 +184,11 @@ def gpu_number(device: Object) -> int | None:
 
 
 def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None, Cut] | None:
-    """Number, memory and cut of the GPUs by labels, and by resources where labels are missing; None if unknown."""
+    """Number, memory and cut of the GPUs by labels, else by resources; None if unknown."""
     label = Product.parse(labels.get(PRODUCT_LABEL, ""))
     mig, memory = node_product(labels), _number(labels.get(MEMORY_LABEL, ""))
     replicas = _number(labels.get(REPLICAS_LABEL, ""))
-    count, offered = _number(labels.get(COUNT_LABEL, "")), _offered(node, GPU_RESOURCE) // (replicas or 1)
+    count, offered = _number(labels.get(COUNT_LABEL, "")), _offered_amount(node, GPU_RESOURCE) // (replicas or 1)
     if label.invalid or (count or 0) > _MOST_GPUS:
         return None
     if label.profile is not None:
@@ -218,7 +218,7 @@ def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None
     return count, memory, Cut.of([None] * count)
 
 
-def _offered(node: Object, resource: str) -> int:
+def _offered_amount(node: Object, resource: str) -> int:
     """How much of a resource a node offers; 0 if it is not an amount."""
     try:
         return int(parse_quantity(allocatable(node, resource)))
@@ -232,7 +232,12 @@ def _offered_devices(node: Object) -> dict[MIGProfile, int]:
     found = {}
     for name in names:
         parsed = parse_resource(name)
-        if parsed is not None and parsed.profile is not None and not parsed.shared and (count := _offered(node, name)):
+        if (
+            parsed is not None
+            and parsed.profile is not None
+            and not parsed.shared
+            and (count := _offered_amount(node, name))
+        ):
             found[parsed.profile] = count
     return found
 
