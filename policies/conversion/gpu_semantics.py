@@ -2,16 +2,18 @@
 
 The name alone is ambiguous. Under the MIG strategy `single` a node hands out MIG devices under it, and under time-slicing
 or MPS it hands out shares. The pod's own selector decides first; then a wish for products, if all of them name MIG; then
-the nodes that the pod could have run on and that have a product of its wish.
+the nodes that the pod could have run on and that have a product of its wish. Where no device plugin runs any more on these
+nodes, their labels still say what it handed out, unless their ResourceSlices contradict.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from policies.decision import Severity
+from policies.dra.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.products import Product
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from policies.conversion.constraints import NodeConstraints
     from policies.decision import Finding
+    from policies.fleet.gpu_nodes import GPUNodes
     from policies.kubernetes.paths import FieldPath
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.wishes import Wish
@@ -62,12 +65,35 @@ def gpu_semantics(
 def _products_for(spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> Counter[Product]:
     """The products on the nodes that the pod could have run on; empty if all are whole GPUs, or unknown."""
     nodes = gpu_nodes(view)
-    if nodes is UNKNOWN or all(product.profile is None and not product.shared for product in nodes.plugin_products):
+    if nodes is UNKNOWN:
         return Counter()
-    products, wished = nodes.selected_products(spec), wish.products
+    are_whole = all(product.profile is None and not product.shared for product in nodes.plugin_products)
+    if are_whole and not nodes.names_mig_without_plugin:
+        return Counter()
+    products, wished = nodes.selected_products(spec) or _labelled_products(spec, nodes, view), wish.products
     if wished is None:
         return Counter(products)
     return Counter({each: count for each, count in products.items() if wished.admits(each.name, each.profile)})
+
+
+def _labelled_products(spec: Mapping[str, Any], nodes: GPUNodes, view: ClusterView) -> Counter[Product]:
+    """The products that the labels of nodes without a device plugin name, where the pod could have run.
+
+    Published devices are stronger than labels, which a GPU Feature Discovery that was removed leaves behind. Nothing shares
+    GPUs without the plugin.
+    """
+    published = view.derive(published_devices)
+    types_by_node = {} if published is UNKNOWN else published.types_by_node
+    found: Counter[Product] = Counter()
+    for node in nodes.select(spec):
+        product, types = node.traits.plugin_product, types_by_node.get(node.name, frozenset()) & {"gpu", "mig"}
+        if node.traits.has_device_plugin or not product.name or product.invalid:
+            continue
+        if not types or types == {"gpu" if product.profile is None else "mig"}:
+            found[replace(product, shared=False)] += 1
+        elif "gpu" in types:
+            found[Product(product.name)] += 1
+    return found
 
 
 def _wishes_mig(wish: Wish) -> bool:

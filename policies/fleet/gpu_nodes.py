@@ -210,6 +210,11 @@ class GPUNodes:
         return {product: count for product, count in counts.items() if count}
 
     @cached_property
+    def names_mig_without_plugin(self) -> bool:
+        """True if the labels of a node without a device plugin say that its `nvidia.com/gpu` is a MIG device."""
+        return any(traits.plugin_product.profile and not traits.has_device_plugin for traits in self.traits)
+
+    @cached_property
     def _with_product(self) -> Mapping[Product, int]:
         """The nodes of each product, as the index numbers them."""
         nodes: defaultdict[Product, int] = defaultdict(int)

@@ -132,6 +132,13 @@ def test_mig_devices_are_predicted_by_profile():
     assert [found[fact].outcome for fact in PROPERTIES] == [Outcome.KEPT] * len(PROPERTIES)
 
 
+def test_mig_device_under_the_name_of_a_gpu_stays_one_without_the_device_plugin():
+    product = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "nvidia.com/gpu.memory": "9984"}
+    found = cells(h100(gpus=28, **product, **{"nvidia.com/mig.strategy": "single"}), bound("train"))
+    assert [found[fact].outcome for fact in PROPERTIES] == [Outcome.KEPT] * len(PROPERTIES)
+    assert found["devices"].sentence == "1 x NVIDIA-H100-80GB-HBM3 MIG 1g.10gb"
+
+
 def test_node_that_shares_its_gpus_keeps_the_device_plugin():
     node = h100(**{"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED", "nvidia.com/gpu.replicas": "4"})
     found = proof(node, bound("train"))

@@ -133,36 +133,36 @@ def test_renaming_does_not_warn_without_pods_of_the_old_name(findings_of, facts)
     assert [found for found in findings_of(document, *facts) if found[0] == "GA142"] == []
 
 
-def test_pods_that_request_several_shares_get_a_warning_of_what_they_get(findings_of):
-    assert findings_of(config_map(), policy(), node(), pod(2)) == [
-        (
-            "GA142",
-            Severity.WARN,
-            (
-                "data.any.sharing.timeSlicing.resources[0].name: is shared, and the pod "
-                '"team-a/train" requests more than one; two shares of the same GPU compute no '
-                "faster than one; request one in these pods, and write failRequestsGreaterThanOne: true"
-            ),
-        )
-    ]
+ELSEWHERE = "keep these pods on nodes that do not share it: let label nvidia.com/device-plugin.config of their nodes select another key"
+ONE = "request one in these pods"
+SHARES_ALREADY = {"gpu.product": "Tesla-T4-SHARED", "gpu.compute.major": "7", "gpu.compute.minor": "5"}
 
 
 @pytest.mark.parametrize(
+    ("labels", "effect", "remedy"),
+    [
+        ({}, "when they start again, they get shares, several of which may be of one GPU", ELSEWHERE),
+        (SHARES_ALREADY, "two shares of the same GPU compute no faster than one", ONE),
+    ],
+)
+def test_pods_with_several_whole_gpus_should_stay_where_they_are_whole(findings_of, labels, effect, remedy):
+    place = "data.any.sharing.timeSlicing.resources[0].name"
+    expected = f'{place}: is shared, and the pod "team-a/train" requests more than one; {effect}; {remedy}'
+    assert findings_of(config_map(), policy(), node(**labels), pod(2)) == [("GA142", Severity.WARN, expected)]
+
+
+@pytest.mark.parametrize(("labels", "remedy"), [({"gpu.compute.major": "8"}, ELSEWHERE), (SHARES_ALREADY, ONE)])
+@pytest.mark.parametrize(
     "shared", [sliced(failRequestsGreaterThanOne=True), sliced(strategy="mps")], ids=["slices", "mps"]
 )
-def test_pods_that_request_several_shares_get_a_warning_that_they_would_fail(findings_of, shared):
+def test_pods_that_request_several_shares_get_a_warning_that_they_would_fail(findings_of, shared, labels, remedy):
     strategy = next(iter(shared["sharing"]))
-    assert findings_of(config_map(any=shared), policy(), node(**{"gpu.compute.major": "8"}), pod("2", where="")) == [
-        (
-            "GA142",
-            Severity.WARN,
-            (
-                f'data.any.sharing.{strategy}.resources[0].name: is shared, and the pod "team-a/train" requests more than '
-                "one; the kubelet would refuse them with: maximum request size for shared resources is 1; request one "
-                "in these pods"
-            ),
-        )
-    ]
+    expected = (
+        f'data.any.sharing.{strategy}.resources[0].name: is shared, and the pod "team-a/train" requests more than one; the '
+        f"kubelet would refuse them with: maximum request size for shared resources is 1; {remedy}"
+    )
+    found = findings_of(config_map(any=shared), policy(), node(**labels), pod("2", where=""))
+    assert found == [("GA142", Severity.WARN, expected)]
 
 
 EIGHT = config_map(any=sliced({"name": "nvidia.com/gpu", "replicas": 8}))

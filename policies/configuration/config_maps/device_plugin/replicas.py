@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, requesting_pods
+from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL, is_used, nodes_using, requesting_pods
 from policies.configuration.named_objects import counted_names, namespaced_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import COMPUTE_LABELS
+from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def fitting_pods(configuration: Configuration) -> Iterator[Problem]:
 
     A ResourceQuota on the old name then limits nothing, and node labels lose their -SHARED suffix. A pod that requests
     two shares may get two of the same GPU and no more computing power than one gives; with failRequestsGreaterThanOne
-    it is refused on the node.
+    it is refused on the node. A pod that has whole GPUs today needs nodes that do not share theirs.
     """
     for resource in configuration.shared_resources():
         if resource.strategy.name == "timeSlicing" and configuration.strategy("mps") is not None:
@@ -154,15 +155,24 @@ def _limits_only(quota: Object, resource: str) -> bool:
 
 
 def _more_than_one(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
-    pods = requesting_pods(configuration.change, configuration.key, resource.name, 1)
+    change, key = configuration.change, configuration.key
+    pods = requesting_pods(change, key, resource.name, 1)
     if not pods:
         return
+    nodes = nodes_using(change, key)
+    label = f"{resource.name}.product"
+    is_new = nodes is UNKNOWN or not all(Product.parse(labels_of(node).get(label, "")).shared for node in nodes)
     users = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'} more than one"
     fails = resource.strategy.get("failRequestsGreaterThanOne")
     if fails is True or (fails is None and resource.strategy.name == "mps"):
         text = f"is shared, and {users}; the kubelet would refuse them with: maximum request size for shared resources is 1"
-        remedy = "request one in these pods"
+    elif is_new:
+        text = f"is shared, and {users}; when they start again, they get shares, several of which may be of one GPU"
     else:
         text = f"is shared, and {users}; two shares of the same GPU compute no faster than one"
-        remedy = "request one in these pods, and write failRequestsGreaterThanOne: true"
+    remedy = "request one in these pods"
+    if is_new:
+        remedy = (
+            f"keep these pods on nodes that do not share it: let label {NODE_LABEL} of their nodes select another key"
+        )
     yield configuration.embedded.problem((*resource.steps, "name"), text, remedy)
