@@ -10,6 +10,7 @@ from policies.dra.resource_claims import read_configs, selector_expressions
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.printable import printable
+from policies.nvidia.identifiers import CHANNEL_CLASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,7 +38,7 @@ SHIPPED_TYPES = {
     GPU_CLASS: "gpu",
     MIG_CLASS: "mig",
     "vfio.gpu.nvidia.com": "vfio",
-    "compute-domain-default-channel.nvidia.com": "channel",
+    CHANNEL_CLASS: "channel",
     "compute-domain-daemon.nvidia.com": "daemon",
 }
 """The classes that NVIDIA's driver ships, and the type of their devices."""

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.dra.pod_groups import pod_group
 from policies.dra.resource_claims import Claim, ClaimKind
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import name_of, namespace_of, uid_of
 from policies.kubernetes.paths import FieldPath, lookup
+from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOST_CLAIMS",
     "PodClaim",
+    "domain_template",
     "number_of_template_claims",
     "pod_claims",
     "template_claims",
@@ -33,6 +36,7 @@ MOST_CLAIMS = 1000
 justifies its access by one of them is refused. A quota refuses a pod with more claims from templates, or charges these
 claims when they are created."""
 
+_CHANNEL = ("spec", "channel")
 _NAMED_BY: dict[ClaimKind, str] = {
     "ResourceClaim": "resourceClaimName",
     "ResourceClaimTemplate": "resourceClaimTemplateName",
@@ -103,6 +107,46 @@ def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[Pod
 def number_of_template_claims(pod: Object) -> int:
     """How many claims of a pod are made from templates, without the limit of `template_claims`."""
     return sum(_names_template(entry) for _, entry in _entries(pod))
+
+
+def domain_template(name: str, namespace: str, view: ClusterView) -> Object | None:
+    """The ResourceClaimTemplate that the controller of a ComputeDomain makes; None if none names it.
+
+    It is for explanations. Access and quotas count only templates that exist, because until the controller makes it, any
+    user may create another template of this name.
+
+    Source: dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go, and
+    templates/compute-domain-workload-claim-template.tmpl.yaml.
+    """
+    listed = view.list("ComputeDomain", namespace)
+    domains = view.objects_under_review("ComputeDomain") if listed is UNKNOWN else listed
+    for domain in domains:
+        if namespace_of(domain) != namespace or lookup(domain, (*_CHANNEL, "resourceClaimTemplate", "name")) != name:
+            continue
+        parameters = {
+            "apiVersion": "resource.nvidia.com/v1beta1",
+            "kind": "ComputeDomainChannelConfig",
+            "domainID": uid_of(domain),
+            "allocationMode": lookup(domain, (*_CHANNEL, "allocationMode")) or "Single",
+        }
+        devices = {
+            "requests": [
+                {
+                    "name": "channel",
+                    "exactly": {"deviceClassName": CHANNEL_CLASS, "allocationMode": "ExactCount", "count": 1},
+                }
+            ],
+            "config": [
+                {"requests": ["channel"], "opaque": {"driver": COMPUTE_DOMAIN_DRIVER, "parameters": parameters}},
+            ],
+        }
+        return {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": {"spec": {"devices": devices}},
+        }
+    return None
 
 
 def _entries(pod: Object) -> Iterator[tuple[int, dict[Any, Any]]]:

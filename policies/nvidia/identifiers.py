@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CHANNEL_CLASS",
     "COMPUTE_DOMAIN_DRIVER",
     "COMPUTE_LABELS",
     "COUNT_LABEL",
@@ -33,6 +34,8 @@ DRIVER = "gpu.nvidia.com"
 
 COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
 """Publishes the channels and daemons of ComputeDomains. Source: there, cmd/compute-domain-kubelet-plugin."""
+CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
+"""The DeviceClass of the channel that a ComputeDomain gives its pods. Source: there, cmd/compute-domain-controller."""
 
 # Labels of GPU Feature Discovery. Source: github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery.
 PRODUCT_LABEL = "nvidia.com/gpu.product"

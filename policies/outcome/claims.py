@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.dra.deviceclasses import class_meant, other_classes
 from policies.dra.resource_claims import Claim
-from policies.fleet.pod_claims import pod_claims
+from policies.fleet.pod_claims import domain_template, pod_claims
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, replace_at
@@ -227,6 +227,8 @@ def _from_template(
 ) -> NamedClaim | Obstacle:
     source = f"ResourceClaimTemplate {namespace}/{template_name}"
     template = ours.get(template_name) or view.get("ResourceClaimTemplate", template_name, namespace)
+    if not isinstance(template, dict) and (made := domain_template(template_name, namespace, view)) is not None:
+        template = made
     if template is UNKNOWN:
         return Obstacle(
             ObstacleKind.FACT_UNKNOWN,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
+from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
 from policies.dra.resource_claims import Claim
@@ -19,6 +20,7 @@ from policies.kubernetes.paths import lookup
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workloads import group_of
+from policies.metadata_keys import MANAGED
 from policies.outcome.claims import (
     NamedClaim,
     Obstacle,
@@ -201,11 +203,11 @@ def _review_pod(
     decision = review(request, view, settings)
     over = [finding for finding in decision.denials if finding.rule is FITS]
     if not over or controller_of(pod) is None:
-        return decision, _warnings(decision)
+        return decision, _warnings(decision, namespace, view)
     # A refusal has neither patch nor templates, so the pod is reviewed once more as if the namespace had no quota.
     decision = review(request, ChangedView(view, {("GPUQuota", namespace, QUOTA_NAME): None}), settings)
     exceeded = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
-    return decision, (*_warnings(decision), *exceeded)
+    return decision, (*_warnings(decision, namespace, view), *exceeded)
 
 
 def _toleration_keys(pod: Object) -> list[str]:
@@ -220,18 +222,25 @@ def _conditions(pod: Object) -> tuple[Any, Any]:
     return lookup(pod, ("spec", "nodeSelector")), lookup(pod, ("spec", "affinity"))
 
 
-def _warnings(decision: Decision) -> tuple[Finding, ...]:
-    """Warnings about placement, and about wishes that no device satisfies if the pod is converted.
+def _warnings(decision: Decision, namespace: str, view: ClusterView) -> tuple[Finding, ...]:
+    """Warnings about placement, why a pod is not converted, and wishes that no device satisfies.
 
     The warning about more GPUs than a node has is left out, because the nodes show it. So are those that the author waives.
+    In a namespace that only previews conversion, the reasons against it are left out.
     """
+    written_by_us = lookup(decision.object, ("metadata", "labels", MANAGED)) == "true"
+    is_left = mode_of(namespace, view) is Mode.ENABLED and not decision.templates and not written_by_us
     return tuple(
         finding
         for finding in decision.findings
         if finding.severity is Severity.WARN
         and not finding.waived
         and finding.rule is not MORE_THAN_A_NODE
-        and (finding.rule.subject == "placement" or (finding.rule is UNSATISFIABLE and decision.templates))
+        and (
+            finding.rule.subject == "placement"
+            or (finding.rule is UNSATISFIABLE and decision.templates)
+            or (finding.rule.subject == "conversion" and is_left)
+        )
     )
 
 

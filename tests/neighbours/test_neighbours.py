@@ -12,8 +12,10 @@ import pytest
 from policies.admission import review
 from policies.admission.objects import review_object
 from policies.admission.pod_forms import form_of
+from policies.audit import Survey, audit
 from policies.kubernetes.neighbours import KEYS_READ, NEIGHBOURS
 from policies.kubernetes.workloads import group_of
+from policies.outcome import questions
 from policies.request import Request
 from policies.settings import DEFAULTS, parse_settings
 from policies.workload_templates import templates_of
@@ -95,6 +97,45 @@ def test_queue_of_a_workload_is_that_of_its_pods(kind):
 )
 def test_queue_reaches_pods_of_other_kinds(document):
     assert rules(document) == ["GA316"]
+
+
+def explained(document, view=VIEW):
+    return [finding.rule.id for each in questions(document, "team", view, DEFAULTS) for finding in each.warnings]
+
+
+def audited(document):
+    survey = Survey(VIEW, DEFAULTS)
+    survey.add([document])
+    (row,) = audit(VIEW, DEFAULTS, survey).readiness
+    return row.converts, [each.rule.id for each in row.obstacles]
+
+
+PARTS = {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 3000}
+
+
+@pytest.mark.parametrize(
+    ("document", "rule"),
+    [
+        (workload("apps/v1", "Deployment", QUEUED, template=template()), "GA316"),
+        (workload("apps/v1", "Deployment", {}, template=template(PARTS)), "GA337"),
+    ],
+    ids=["queued by Kueue", "parts of GPUs of HAMi"],
+)
+def test_explain_and_audit_say_why_pods_are_left(document, rule):
+    assert explained(document) == [rule]
+    assert audited(document) == (0, [rule])
+
+
+def test_explain_and_audit_say_nothing_of_a_queued_job():
+    job = workload("batch/v1", "Job", QUEUED, template=template())
+    assert explained(job) == []
+    assert audited(job) == (1, [])
+
+
+def test_explain_says_nothing_of_conversion_where_it_is_only_previewed():
+    namespace = {**NAMESPACE, "metadata": {"name": "team", "labels": {"gpu-admission.io/dra": "preview"}}}
+    document = workload("apps/v1", "Deployment", QUEUED, template=template())
+    assert explained(document, ManifestsView([namespace, *CLASSES])) == []
 
 
 @pytest.mark.parametrize("kind", ["Job", "DaemonSet"])

@@ -96,7 +96,7 @@ _KNOWN_DOMAINS = (
 _KNOWN_VALUES = re.compile(
     r"(?:[\w.-]+\.)?nvidia\.com/|gpu-admission\.io/|(?:beta\.)?kubernetes\.io/(?:os|arch|instance-type)$"
     r"|(?:[\w.-]+\.)?node(?:-role)?\.kubernetes\.io/|topology\.kubernetes\.io/|pod-security\.kubernetes\.io/"
-    r"|resource\.kubernetes\.io/|karpenter\.sh/|cloud\.google\.com/gke-accelerator$"
+    r"|resource\.kubernetes\.io/|karpenter\.sh/|cloud\.google\.com/gke-(?:accelerator|gpu-partition-size|gpu-sharing-strategy)$"
 )
 """Keys whose values are a vocabulary, not names."""
 _PUBLIC_VALUES = re.compile(
