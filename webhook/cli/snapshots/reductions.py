@@ -10,6 +10,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.neighbours import KEYS_READ
 from policies.kubernetes.objects import has_ended
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.metadata_keys import PREFIX
@@ -50,7 +51,7 @@ _METADATA = (
     "generation",
     "labels",
 )
-_ANNOTATIONS = (PREFIX, "resource.kubernetes.io/", "nvidia.cdi.k8s.io/", "cdi.k8s.io/", "nvidia.com/")
+_ANNOTATIONS = (PREFIX, "resource.kubernetes.io/", "nvidia.cdi.k8s.io/", "cdi.k8s.io/", "nvidia.com/", *KEYS_READ)
 """Prefixes of the annotations that rules read."""
 _POD_STATUS = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 _WHOLE = frozenset(
