@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from policies.fleet.offers.hardware import Cut
+from policies.fleet.offers.plugin import cut_refusal
 from policies.nvidia.mig_configs import configs_of, shipped_entries
+from policies.nvidia.mig_parted import apply_on_node
 from policies.nvidia.mig_products import node_product, shipped_configs
 from policies.view import UNKNOWN
 
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from policies.configuration.facts import Facts
     from policies.nvidia.mig_configs import Configs, Entry
 
-__all__ = ["SelectableConfigs", "configs_named", "selectable_configs", "unfit_for_single"]
+__all__ = ["PluginRefusal", "SelectableConfigs", "configs_named", "plugin_refusal_of", "selectable_configs"]
 
 _SHIPPED = "default-mig-parted-config"
 
@@ -85,17 +88,36 @@ def configs_named(facts: Facts, name: str, node: str = "") -> SelectableConfigs:
     return SelectableConfigs(configs, shipped_configs() | frozenset(configs), missing=said)
 
 
-def unfit_for_single(entries: Sequence[Entry]) -> str | None:
-    """Why the device plugin does not serve a node with these entries under the strategy "single".
+class PluginRefusal(NamedTuple):
+    """Why the device plugin would exit on a node with a MIG configuration."""
 
-    Source: github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go.
+    text: str
+    """The end of a sentence about the configuration."""
+    is_certain: bool
+    """False if the plugin starts where some GPUs are cut otherwise: by hand, or as they are now."""
+
+
+def plugin_refusal_of(entries: Sequence[Entry], labels: Mapping[str, str], strategy: str) -> PluginRefusal | None:
+    """Why the device plugin exits on a node with these entries under a MIG strategy; None if it starts.
+
+    None as well if mig-parted does not make what the entries say.
     """
-    cut = [entry for entry in entries if entry.is_mig_enabled]
-    profiles = sorted({profile for entry in cut for profile in entry.counts})
-    if len(profiles) > 1:
-        made = ", ".join(map(str, profiles))
-        return f"makes {made}; the device plugin would exit with: more than one MIG device type present on node"
-    if cut and len(cut) < len(entries):
-        error = "all devices on the node must be configured with the same migEnabled value"
-        return f"cuts some GPUs and leaves others whole; the device plugin would exit with: {error}"
-    return None
+    run = apply_on_node(entries, labels)
+    if run.error is not None or run.ignored:
+        return None
+    by_gpu = [state.devices if state.is_mig_enabled else None for state in run.states]
+    cut = Cut.of(by_gpu)
+    words = cut_refusal(len(by_gpu), cut, strategy)
+    if not words:
+        return None
+    empty = cut.first_empty_gpu(len(by_gpu))
+    if strategy == "single" and empty is not None:
+        made = f"enables MIG on GPU {empty} and makes no devices there"
+    elif strategy == "single" and len(cut.devices) == 1:
+        made = "cuts some GPUs and leaves others whole"
+    else:
+        made = f"makes {', '.join(map(str, sorted(cut.devices)))}"
+    named = [number for number in range(len(by_gpu)) if any(entry.is_for_number(number) for entry in entries)]
+    return PluginRefusal(
+        f"{made}; the device plugin would exit with: {words}", empty is None and len(named) == len(by_gpu)
+    )

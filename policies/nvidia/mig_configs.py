@@ -166,9 +166,13 @@ class Entry:
 
         Source: github.com/NVIDIA/mig-parted api/spec/v1/helpers.go.
         """
-        if self.devices is not None and number not in self.devices:
+        if not self.is_for_number(number):
             return False
         return not self.filters or any(each.is_nvidia and f"{each.device:04X}" in ids for each in self.device_ids)
+
+    def is_for_number(self, number: int) -> bool:
+        """True if `devices` has a GPU; `device-filter` may still be for others."""
+        return self.devices is None or number in self.devices
 
     def is_for(self, product: MIGProduct) -> bool:
         """True if the entry is for GPUs of a product."""

@@ -11,12 +11,15 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import is_count
-from policies.nvidia.mig_layouts import excess
+from policies.nvidia.mig_layouts import MOST_GPUS, excess
+from policies.nvidia.mig_products import PRODUCTS, device_ids, gpu_count, is_capable, node_product
+from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.nvidia.mig_configs import Entry
     from policies.nvidia.mig_geometry import Geometry
@@ -29,6 +32,7 @@ __all__ = [
     "GPUModel",
     "GPUState",
     "apply_entries",
+    "apply_on_node",
     "entry_errors",
 ]
 
@@ -246,6 +250,23 @@ def apply_entries(entries: Sequence[Entry], gpus: Sequence[GPUModel], before: Se
     if error is None and not run.has_devices():
         error = run.set_devices()
     return Applied(tuple(run.states), error, run.ignored)
+
+
+def apply_on_node(entries: Sequence[Entry], labels: Mapping[str, str]) -> Applied:
+    """What mig-parted makes of the GPUs of a node by its labels.
+
+    Where drivers differ in the names of profiles, the one is taken under which most is made; where the GPUs are unknown,
+    the product. A node that does not tell how many GPUs it has gets as many as the entries name.
+    """
+    needed = 1 + max((number for entry in entries for number in entry.devices or ()), default=0)
+    gpus = max(1, min(gpu_count(labels) or needed, MOST_GPUS))
+    ids = device_ids(Product.parse(labels.get(PRODUCT_LABEL, "")).name)
+    product = node_product(labels)
+    geometries: Iterable[Geometry | None] = [None]
+    if is_capable(labels) is not False:
+        geometries = [each for known in ([product] if product else PRODUCTS) for each in known.geometries]
+    runs = [apply_entries(entries, [GPUModel(geometry, ids)] * gpus) for geometry in geometries]
+    return min(runs, key=lambda run: (len(run.ignored), run.error is not None))
 
 
 @dataclass(slots=True)

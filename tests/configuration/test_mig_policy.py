@@ -147,6 +147,29 @@ def test_own_configuration_that_cuts_only_some_gpus_is_refused(findings_of):
     assert [one[1:3] for one in found] == [("deny", said)]
 
 
+def test_gpus_without_devices_are_warned_about(findings_of):
+    found = findings_of("GA147", SINGLE, node("a", "all-enabled"))
+    said = (
+        'is "single", and the configuration "all-enabled" of the node "a" enables MIG on GPU 0 and makes no devices there; the '
+        "device plugin would exit with: device 0 has no MIG devices configured"
+    )
+    assert [one[1:3] for one in found] == [("warn", said)]
+
+
+def test_strategy_mixed_with_parts_of_gpu_instances_is_refused(findings_of):
+    parts = FILE + "  parts: [{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 6}}]\n"
+    spec = "{mig: {strategy: mixed}, migManager: {config: {name: mig-config}}}"
+    found = findings_of("GA147", spec, config_map(**{"config.yaml": parts}), node("a", "parts"))
+    said = (
+        'is "mixed", and the configuration "parts" of the node "a" makes 1c.3g.20gb; the device plugin would exit with: MIG '
+        "profile '1c.3g.20gb' does not match any resource patterns"
+    )
+    remedy = "write strategy: single, or profiles that fill their GPU instances"
+    assert found == [("spec.mig.strategy", "deny", said, remedy)]
+    single = spec.replace("mixed", "single")
+    assert findings_of("GA147", single, config_map(**{"config.yaml": parts}), node("a", "parts")) == []
+
+
 @pytest.mark.parametrize("strategy", ["", "none"])
 def test_cut_nodes_without_a_strategy_are_warned_about(findings_of, strategy):
     found = findings_of("GA147", f'{{mig: {{strategy: "{strategy}"}}}}', node("a", "all-1g.5gb"))
@@ -162,7 +185,6 @@ def test_cut_nodes_without_a_strategy_are_warned_about(findings_of, strategy):
         (SINGLE, ()),
         (SINGLE, (node("a", "all-1g.5gb"),)),
         (SINGLE, (node("a", "all-disabled"), node("b"))),
-        (SINGLE, (node("a", "all-enabled"),)),
         (SINGLE, (node("a", "somebody-elses"),)),
         ("{mig: {strategy: mixed}}", (node("a", "all-balanced"),)),
         ("{}", (node("a", "all-disabled"), node("b"))),

@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.configuration.operator_objects import check_object
-from policies.configuration.selectable_configs import configs_named, unfit_for_single
+from policies.configuration.selectable_configs import PluginRefusal, configs_named, plugin_refusal_of
 from policies.decision import Severity
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.nodes import labels_of
@@ -103,9 +103,10 @@ def manager_settings(change: Change) -> Iterator[Problem]:
 def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
     """Under "single" all MIG devices of a node are `nvidia.com/gpu`, so they must be of one kind.
 
-    Otherwise the node gets the label `<product>-MIG-INVALID` and no GPU at all. Under "none", which is also the default,
-    the device plugin does not advertise GPUs that MIG divides. A change that sets the strategy is refused; a policy that
-    already had it gets a warning. Nodes without the device plugin do not count: DRA hands out any MIG devices.
+    Otherwise the node gets the label `<product>-MIG-INVALID` and no GPU at all. Under "mixed" each profile is a resource,
+    but those of compute instances that share a GPU instance are not. Under "none", which is also the default, the device
+    plugin offers GPUs that MIG divides as if they were whole. A change that sets the strategy is refused; a policy that
+    already had it gets a warning. Nodes without the device plugin do not count: DRA hands out MIG devices of all kinds.
     """
     strategy, path = change.text("mig", "strategy"), change.at("mig", "strategy")
     labelled = [
@@ -113,11 +114,13 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
         for node in change.facts.nodes_with(MIG_CONFIG_LABEL)
         if labels_of(node)[MIG_CONFIG_LABEL] not in WHOLE and runs_device_plugin(node, change.facts.view, change.object)
     ]
-    if strategy == "single":
-        severity = Severity.WARN if change.value_before("mig", "strategy") == "single" else None
-        for (name, reason), nodes in _unfit_configs(change, labelled).items():
-            text = f'is "single", and the configuration "{name}" of {the_nodes(nodes)} {reason}'
-            yield problem(path, text, severity=severity)
+    if strategy in ("single", "mixed"):
+        is_kept = change.value_before("mig", "strategy") == strategy
+        remedy = "write strategy: single, or profiles that fill their GPU instances" if strategy == "mixed" else None
+        for (name, refusal), nodes in _unfit_configs(change, labelled, strategy).items():
+            text = f'is "{strategy}", and the configuration "{name}" of {the_nodes(nodes)} {refusal.text}'
+            severity = Severity.WARN if is_kept or not refusal.is_certain else None
+            yield problem(path, text, remedy, severity=severity)
     elif strategy in ("", "none") and labelled:
         said = "is none" if strategy else "is not set"
         text = f"{said}, so the MIG devices that {MIG_CONFIG_LABEL} sets on {the_nodes(labelled)} are not advertised"
@@ -125,13 +128,15 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
         yield problem(path, text, remedy, severity=Severity.WARN)
 
 
-def _unfit_configs(change: Change, labelled: list[Object]) -> dict[tuple[str, str], list[Object]]:
-    """The nodes of each configuration that "single" does not allow, by its name and the reason."""
+def _unfit_configs(
+    change: Change, labelled: list[Object], strategy: str
+) -> dict[tuple[str, PluginRefusal], list[Object]]:
+    """The nodes of each configuration at which the device plugin would exit, by its name and the reason."""
     config_map = change.text("migManager", "config", "name")
-    found: dict[tuple[str, str], list[Object]] = {}
+    found: dict[tuple[str, PluginRefusal], list[Object]] = {}
     for node in labelled:
-        name = labels_of(node)[MIG_CONFIG_LABEL]
-        entries = configs_named(change.facts, config_map, name_of(node)).entries(name, labels_of(node))
-        if reason := unfit_for_single(entries):
-            found.setdefault((name, reason), []).append(node)
+        name, labels = labels_of(node)[MIG_CONFIG_LABEL], labels_of(node)
+        entries = configs_named(change.facts, config_map, name_of(node)).entries(name, labels)
+        if refusal := plugin_refusal_of(entries, labels, strategy):
+            found.setdefault((name, refusal), []).append(node)
     return found

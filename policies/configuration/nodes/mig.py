@@ -8,7 +8,7 @@ from policies.checks import Problem, problem
 from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, node_misfits
 from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.configuration.nodes.labels import NODE, label_path, newly_set
-from policies.configuration.selectable_configs import selectable_configs, unfit_for_single
+from policies.configuration.selectable_configs import plugin_refusal_of, selectable_configs
 from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_configs import Entry
 
 
+_OTHER_STRATEGY = {
+    "single": "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
+    "mixed": "write profiles that fill their GPU instances, such as 3g.20gb, or set mig.strategy: single in the ClusterPolicy",
+}
 _FAILED = "nvidia.com/mig.config.state would become failed"
 
 
@@ -37,18 +41,18 @@ _FAILED = "nvidia.com/mig.config.state would become failed"
     rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
 )
 def possible_mig(change: Change) -> Iterator[Problem]:
-    """A configuration with too many devices leaves the node in the state `failed`, one with unknown profiles without any.
+    """Too many devices leave the node `failed`, and unknown profiles leave it without devices.
 
-    GPUs that are cut into several kinds of devices under the strategy "single", or are cut at all under "none", are no
-    longer handed out by the device plugin; nodes without it do not count. Virtual machines get whole GPUs, so a node for
-    vm-passthrough must not be cut.
+    The device plugin exits if GPUs are cut into several kinds of devices, or one has none, under the strategy "single",
+    and at compute instances that share a GPU instance under "mixed". Under "none" it offers the GPUs as if they were
+    whole. Nodes without it do not count. Virtual machines get whole GPUs, so a node for vm-passthrough must not be cut.
     """
     labels = labels_of(change.object)
     config = newly_set(change, MIG_CONFIG_LABEL)
     if config and config not in WHOLE:
         entries = selectable_configs(change.facts, change.name).entries(config, labels)
         yield from _possible(change, config, entries)
-        yield from _handed_out(change, config, entries)
+        yield from _strategy_problems(change, config, entries)
     if newly_set(change, MIG_CONFIG_LABEL) or newly_set(change, WORKLOAD_CONFIG):
         yield from _for_machines(change)
 
@@ -81,20 +85,23 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
         yield problem(path, text, severity=Severity.WARN)
 
 
-def _handed_out(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+def _strategy_problems(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
     if not runs_device_plugin(change.object, change.facts.view):
         return
-    path = label_path(MIG_CONFIG_LABEL)
     known = isinstance(change.facts.cluster_policy(), dict)
-    strategy = change.facts.policy_value("mig", "strategy")
-    if not known:
-        strategy = labels_of(change.object).get("nvidia.com/mig.strategy")
-    if strategy == "single" and (reason := unfit_for_single(entries)):
-        remedy = "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy"
-        yield problem(path, f'"{config}" does not go with mig.strategy "single": it {reason}', remedy)
-    elif known and strategy in (None, "", "none") and is_capable(labels_of(change.object)) is not False:
+    strategy = change.facts.policy_value("mig", "strategy") if known else labels.get("nvidia.com/mig.strategy")
+    if strategy in ("single", "mixed") and (refusal := plugin_refusal_of(entries, labels, strategy)):
+        text = f'"{config}" does not go with mig.strategy "{strategy}": it {refusal.text}'
+        severity = None if refusal.is_certain else Severity.WARN
+        yield problem(path, text, _OTHER_STRATEGY[strategy], severity=severity)
+    is_cut = is_capable(labels) is not False and any(entry.is_mig_enabled for entry in entries)
+    if known and strategy in (None, "", "none") and is_cut:
         said = "is not set" if not strategy else "is none"
-        text = f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so they are handed out as nothing'
+        text = (
+            f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so each is offered as one nvidia.com/gpu, '
+            "and its MIG devices are not"
+        )
         yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
 
 

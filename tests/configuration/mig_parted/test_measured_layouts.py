@@ -59,7 +59,7 @@ def test_node_label_is_refused_if_mig_parted_fails_or_makes_no_devices(examined,
         "metadata": {"name": "mig-config", "namespace": "gpu-operator"},
         "data": {"config.yaml": config_file(run)},
     }
-    spec = {"mig": {"strategy": "mixed"}, "migManager": {"config": {"name": "mig-config"}}}
+    spec = {"devicePlugin": {"enabled": False}, "migManager": {"config": {"name": "mig-config"}}}
     found = examined("\n---\n".join(json.dumps(each) for each in (node(run), {**policy(), "spec": spec}, stored)))
     reported = [one for one in found if one.rule.id == "GA155"]
     if run.hardware.model.geometry is None:

@@ -14,6 +14,8 @@ A100 = {
 MORE = """\
   tenth: [{devices: [9], mig-enabled: true, mig-devices: {3g.20gb: 2}}]
   mixed-up: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}, {devices: [1], mig-enabled: false}]
+  parts: [{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 6}}]
+  off: [{devices: all, mig-enabled: false}]
   unknown: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 1, 3g.40gb: 1}}]
 """
 ALSO = (mig(migManager={"config": {"name": "cuts"}}), config_map("cuts", **{"config.yaml": FILE + MORE}))
@@ -117,10 +119,33 @@ def pod(name, place, resource="nvidia.com/gpu"):
             "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
         ),
         (
+            {**A100, MIG: "all-enabled"},
+            (mig("single"),),
+            "warn",
+            (
+                '"all-enabled" does not go with mig.strategy "single": it enables MIG on GPU 0 and makes no devices there; the '
+                "device plugin would exit with: device 0 has no MIG devices configured"
+            ),
+            "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
+        ),
+        (
+            {**A100, MIG: "parts"},
+            ALSO,
+            "deny",
+            (
+                '"parts" does not go with mig.strategy "mixed": it makes 1c.3g.20gb; the device plugin would exit with: MIG '
+                "profile '1c.3g.20gb' does not match any resource patterns"
+            ),
+            "write profiles that fill their GPU instances, such as 3g.20gb, or set mig.strategy: single in the ClusterPolicy",
+        ),
+        (
             {**A100, MIG: "all-1g.5gb"},
             (policy(),),
             "warn",
-            '"all-1g.5gb" cuts GPUs, and mig.strategy of the ClusterPolicy is not set, so they are handed out as nothing',
+            (
+                '"all-1g.5gb" cuts GPUs, and mig.strategy of the ClusterPolicy is not set, so each is offered as one '
+                "nvidia.com/gpu, and its MIG devices are not"
+            ),
             "set mig.strategy to single or mixed first",
         ),
         (
@@ -155,6 +180,17 @@ def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(findings_o
     ("labels", "cluster"),
     [
         ({**A100, MIG: "halves"}, OWN),
+        (
+            {**A100, MIG: "parts"},
+            (
+                mig("single", migManager={"config": {"name": "cuts"}}),
+                config_map("cuts", **{"config.yaml": FILE + MORE}),
+            ),
+        ),
+        (
+            {**A100, MIG: "off"},
+            (policy(migManager={"config": {"name": "cuts"}}), config_map("cuts", **{"config.yaml": FILE + MORE})),
+        ),
         ({**A100, MIG: "of-h100"}, OWN),
         ({**A100, MIG: "all-balanced"}, (mig(),)),
         ({**A100, MIG: "all-1g.5gb"}, (mig("single"),)),

@@ -12,10 +12,9 @@ from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_layouts import MOST_GPUS, excess
-from policies.nvidia.mig_parted import GPUModel, apply_entries
-from policies.nvidia.mig_products import PRODUCTS, MIGProduct, device_ids, gpu_count, is_capable, node_product
-from policies.nvidia.products import Product
+from policies.nvidia.mig_layouts import excess
+from policies.nvidia.mig_parted import apply_on_node
+from policies.nvidia.mig_products import PRODUCTS, MIGProduct, gpu_count, is_capable, node_product
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -71,20 +70,12 @@ def _misfits(entry: Entry, product: MIGProduct) -> Iterator[Misfit]:
 def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterator[Misfit]:
     """The entries of a configuration that mig-parted does not apply to the GPUs of a node as they say.
 
-    Nothing where the GPUs are unknown. Where drivers differ in the names of profiles, each name may be right.
+    Nothing where the GPUs are unknown.
     """
     product, is_divisible = node_product(labels), is_capable(labels) is not False
     if product is None and is_divisible:
         return
-    count = gpu_count(labels)
-    needed = 1 + max((number for entry in entries for number in entry.devices or ()), default=0)
-    gpus = max(1, min(count or needed, MOST_GPUS))
-    ids = device_ids(Product.parse(labels.get(PRODUCT_LABEL, "")).name)
-    geometries = product.geometries if product is not None and is_divisible else (None,)
-    runs = [apply_entries(entries, [GPUModel(geometry, ids)] * gpus) for geometry in geometries]
-    if any(run.error is None and not run.ignored for run in runs):
-        return
-    run = next((run for run in runs if run.error), runs[0])
+    run = apply_on_node(entries, labels)
     by_index = {entry.index: entry for entry in entries}
     for index in run.ignored:
         if product is not None:
@@ -96,10 +87,10 @@ def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterato
         yield from _misfits(entry, product)
     elif is_divisible:
         text = with_error(f"has entries for GPU {run.error.gpu} that differ in mig-enabled", run.error.words)
-        yield Misfit(entry, "", text, "", certain=count is not None, is_conflict=True)
+        yield Misfit(entry, "", text, "", certain=gpu_count(labels) is not None, is_conflict=True)
     else:
         text = with_error(f"is for GPU {run.error.gpu}, which MIG cannot divide", run.error.words)
-        yield Misfit(entry, "", text, "", certain=count is not None)
+        yield Misfit(entry, "", text, "", certain=gpu_count(labels) is not None)
 
 
 def _whole(product: MIGProduct) -> list[str]:
@@ -123,7 +114,7 @@ def _instead(profile: MIGProfile, product: MIGProduct) -> str:
     rows=("H-06", "H-14"),
 )
 def possible_profiles(file: MIGFile) -> Iterator[Problem]:
-    """A profile that no GPU of the node has does not make mig-parted fail: it enables MIG and makes no device.
+    """For a profile that no GPU of the node has, mig-parted does not fail: it makes no devices.
 
     If the devices do not fit, it fails after the MIG manager has stopped the operator's pods on the node, which gets the
     state `failed`. Slices must suffice for memory as well as for compute: an instance of three compute slices takes four
