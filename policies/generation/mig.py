@@ -135,7 +135,8 @@ def _places(wanted: WantedDevices, layout: DeviceCounts) -> str:
     """A place for each device, as a sentence."""
     texts = []
     for profile, group in groupby(place(wanted.geometry, layout) or (), key=lambda each: each.profile):
-        spans = [str(each.start) if each.size == 1 else f"{each.start}-{each.start + each.size - 1}" for each in group]
+        placed = sorted(group, key=lambda each: each.start)
+        spans = [str(each.start) if each.size == 1 else f"{each.start}-{each.start + each.size - 1}" for each in placed]
         texts.append(f"{profile} {format_list(spans, most=len(spans))}")
     return f"Possible memory slices: {'; '.join(texts)}."
 
