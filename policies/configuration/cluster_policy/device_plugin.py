@@ -14,6 +14,7 @@ from policies.configuration.operator_objects import check_object, data_keys
 from policies.decision import Severity
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
+from policies.fleet.offers.plugin import MPS_WITH_MIXED
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
@@ -168,8 +169,8 @@ def agreeing_settings(change: Change) -> Iterator[Problem]:
 def _other_strategy(change: Change, configuration: Configuration, strategy: str, where: str) -> Iterator[Problem]:
     path, of_file = change.at("mig", "strategy"), configuration.mig_strategy
     if strategy == "mixed" and configuration.strategy("mps") is not None:
-        text = f"is mixed, and {where} shares GPUs by mps; the device plugin would exit with: using"
-        yield problem(path, f"{text} --mig-strategy=mixed is not supported with MPS", "write single or none")
+        text = f"is mixed, and {where} shares GPUs by mps; the device plugin would exit with:"
+        yield problem(path, f"{text} {MPS_WITH_MIXED}", "write single or none")
     # A configuration for nodes without MIG says none, and is right whatever the strategy is.
     elif strategy and of_file in STRATEGIES and of_file not in (strategy, "none"):
         text = f"is {strategy}, which overrides migStrategy: {of_file} in {where}"

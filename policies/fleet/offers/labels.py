@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.plugin_configs import Sharing
 
-__all__ = ["LabelOffer", "is_label_of_state", "label_offer"]
+__all__ = ["LABELS_WITH_MIG", "LabelOffer", "is_label_of_state", "label_offer"]
 
+LABELS_WITH_MIG = "MPS sharing is not supported for mig devices"
 _STRATEGY_LABEL = "nvidia.com/mig.strategy"
 _MPS_LABEL = "nvidia.com/mps.capable"
 _OF_STATE = (
@@ -57,7 +58,7 @@ def label_offer(hardware: Hardware, state: NodeState) -> LabelOffer:
     sharing = config.sharing
     is_mps, has_mig = sharing is not None and sharing.strategy == "mps", cut.has_mig(hardware.gpus)
     if is_mps and has_mig:
-        return LabelOffer(refusal="MPS sharing is not supported for mig devices")
+        return LabelOffer(refusal=LABELS_WITH_MIG)
     labels = {MIG_CAPABLE_LABEL: "true" if hardware.mig is not None else "false", **hardware.labels}
     # Without a whole GPU, those with MIG on are described as not shared, with 0 replicas.
     labels |= _base(GPU_RESOURCE, hardware.product, hardware.gpus, sharing if cut.whole else None)

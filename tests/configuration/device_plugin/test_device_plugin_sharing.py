@@ -93,15 +93,48 @@ def test_the_policy_of_another_config_map_does_not_count(findings_of):
     assert findings_of(config_map(labels=FOR_ITSELF, any=sliced(strategy="mps")), mixed) == []
 
 
-def test_mps_of_a_mig_device_is_refused(findings_of):
+def test_mps_of_a_mig_device_is_ignored_with_a_warning(findings_of):
     mig = sliced({"name": "nvidia.com/mig-1g.5gb", "replicas": 2}, "mps")
     assert findings_of(config_map(any=mig), policy()) == [
         (
             "GA138",
-            Severity.DENY,
+            Severity.WARN,
             (
-                f"data.any.sharing.mps.resources[0].name: is nvidia.com/mig-1g.5gb; {EXITS}: sharing using MPS is not "
-                "supported for MIG devices; share it by timeSlicing"
+                "data.any.sharing.mps.resources[0].name: is nvidia.com/mig-1g.5gb, and MPS shares no MIG device; the device "
+                "plugin finds no device of that name and silently shares nothing; share it by timeSlicing"
+            ),
+        )
+    ]
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.6gb"])
+def test_mps_under_the_single_strategy_is_refused_for_a_node_cut_by_mig(findings_of, resource):
+    labels = {"gpu.product": "NVIDIA-A30-MIG-1g.6gb", "gpu.count": "8", "gpu.compute.major": "8"}
+    found = findings_of(
+        config_map(any=sliced({"name": resource, "replicas": 2}, "mps")),
+        policy(mig={"strategy": "single"}),
+        node(**labels),
+    )
+    assert found[-1] == (
+        "GA138",
+        Severity.DENY,
+        (
+            f'data.any.sharing.mps: is for the node "gpu-1" too, with GPUs cut by MIG, where {EXITS}: sharing using MPS is '
+            "not supported for MIG devices; share by timeSlicing, or give these nodes a configuration of their own"
+        ),
+    )
+
+
+def test_resource_that_is_listed_twice_is_labelled_otherwise_than_it_is_shared(findings_of):
+    resources = [{"name": "nvidia.com/gpu", "replicas": 2}, {"name": "gpu", "replicas": 4}]
+    twice = {"version": "v1", "sharing": {"timeSlicing": {"resources": resources}}}
+    assert findings_of(config_map(any=twice)) == [
+        (
+            "GA136",
+            Severity.WARN,
+            (
+                "data.any.sharing.timeSlicing.resources[1].name: is nvidia.com/gpu again; the device plugin makes the larger "
+                "number of shares, and the label of GPU Feature Discovery says 2; keep one entry of the resource"
             ),
         )
     ]
@@ -116,8 +149,8 @@ def test_mps_for_a_node_cut_by_mig_warns(findings_of, labels):
             "GA138",
             Severity.WARN,
             (
-                'data.any.sharing.mps: is for the node "gpu-1" too, with GPUs cut by MIG; the device plugin fails there; '
-                "share by timeSlicing, or give these nodes a configuration of their own"
+                'data.any.sharing.mps: is for the node "gpu-1" too, with GPUs cut by MIG, where GPU Feature Discovery would '
+                "exit with: MPS sharing is not supported for mig devices; share by timeSlicing, or give these nodes a configuration of their own"
             ),
         )
     ]

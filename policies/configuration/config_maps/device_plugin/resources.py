@@ -8,6 +8,9 @@ from policies.configuration.config_maps.device_plugin.configuration import CONFI
 from policies.configuration.config_maps.device_plugin.usage import nodes_using, policy_strategy
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
+from policies.fleet.offers import NodeState, read_hardware
+from policies.fleet.offers.labels import LABELS_WITH_MIG, label_offer
+from policies.fleet.offers.plugin import MPS_WITH_MIG, MPS_WITH_MIXED, plugin_refusal
 from policies.kubernetes.nodes import labels_of
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.plugin_names import guess_resource, name_error
@@ -21,11 +24,12 @@ if TYPE_CHECKING:
     from policies.checks import Problem
     from policies.configuration.config_maps.device_plugin.configuration import Configuration
     from policies.kubernetes.objects import Object
-    from policies.nvidia.plugin_configs import SharedResource
+    from policies.nvidia.plugin_configs import SharedResource, Strategy
 
 __all__ = ["has_mig_devices"]
 
-MIXED = "the device plugin would exit with: using --mig-strategy=mixed is not supported with MPS"
+_NO_EFFECT = "the device plugin finds no device of that name and silently shares nothing"
+MIXED = f"the device plugin would exit with: {MPS_WITH_MIXED}"
 
 
 @CONFIGURATION.rule(
@@ -37,10 +41,12 @@ MIXED = "the device plugin would exit with: using --mig-strategy=mixed is not su
     rows=("G-12", "G-13"),
 )
 def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
-    """The MPS control daemon cannot serve a MIG device; under "mixed" the device plugin exits.
+    """The MPS control daemon cannot serve a MIG device.
 
-    On a node whose GPUs are cut by MIG, GPU Feature Discovery fails too, so that the node loses the labels that pods
-    select it by. The strategy is the ClusterPolicy's where it has one, and the file's otherwise.
+    Under "mixed" the device plugin exits, and under "single" on nodes with MIG devices. On a node whose GPUs are cut by
+    MIG, GPU Feature Discovery exits under every strategy, so that the node keeps stale labels. An entry for a MIG resource
+    is ignored, because MIG devices have such names only under "mixed". The strategy is the ClusterPolicy's where it has
+    one, and the file's otherwise.
     """
     mps = configuration.strategy("mps")
     if mps is None:
@@ -55,14 +61,36 @@ def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
         yield at(steps, f"is mixed, and mps shares GPUs below; {MIXED}", "write none, or share by timeSlicing")
     for resource in mps.resources():
         if resource.name.startswith("nvidia.com/mig-"):
-            text = f"is {resource.name}; the device plugin would exit with: sharing using MPS is not supported for MIG devices"
-            yield at((*resource.steps, "name"), text, "share it by timeSlicing")
+            text = f"is {resource.name}, and MPS shares no MIG device; {_NO_EFFECT}"
+            yield at((*resource.steps, "name"), text, "share it by timeSlicing", severity=Severity.WARN)
+    strategy = of_policy or configuration.mig_strategy or "none"
+    if strategy != "mixed":
+        yield from _on_cut_nodes(configuration, mps, strategy)
+
+
+def _on_cut_nodes(configuration: Configuration, mps: Strategy, strategy: str) -> Iterator[Problem]:
+    """The nodes with MPS that MIG cuts: those where the plugin exits, and those without new labels."""
     nodes = nodes_using(configuration.change, configuration.key)
-    cut = [] if nodes is UNKNOWN else [node for node in nodes if has_mig_devices(node)]
-    if cut and of_policy != "mixed":
-        text = f"is for {the_nodes(cut)} too, with GPUs cut by MIG; the device plugin fails there"
-        remedy = "share by timeSlicing, or give these nodes a configuration of their own"
-        yield at(mps.steps, text, remedy, severity=Severity.WARN, of_key=True)
+    exits, unlabelled = [], []
+    for node in () if nodes is UNKNOWN else nodes:
+        shown = read_hardware(node)
+        if shown is None:
+            unlabelled += [node] if has_mig_devices(node) else []
+            continue
+        hardware, cut = shown
+        if plugin_refusal(hardware.gpus, cut, strategy, configuration) == MPS_WITH_MIG:
+            exits.append(node)
+        elif label_offer(hardware, NodeState(cut, strategy, configuration)).refusal == LABELS_WITH_MIG:
+            unlabelled.append(node)
+    remedy = "share by timeSlicing, or give these nodes a configuration of their own"
+    for found, component, words in (
+        (exits, "the device plugin", MPS_WITH_MIG),
+        (unlabelled, "GPU Feature Discovery", LABELS_WITH_MIG),
+    ):
+        if found:
+            text = f"is for {the_nodes(found)} too, with GPUs cut by MIG, where {component} would exit with: {words}"
+            severity = Severity.WARN if found is unlabelled else None
+            yield configuration.embedded.problem(mps.steps, text, remedy, severity=severity, of_key=True)
 
 
 def has_mig_devices(node: Object) -> bool:
@@ -74,9 +102,6 @@ def has_mig_devices(node: Object) -> bool:
         name.startswith("nvidia.com/mig-") and name.endswith(".count") and value != "0"
         for name, value in labels.items()
     )
-
-
-_NO_EFFECT = "the device plugin finds no device of that name and silently shares nothing"
 
 
 @CONFIGURATION.rule(
@@ -114,7 +139,7 @@ def _of_resource(configuration: Configuration, resource: SharedResource) -> Iter
     elif known.mig and known.profile is None:
         text = f"is {resource.name}, which names no MIG profile; {_NO_EFFECT}"
         yield at(steps, text, "write a profile as resources spell it, such as nvidia.com/mig-1g.10gb")
-    elif known.mig and strategy in ("none", "single"):
+    elif known.mig and strategy in ("none", "single") and resource.strategy.name == "timeSlicing":
         text = (
             f"is {resource.name}, which there is only under the MIG strategy mixed, and it is {strategy}; {_NO_EFFECT}"
         )

@@ -138,6 +138,15 @@ def _without_resources(configuration: Configuration, strategy: Strategy) -> Prob
 
 def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
     at = configuration.embedded.problem
+    seen: dict[str, int] = {}
+    for resource in strategy.resources():
+        first = seen.setdefault(resource.name, resource.replicas)
+        if resource.name and first != resource.replicas:
+            text = (
+                f"is {resource.name} again; the device plugin makes the larger number of shares, and the label of GPU"
+            )
+            text += f" Feature Discovery says {first}"
+            yield at((*resource.steps, "name"), text, "keep one entry of the resource", severity=Severity.WARN)
     for index, item in enumerate(strategy.value["resources"]):
         steps = (*strategy.steps, "resources", index)
         if not isinstance(item, dict):
