@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.dra.feature_gates import proven_gates
 from policies.dra.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.placement.wishes.existing_gpus import gpu_kinds
@@ -21,5 +22,5 @@ def warm(view: ClusterView) -> None:
 
     After a change they take a hundredth of that. If several threads use a view, one of them may call this.
     """
-    for digest in (published_devices, gpu_nodes, gpu_kinds, classes, node_kinds):
+    for digest in (published_devices, proven_gates, gpu_nodes, gpu_kinds, classes, node_kinds):
         view.derive(digest)

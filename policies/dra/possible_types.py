@@ -41,7 +41,7 @@ __all__ = ["possible_types"]
 _Outcome = bool | None
 """The result of a part of an expression; None if it fails."""
 
-_FEATURES = CelFeatures(list_type_attributes=False)
+_FEATURES = CelFeatures()
 """As for the other checks of stored selectors, so that each is compiled once."""
 _MOST_COST = 1_000
 """What the atoms of a selector may cost for one device, by the API server's estimate; what tells types costs 5 or 20."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.caches import BoundedCache
 from policies.dra.device_groups import DeviceGroup
 from policies.dra.device_reads import Read
-from policies.kubernetes.resourceslices import PoolPart, devices_in, newest
+from policies.kubernetes.resourceslices import PCI_BUS_ID, PoolPart, devices_in, newest
 from policies.nvidia.identifiers import DRIVER
 from policies.view import UNKNOWN, ClusterView, Unknown
 from policies.work import count_work
@@ -118,9 +118,13 @@ class PublishedDevices:
 
     @cached_property
     def gpus(self) -> tuple[DeviceGroup, ...]:
-        """The devices of NVIDIA's GPU driver; in one group are those that no label and no wish can tell apart."""
+        """The devices of NVIDIA's GPU driver; in one group are those that no label and no wish can tell apart.
+
+        Without the devices for virtual machines (`gpu-vfio-N`) of GPUs that MIG divides: they are no GPUs beside the MIG
+        devices, and the driver cannot prepare them while it divides the GPU.
+        """
         alike: defaultdict[Hashable, list[DeviceGroup]] = defaultdict(list)
-        own = [group for group in self.groups if group.first.driver == DRIVER]
+        own = _without_divided([group for group in self.groups if group.first.driver == DRIVER])
         for group in self.divide_or_single(own, frozenset(_GPU_READS)):
             alike[
                 group.is_shareable,
@@ -212,6 +216,31 @@ class PublishedDevices:
             known = parts if len(parts) <= _MOST_APART else ()
             self._parts.put((group, names), known, 1 + len(known))
         return known
+
+
+def _without_divided(groups: Sequence[DeviceGroup]) -> Sequence[DeviceGroup]:
+    """Groups of NVIDIA's devices, without vfio devices at the PCI address of a GPU that MIG divides.
+
+    Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/nvlib.go: each GPU has a vfio device, and
+    that of a GPU with MIG devices is not tied to them.
+    """
+    if not any(group.type == "vfio" for group in groups):
+        return groups
+    divided = {
+        (device.pool, bus)
+        for group in groups
+        if group.type == "mig"
+        for device in group.devices
+        if (bus := device.attributes.get(PCI_BUS_ID)) is not None
+    }
+    kept: list[DeviceGroup] = []
+    for group in groups:
+        devices = group.devices
+        if group.type == "vfio":
+            devices = [each for each in devices if (each.pool, each.attributes.get(PCI_BUS_ID)) not in divided]
+        if devices:
+            kept.append(group if devices is group.devices else DeviceGroup(devices))
+    return kept
 
 
 def published_devices(view: ClusterView) -> PublishedDevices | Unknown:

@@ -187,7 +187,7 @@ def _changes_of_wishes(survey: Survey, wishes: tuple[WishChange, ...], *, only_i
     for wish in wishes:
         if wish.word in helped:
             continue
-        problem = allocation_problem(wish.question, survey.cluster, survey.view, survey.settings)
+        problem = allocation_problem(wish.question, survey.cluster, survey.view)
         for suggestion in _if_it_helps(
             survey, Change.WISH, wish.sentence, problem, positions, only_if_empty=only_if_empty
         ):

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Attribute", "Device", "PoolPart", "device_fields", "devices_in", "newest"]
+__all__ = ["PCI_BUS_ID", "Attribute", "Device", "PoolPart", "device_fields", "devices_in", "newest"]
 
 T = TypeVar("T")
+
+PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
+"""The attribute with the PCI address of a device, which the parts of a device have as well."""
 
 Attribute = str | int | bool
 """The value of a device attribute; versions are text, `9.0.0`."""

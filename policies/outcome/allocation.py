@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.allocator import Allocator
 from policies.dra.allocation.errors import InvalidPoolsError, SearchBudgetExceeded
-from policies.dra.allocation.features import ON_SINCE, Features
+from policies.dra.allocation.features import Features
 from policies.dra.allocation.index import SliceIndex
-from policies.dra.claims.facts import Facts
+from policies.dra.feature_gates import offers
 from policies.dra.resource_claims import Claim
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.amounts import ONE
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.outcome.cluster import Cluster
     from policies.outcome.question import Question
-    from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = [
@@ -93,9 +92,7 @@ class AllocationProblem:
         return self._allocators[resources].against(usage, budget)
 
 
-def allocation_problem(
-    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy
-) -> AllocationProblem:
+def allocation_problem(question: Question, cluster: Cluster, view: ClusterView) -> AllocationProblem:
     """The allocation problem of a question; only of its claims if the nodes are unknown."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
     return AllocationProblem(
@@ -105,20 +102,23 @@ def allocation_problem(
         by_resource=by_resource,
         index=cluster.index or SliceIndex(()),
         nodes=cluster.nodes,
-        features=_features(view, settings),
+        features=_features(view),
     )
 
 
-def _features(view: ClusterView, settings: GPUAdmissionPolicy) -> Features:
-    """The features that are on by default in the cluster's version, or in 1.36 if the version is unknown."""
-    facts = Facts(view, settings)
+def _features(view: ClusterView) -> Features:
+    """The features that are on: by default in the cluster's version, or proven.
+
+    An unknown version counts as 1.36.
+    """
     return Features(
-        admin_access=facts.offers("DRAAdminAccess") is not False,
-        consumable_capacity=facts.offers("DRAConsumableCapacity") is not False,
-        binding_conditions=facts.offers("DRADeviceBindingConditions") is not False,
-        device_taints=facts.offers("DRADeviceTaints") is not False,
-        partitionable_devices=facts.offers("DRAPartitionableDevices") is not False,
-        prioritized_list=facts.offers("DRAPrioritizedList") is not False,
+        admin_access=offers(view, "DRAAdminAccess") is not False,
+        consumable_capacity=offers(view, "DRAConsumableCapacity") is not False,
+        binding_conditions=offers(view, "DRADeviceBindingConditions") is not False,
+        device_taints=offers(view, "DRADeviceTaints") is not False,
+        list_type_attributes=offers(view, "DRAListTypeAttributes") is True,
+        partitionable_devices=offers(view, "DRAPartitionableDevices") is not False,
+        prioritized_list=offers(view, "DRAPrioritizedList") is not False,
     )
 
 
@@ -136,9 +136,8 @@ def _served_by_classes(question: Question, view: ClusterView) -> dict[str, Objec
 
 
 def claims_may_serve_resources(view: ClusterView) -> bool:
-    """False if the cluster's version has no claims for extended resources."""
-    version = view.server_version()
-    return version is UNKNOWN or version >= ON_SINCE["DRAExtendedResource"]
+    """False if the cluster has no claims for extended resources."""
+    return offers(view, "DRAExtendedResource") is not False
 
 
 def unknown_device_obstacles(question: Question, view: ClusterView) -> tuple[Obstacle, ...]:

@@ -15,6 +15,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
+from policies.dra.feature_gates import stores_counters_with_devices
 from policies.dra.holders import Holder
 from policies.dra.resource_claims import Claim
 from policies.kubernetes.amounts import taken_by
@@ -187,7 +188,10 @@ def _index(view: ClusterView) -> SliceIndex | None:
     problem = next((each for each in slices if isinstance(each, str)), None)
     if problem is not None:
         raise AllocationError(problem)
-    return SliceIndex(each for each in slices if not isinstance(each, str))
+    return SliceIndex(
+        (each for each in slices if not isinstance(each, str)),
+        counters_with_devices=stores_counters_with_devices(view),
+    )
 
 
 def _slice(document: Object) -> Slice | str:

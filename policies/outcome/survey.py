@@ -95,7 +95,7 @@ class Survey:
         self.audience = audience
         self.cluster = cluster
         self.resource_usage = resource_usage
-        self.problem = allocation_problem(question, cluster, view, settings)
+        self.problem = allocation_problem(question, cluster, view)
         self.checks = NodeChecks(self.problem.question, cluster.nodes, resource_usage, self.problem.by_resource)
         self.groups: list[AlikeNodes] = []
         holders = Holders(cluster.holding, audience)

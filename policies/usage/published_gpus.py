@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.dra.holders import Holder
 from policies.dra.published_devices import published_devices
 from policies.dra.resource_claims import Claim
+from policies.kubernetes.resourceslices import PCI_BUS_ID
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
 from policies.usage.allocatable_devices import AllocatableDevices
@@ -37,7 +38,6 @@ __all__ = ["published_gpus"]
 
 _PROVIDERS = frozenset({Provider.DRA})
 _ONE, _NONE = Fraction(1), Fraction(0)
-_PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 
 _DeviceId = tuple[str, str]
 """Pool and name of a device of NVIDIA's driver."""
@@ -96,7 +96,7 @@ def _identity(device: Device) -> Hashable:
     """Equal for the devices that are the same GPU: those with common counters, and vfio."""
     if device.counter_sets:
         return device.pool, "counters", device.counter_sets[0]
-    bus = device.attributes.get(_PCI_BUS_ID)
+    bus = device.attributes.get(PCI_BUS_ID)
     if bus and device.attributes.get(f"{DRIVER}/type") in ("gpu", "vfio"):
         return device.pool, "bus", str(bus)
     return device.pool, "device", device.name

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from policies.dra.allocation.allocator import Allocator
 from policies.dra.allocation.errors import AllocationError, InvalidPoolsError
+from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.pools import PoolState
+from tests.allocations import usage_of
 
 
 def states(cluster):
@@ -141,3 +144,51 @@ def test_slices_of_partitionable_devices_are_unknown_while_the_feature_is_off(cl
     cluster.add("gpu-1", pool="other")
 
     assert cluster.picked(cluster.claim(cluster.request()), features=["DRAConsumableCapacity"]) == ["gpu=gpu-1"]
+
+
+def combined(number, gpus=1, node="node-a"):
+    """A slice of Kubernetes 1.34 with a GPU, its halves, and the counters that they share."""
+    taken = [{"counterSet": f"set-{number}", "counters": {"slots": {"value": str(slots)}}} for slots in (2, 1, 1)]
+    names = f"gpu-{number}", f"half-{number}-0", f"half-{number}-1"
+    return {
+        "metadata": {"name": f"{node}-{number}"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": node,
+            "pool": {"name": "rack", "generation": 1, "resourceSliceCount": gpus},
+            "sharedCounters": [{"name": f"set-{number}", "counters": {"slots": {"value": "2"}}}],
+            "devices": [{"name": name, "consumesCounters": [each]} for name, each in zip(names, taken, strict=True)],
+        },
+    }
+
+
+def picked_from(slices, cluster, count, *, counters_with_devices, allocated=()):
+    index = SliceIndex(slices, counters_with_devices=counters_with_devices)
+    claim = cluster.claim(cluster.request(count=count))
+    found = Allocator(index, claims=[claim], classes=cluster.classes, usage=usage_of(allocated)).allocate(cluster.node)
+    return found and [each["device"] for each in found[0]["devices"]["results"]]
+
+
+@pytest.mark.parametrize(
+    ("count", "allocated", "devices"),
+    [
+        (1, (), ["gpu-0"]),
+        (3, (), ["gpu-0", "half-1-0", "half-1-1"]),
+        (2, ("half-0-0",), ["half-0-1", "gpu-1"]),
+        (5, (), None),
+    ],
+)
+def test_devices_beside_their_counters_are_allocated_in_kubernetes_1_34(cluster, count, allocated, devices):
+    slices = [combined(0, 2), combined(1, 2)]
+    held = [f"gpu.example.com/rack/{each}" for each in allocated]
+    assert picked_from(slices, cluster, count, counters_with_devices=True, allocated=held) == devices
+
+
+def test_devices_beside_their_counters_are_ignored_since_kubernetes_1_35(cluster):
+    assert picked_from([combined(0)], cluster, 1, counters_with_devices=False) is None
+
+
+def test_pool_of_devices_beside_counters_is_complete_with_slices_of_other_nodes(cluster):
+    slices = [combined(0, 2), combined(1, 2, "node-b")]
+    assert picked_from(slices, cluster, 1, counters_with_devices=True) == ["gpu-0"]
+    assert picked_from(slices[:1], cluster, 1, counters_with_devices=True) is None

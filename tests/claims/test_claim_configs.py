@@ -134,6 +134,12 @@ def test_extended_resource_that_the_cluster_does_not_know_is_reported(findings_o
     assert findings_of("GA214", text, entry="claims") == []
 
 
+def test_extended_resource_is_kept_where_another_class_has_one(findings_of):
+    text = HEAD.format(kind="DeviceClass") + "spec: {extendedResourceName: nvidia.com/gpu}"
+    other = "{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: b}, spec: {extendedResourceName: a.com/b}}"
+    assert findings_of("GA214", f"{text}\n---\nserverVersion: {{gitVersion: v1.35.0}}\n---\n{other}") == []
+
+
 def test_status_of_a_new_claim_is_reported(findings_of):
     assert findings_of("GA218", HEAD.format(kind="ResourceClaim") + "status: {reservedFor: []}") == [
         "status: is dropped when the object is created; Kubernetes writes it later; remove it"

@@ -243,8 +243,47 @@ def test_groups_beyond_the_first_are_counted(ask, k8s):
     assert (len(answer.groups), answer.groups_left_out, answer.nodes_left_out) == (8, 4, 4)
 
 
-def test_taints_of_devices_count_for_nothing_before_they_came(ask, k8s):
+def test_taints_of_devices_count_where_an_older_cluster_stores_them(ask, k8s):
     taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoExecute"}
-    version = {"clientVersion": {}, "serverVersion": {"gitVersion": "v1.35.1"}}
-    answer = ask(k8s.claim(), version, k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
+    answer = ask(k8s.claim(), OLD, k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
+    assert answer.verdict is Feasibility.IMPOSSIBLE
+
+
+OLD = {"serverVersion": {"gitVersion": "v1.35.0"}}
+NUMA = "device.attributes['resource.kubernetes.io'].numaNode"
+
+
+def on_numa_nodes(k8s, *numbers):
+    """GPUs whose NUMA nodes are a list, as the driver writes them with its gate DRAListTypeAttributes."""
+    devices = k8s.gpus(len(numbers))
+    for device, number in zip(devices, numbers, strict=True):
+        device["attributes"]["resource.kubernetes.io/numaNode"] = {"ints": [number]}
+    return k8s.resource_slice(devices)
+
+
+def test_class_that_has_an_extended_resource_proves_that_claims_serve_it(ask, k8s):
+    served = k8s.device_class(extendedResourceName="nvidia.com/gpu")
+    known = [served, k8s.namespace(), k8s.empty_list("Pod"), k8s.empty_list("ResourceClaim", "resource.k8s.io/v1"), OLD]
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), k8s.node(), k8s.resource_slice(k8s.gpus(2)), base=known)
+    assert answer.headline == "fits 1 of 1 node now, 1 replica in all"
+
+
+def test_devices_whose_attributes_are_lists_are_allocated(ask, k8s):
+    answer = ask(k8s.claim(k8s.selecting(f"{NUMA}.includes(1)")), k8s.node(), on_numa_nodes(k8s, 0, 1))
+    assert answer.headline == "fits 1 of 1 node now, 1 claim in all"
+
+
+def test_devices_agree_in_lists_that_have_a_value_in_common(ask, k8s):
+    match = [{"matchAttribute": "resource.kubernetes.io/numaNode"}]
+    slices = on_numa_nodes(k8s, 0, 1, 1)
+    fits = [ask(k8s.claim({"count": count}, constraints=match), k8s.node(), slices).verdict for count in (2, 3)]
+    assert fits == [Feasibility.FITS, Feasibility.IMPOSSIBLE]
+
+
+def test_devices_beside_their_counters_fit_in_kubernetes_1_34(ask, k8s):
+    consumed = [{"counterSet": "gpu-0", "counters": {"slices": {"value": "8"}}}]
+    counters = [{"name": "gpu-0", "counters": {"slices": {"value": "8"}}}]
+    combined = k8s.resource_slice([k8s.gpu(0, consumesCounters=consumed)])
+    combined["spec"]["sharedCounters"] = counters
+    answer = ask(k8s.claim(), k8s.node(), combined, {"serverVersion": {"gitVersion": "v1.34.4"}})
     assert answer.verdict is Feasibility.FITS

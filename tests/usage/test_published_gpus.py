@@ -97,6 +97,15 @@ def test_gpu_that_is_passed_through_counts_once():
     assert totals(report(node(), resource_slice(forms), claim("vfio-0"))) == {PRODUCT: ("1", "1", "0", "0")}
 
 
+def test_gpu_that_mig_divides_is_no_gpu_for_virtual_machines():
+    bus = {"resource.kubernetes.io/pciBusID": "0000:00:05.0"}
+    halves = [device(name, "mig", attributes={**bus, "profile": "3g.40gb"}) for name in ("half-0", "half-1")]
+    whole = {"resource.kubernetes.io/pciBusID": "0000:00:06.0"}
+    others = [device(attributes=whole), device("vfio-0", "vfio", attributes=whole)]
+    found = report(node(), resource_slice([*halves, *others, device("vfio-1", "vfio", attributes=bus)]))
+    assert totals(found) == {PRODUCT: ("1", "0", "1", "0"), f"{PRODUCT} MIG 3g.40gb": ("2", "0", "2", "0")}
+
+
 def test_tainted_device_is_unusable():
     taint = [{"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}]
     found = report(node(), resource_slice([device(taints=taint), device("gpu-1")]))

@@ -24,8 +24,13 @@ class SliceIndex:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, NewAllocator.
     """
 
-    def __init__(self, slices: Iterable[Object | Slice]) -> None:
+    def __init__(self, slices: Iterable[Object | Slice], *, counters_with_devices: bool = False) -> None:
         """Index ResourceSlices, as v1 writes them or already read.
+
+        Args:
+            slices: All slices of the cluster.
+            counters_with_devices: True for Kubernetes 1.34, where a slice can have devices and the counters that they share.
+                Later versions ignore the devices of such a slice.
 
         Raises:
             AllocationError: one of them does not say properly to which pool it belongs.
@@ -38,7 +43,9 @@ class SliceIndex:
         self.with_counters: dict[PoolId, list[Slice]] = {}
         """Those with shared counters, by pool."""
         for document in slices:
-            self._add(document if isinstance(document, Slice) else Slice(document))
+            found = document if isinstance(document, Slice) else Slice(document)
+            for part in found.parts if counters_with_devices else (found,):
+                self._add(part)
 
     def _add(self, found: Slice) -> None:
         self._by_pool[found.pool_id].append(found)

@@ -156,7 +156,7 @@ class PoolGatherer:
     def _new_pool(self, relevant: Sequence[Slice]) -> Pool:
         first = relevant[0]
         expected = first.slice_count
-        if len(relevant) == expected:
+        if _count(relevant) == expected:
             return self._complete_pool(relevant, ())
         everywhere = self._everywhere(first)
         if everywhere.superseded:
@@ -164,8 +164,8 @@ class PoolGatherer:
         elif everywhere.count != expected:
             state = PoolState.INCOMPLETE
         else:
-            names = {found.name for found in relevant}
-            return self._complete_pool(relevant, [found for found in everywhere.consumers if found.name not in names])
+            known = {*relevant}
+            return self._complete_pool(relevant, [found for found in everywhere.consumers if found not in known])
         return Pool(first.pool_id, state, first.generation, everywhere.count, expected)
 
     def _everywhere(self, first: Slice) -> _Generation:
@@ -175,7 +175,7 @@ class PoolGatherer:
             of_generation = [found for found in slices if found.generation == first.generation]
             self._generations[key] = _Generation(
                 superseded=any(found.generation > first.generation for found in slices),
-                count=len(of_generation),
+                count=_count(of_generation),
                 consumers=tuple(
                     found for found in of_generation if any(device.counter_sets for device in found.devices)
                 ),
@@ -203,6 +203,11 @@ class PoolGatherer:
         if reason:
             return Pool(first.pool_id, PoolState.INVALID, *facts, reason)
         return Pool(first.pool_id, PoolState.READY, *facts, "", with_devices, tuple(others), counter_sets)
+
+
+def _count(slices: Sequence[Slice]) -> int:
+    """The number of ResourceSlices, without parts of slices that count already."""
+    return sum(not found.is_part for found in slices)
 
 
 def _newest(slices: Iterable[Slice]) -> dict[PoolId, list[Slice]]:

@@ -102,12 +102,17 @@ class AllocatableDevice:
 class Slice:
     """A ResourceSlice; its devices are read on first use."""
 
-    def __init__(self, document: Object) -> None:
+    def __init__(self, document: Object, *, is_part: bool = False) -> None:
         """Read what identifies the pool.
+
+        Args:
+            document: The ResourceSlice.
+            is_part: True for counters that were split off a slice that counts already.
 
         Raises:
             AllocationError: a field has the wrong type.
         """
+        self.is_part = is_part
         self.name = name_of(document)
         self.where = f"ResourceSlice {self.name}"
         self._spec = mapping(document, "spec", self.where)
@@ -126,6 +131,21 @@ class Slice:
     def pool_id(self) -> PoolId:
         """The pool that it is a part of."""
         return self.driver, self.pool
+
+    @cached_property
+    def parts(self) -> tuple[Slice, ...]:
+        """The slice; if it has devices and counters, each apart, in slices of the same name."""
+        if not (self.has_counters and self._spec.get("devices")):
+            return (self,)
+        devices, counters = (
+            {field: value for field, value in self._spec.items() if field != other}
+            for other in ("sharedCounters", "devices")
+        )
+        metadata = {"name": self.name}
+        return (
+            Slice({"metadata": metadata, "spec": devices}),
+            Slice({"metadata": metadata, "spec": counters}, is_part=True),
+        )
 
     @cached_property
     def devices(self) -> tuple[AllocatableDevice, ...]:

@@ -23,8 +23,11 @@ __all__ = ["EACH", "MOST_COST_OF_ALL", "MOST_OF_CLASSES", "MOST_TEXT", "STORED",
 
 T = TypeVar("T")
 
-STORED = CelFeatures(list_type_attributes=False)
-"""What the scheduler compiles stored selectors with; gates take nothing away from these."""
+STORED = CelFeatures()
+"""What the scheduler compiles stored selectors with; gates take nothing away from these.
+
+Attributes may be lists, because a device that has a list proves the gate for them.
+"""
 
 MOST_TEXT = 12 * 1024
 """Bytes of the selectors of one object that are compared with the cluster; half a second at the worst, aside from the event

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.allocation.features import ON_SINCE
 from policies.dra.cel import CelFeatures
 from policies.dra.claims.effort import Effort
 from policies.dra.deviceclasses import selector_texts
+from policies.dra.feature_gates import offers
 from policies.kubernetes.paths import lookup
 from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.view import UNKNOWN, ClusterView, Unknown
@@ -54,15 +54,14 @@ class Facts:
         return labels if isinstance(labels, dict) else {}
 
     def offers(self, gate: str) -> bool | Unknown:
-        """True if this cluster has a feature of DRA, going by its version and by what is on by default."""
-        version = self.view.server_version()
-        return UNKNOWN if version is UNKNOWN else version >= ON_SINCE[gate]
+        """True if a feature gate of DRA is on: by default in this version, or proven by a stored object."""
+        return offers(self.view, gate)
 
     def cel_features(self) -> CelFeatures:
         """What the API server lets a new selector use; where the version is unknown, what 1.36 does."""
         return CelFeatures(
             consumable_capacity=self.offers("DRAConsumableCapacity") is not False,
-            list_type_attributes=False,
+            list_type_attributes=self.offers("DRAListTypeAttributes") is True,
             new_expressions=True,
         )
 

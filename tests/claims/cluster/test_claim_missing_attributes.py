@@ -202,3 +202,10 @@ def test_selector_called_guarded_never_fails_for_what_is_missing(text, in_d, mor
         assert found.error is not None or verdict.message != "no such key: P"
     else:
         assert found.can_be_true if verdict else found.can_be_false
+
+
+def test_selector_on_devices_with_lists_is_fine(said, asking, device_class, gpu, on_node):
+    listed = gpu(**{"resource.kubernetes.io__numaNode": ("ints", [0])})
+    claim = asking("device.attributes['resource.kubernetes.io'].numaNode.exists(node, node == 0)")
+    cluster = device_class(), on_node("node-1", listed)
+    assert [said(rule, claim, *cluster) for rule in ("GA215", "GA221", "GA222", "GA224")] == [[]] * 4
