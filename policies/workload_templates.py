@@ -61,7 +61,7 @@ def _with_queue(template: PodTemplate, queue: str) -> PodTemplate:
     """The template with the queue of its object, which Kueue copies. It is composed: not written back."""
     metadata = template.template.get("metadata") or {}
     labels = lookup(metadata, ("labels",)) or {}
-    if not isinstance(labels, dict) or labels.get(QUEUE) == queue:
+    if not isinstance(metadata, dict) or not isinstance(labels, dict) or labels.get(QUEUE) == queue:
         return template
     changed = {**template.template, "metadata": {**metadata, "labels": {**labels, QUEUE: queue}}}
     homes = ((tuple(_QUEUE), _QUEUE), *template.homes)

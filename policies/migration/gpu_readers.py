@@ -93,6 +93,8 @@ def keep_ray_gpus(workload: Object, template: PodTemplate, migrated: Object, edi
     if "num-gpus" in parameters or any(_RAY_GPU.fullmatch(str(name).lower()) for name in resources):
         return
     field, key = ("resources", "GPU") if resources else ("rayStartParams", "num-gpus")
+    if not isinstance(lookup(workload, group / field), dict | None):
+        return
     count = str(int(parse_quantity(before[removed[0]])))
     edits.add(group / field / key, count)
     yield f'{group / field}: {key}: "{count}" is added, because {KUBERAY.name} read it from the limit of {removed[0]}'

@@ -83,6 +83,11 @@ def test_ray_nodes_whose_limits_do_not_count_get_no_parameter(group):
     assert migrated.notices == ()
 
 
+def test_parameters_that_are_no_mapping_stay_as_they_are():
+    migrated = migrate(ray(rayStartParams="text"))
+    assert (workers(migrated)["rayStartParams"], migrated.notices) == ("text", ())
+
+
 def clique_set(clique=None, scaling=None, **metadata):
     cliques = [{"name": "decode", "annotations": clique or {}, "spec": {"podSpec": template()["spec"]}}]
     groups = [{"name": "g", "cliqueNames": ["decode"], "annotations": scaling}] if scaling else []

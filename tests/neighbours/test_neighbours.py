@@ -159,6 +159,13 @@ def test_queue_of_the_template_gives_way_to_that_of_the_workload():
     assert found.template["metadata"] == {"labels": {**QUEUED, "app": "a"}, "annotations": {"b": "c"}}
 
 
+@pytest.mark.parametrize("metadata", ["text", ["a"], {"labels": "text"}], ids=str)
+def test_template_with_malformed_metadata_stays(metadata):
+    document = workload("apps/v1", "Deployment", QUEUED, template={**template(), "metadata": metadata})
+    (found,) = templates_of(document, VIEW, DEFAULTS)
+    assert found.template["metadata"] == metadata
+
+
 def test_template_that_has_the_queue_can_be_written_back():
     document = workload("apps/v1", "Deployment", QUEUED, template=template(metadata={"labels": QUEUED}))
     (found,) = templates_of(document, VIEW, DEFAULTS)
