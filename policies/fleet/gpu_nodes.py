@@ -189,17 +189,8 @@ class GPUNodes:
 
     @cached_property
     def plugin_products(self) -> Mapping[Product, int]:
-        """What the nodes that hand out `nvidia.com/gpu` mean by it, and how many of them.
-
-        Where no node hands it out any more, what labels say of nodes whose MIG devices were handed out under this name.
-        """
-        return self._count(lambda traits: [traits.plugin_product] if self._means_product(traits) else [])
-
-    def _means_product(self, traits: NodeTraits) -> bool:
-        """True if the product of a node is what `nvidia.com/gpu` means there."""
-        if GPU_RESOURCE in traits.offers:
-            return True
-        return traits.plugin_product.profile is not None and GPU_RESOURCE not in self.offers
+        """What the nodes that hand out `nvidia.com/gpu` mean by it, and how many of them."""
+        return self._count(lambda traits: [traits.plugin_product] if GPU_RESOURCE in traits.offers else [])
 
     def selected_products(self, spec: Mapping[str, Any]) -> Mapping[Product, int]:
         """The same for the nodes that a pod's own node selector and required node affinity allow."""
@@ -219,7 +210,7 @@ class GPUNodes:
         """The nodes of each product, as the index numbers them."""
         nodes: defaultdict[Product, int] = defaultdict(int)
         for position, node in enumerate(self.nodes):
-            if self._means_product(node.traits):
+            if GPU_RESOURCE in node.offers:
                 nodes[node.traits.plugin_product] |= 1 << position
         return nodes
 

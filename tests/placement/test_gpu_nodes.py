@@ -164,15 +164,6 @@ def test_products_are_shared_where_the_label_of_the_strategy_says_so(cluster):
     assert nodes.plugin_products == {Product("Tesla-T4", shared=True): 1}
 
 
-def test_labels_tell_what_a_pod_got_where_no_node_hands_gpus_out_any_more(cluster):
-    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb"}
-    part = Product.parse("NVIDIA-A100-SXM4-40GB-MIG-1g.5gb")
-    nodes = gpu_nodes(cluster(bare({"nvidia.com/gpu": "0"}, **labels)))
-    assert nodes.plugin_products == nodes.selected_products({}) == {part: 1}
-    with_plugin = gpu_nodes(cluster("f1", bare({"nvidia.com/gpu": "0"}, **labels)))
-    assert with_plugin.plugin_products == {Product("NVIDIA-A100-SXM4-40GB"): 1}
-
-
 def test_products_of_all_nodes_are_counted_for_a_pod_that_selects_none(cluster):
     nodes = gpu_nodes(cluster("f1", "f5"))
     assert nodes.selected_products({}) == nodes.plugin_products
