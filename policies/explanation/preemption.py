@@ -8,7 +8,7 @@ Source: k8s.io/kubernetes pkg/scheduler/framework/preemption; the plugin dynamic
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
@@ -146,9 +146,8 @@ def _fits(node: _Node, ended: Sequence[_Pod], survey: Survey, freed: Collection[
     names = {each.name for each in (ended if freed is None else freed)}
     usage = node.others.and_held(each.held for each in node.claims if not _is_freed(each, names))
     resource_usage = survey.resource_usage.without(node.name, [each.amounts for each in ended])
-    checks = NodeChecks(
-        survey.problem.question, [survey.cluster.nodes[node.position]], resource_usage, survey.problem.by_resource
-    )
+    problem = replace(survey.problem, nodes=[survey.cluster.nodes[node.position]])
+    checks = NodeChecks(problem, resource_usage)
     if checks.mismatches(0):
         return False
     try:

@@ -187,7 +187,7 @@ def _changes_of_wishes(survey: Survey, wishes: tuple[WishChange, ...], *, only_i
     for wish in wishes:
         if wish.word in helped:
             continue
-        problem = allocation_problem(wish.question, survey.cluster, survey.view)
+        problem = allocation_problem(wish.question, survey.cluster, survey.view, survey.settings)
         for suggestion in _if_it_helps(
             survey, Change.WISH, wish.sentence, problem, positions, only_if_empty=only_if_empty
         ):
@@ -205,9 +205,7 @@ def _if_it_helps(
     only_if_empty: bool = False,
 ) -> Iterator[Suggestion]:
     """The suggestion, if the changed problem fits some of these nodes."""
-    checks = NodeChecks(
-        problem.question, problem.nodes, None if only_if_empty else survey.resource_usage, problem.by_resource
-    )
+    checks = NodeChecks(problem, None if only_if_empty else survey.resource_usage)
     solver = Solver(problem, NONE if only_if_empty else survey.cluster.usage)
     nodes = 0
     try:

@@ -13,6 +13,7 @@ from policies.dra.allocation.index import SliceIndex
 from policies.dra.feature_gates import offers
 from policies.dra.resource_claims import Claim
 from policies.fleet.known_classes import known_classes
+from policies.fleet.shares import SingleShares
 from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.outcome.cluster import Cluster
     from policies.outcome.question import Question
+    from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
 __all__ = [
@@ -63,6 +65,7 @@ class AllocationProblem:
     index: SliceIndex
     nodes: Sequence[Object]
     features: Features
+    shares: SingleShares
     _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
     """One for each set of resources that claims serve; all usages share it and its caches."""
 
@@ -92,7 +95,9 @@ class AllocationProblem:
         return self._allocators[resources].against(usage, budget)
 
 
-def allocation_problem(question: Question, cluster: Cluster, view: ClusterView) -> AllocationProblem:
+def allocation_problem(
+    question: Question, cluster: Cluster, view: ClusterView, settings: GPUAdmissionPolicy
+) -> AllocationProblem:
     """The allocation problem of a question; only of its claims if the nodes are unknown."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
     return AllocationProblem(
@@ -103,6 +108,7 @@ def allocation_problem(question: Question, cluster: Cluster, view: ClusterView) 
         index=cluster.index or SliceIndex(()),
         nodes=cluster.nodes,
         features=_features(view),
+        shares=SingleShares(view, settings),
     )
 
 

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
-from policies.kubernetes.amounts import billionths
+from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
 from policies.outcome.allocation import NO_RESOURCES
-from policies.outcome.reasons import NodeMismatch, ReasonKind, Shortage, Taint
+from policies.outcome.reasons import NodeMismatch, ReasonKind, ShareRequest, Shortage, Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
+    from policies.outcome.allocation import AllocationProblem
     from policies.outcome.cluster import ResourceUsage
     from policies.outcome.question import Question
 
@@ -33,18 +34,15 @@ _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 class NodeChecks:
     """The checks of one question; nodes are given by their position."""
 
-    def __init__(
-        self,
-        question: Question,
-        nodes: Sequence[Object],
-        usage: ResourceUsage | None,
-        by_claims: Collection[str],
-    ) -> None:
-        """Prepare the checks; nodes are empty without `usage`; claims can serve the resources `by_claims`."""
+    def __init__(self, problem: AllocationProblem, usage: ResourceUsage | None) -> None:
+        """Prepare the checks; nodes are empty without `usage`."""
+        question, nodes = problem.question, problem.nodes
         self._question = question
         self._nodes = nodes
         self._usage_of = usage.of if usage else _no_usage
-        self._by_claims = by_claims
+        self._by_claims = problem.by_resource
+        self._shares = problem.shares
+        self._share_requests = _share_requests(question)
         self._spec = question.pod.spec if question.pod else {}
         index = NodeIndex(nodes)
         self._selected = index.select(self._spec) if question.pod else -1
@@ -61,6 +59,7 @@ class NodeChecks:
             *self._selector_mismatches(node, position),
             *self._shortages(node),
             *self._claim_mismatches(node),
+            *self._share_mismatches(node),
         )
 
     def served_by_claims(self, position: int) -> frozenset[str]:
@@ -139,6 +138,23 @@ class NodeChecks:
             selector = lookup(claim.claim.allocation, ("nodeSelector",))
             if isinstance(selector, dict) and not _matches(node, selector):
                 yield NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
+
+    def _share_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
+        for request in self._share_requests:
+            if self._shares.is_single(labels_of(node), request.resource) and self._allocatable(node, request.resource):
+                yield NodeMismatch(ReasonKind.ONE_SHARE, request)
+
+
+def _share_requests(question: Question) -> tuple[ShareRequest, ...]:
+    """The most that one container requests of each device plugin's resource, if it is more than one."""
+    most: dict[str, int] = {}
+    spec = question.pod.spec if question.pod else {}
+    for container in (*mappings_at(spec, ("initContainers",)), *mappings_at(spec, ("containers",))):
+        limits = lookup(container, ("resources", "limits"))
+        for name, amount in (limits if isinstance(limits, dict) else {}).items():
+            if "/" in name:
+                most[name] = max(most.get(name, 0), billionths(amount) // ONE)
+    return tuple(ShareRequest(name, amount) for name, amount in most.items() if amount > 1)
 
 
 def is_cordoned(node: Object) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.outcome.cluster import Audience
     from policies.outcome.question import Question
 
-__all__ = ["NodeMismatch", "Reason", "ReasonKind", "Shortage", "Taint", "node_reason"]
+__all__ = ["NodeMismatch", "Reason", "ReasonKind", "ShareRequest", "Shortage", "Taint", "node_reason"]
 
 _MOST_VALUES = 3
 _OF_PRODUCTS = "nvidia.com/"
@@ -43,6 +43,8 @@ class ReasonKind(StrEnum):
     """The node has too little of a resource left (`cpu`, `nvidia.com/gpu`)."""
     CLAIM_ELSEWHERE = "claim elsewhere"
     """A claim has its devices already, which cannot be reached from here."""
+    ONE_SHARE = "one share"
+    """The device plugin refuses the pod after it is scheduled, because a container requests more than one share."""
     NO_DEVICES = "no devices"
     """The node has no devices."""
     POOL = "pool"
@@ -69,7 +71,7 @@ class Reason:
     first node of the group; on the other nodes, devices and holders may have other names."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
-    (quantities as text). CLAIM_ELSEWHERE: `claim`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
+    (quantities as text). CLAIM_ELSEWHERE: `claim`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
 
 
@@ -89,6 +91,18 @@ class Taint:
     def condition(self) -> str:
         """The state of the node that the taint stands for, as a clause; empty for all other taints."""
         return _CONDITIONS.get(self.key, "")
+
+
+@dataclass(frozen=True, slots=True)
+class ShareRequest:
+    """The most that one container requests of a shared resource."""
+
+    resource: str
+    amount: int
+
+    def __str__(self) -> str:
+        """The amount and the resource."""
+        return f"{self.amount} {self.resource}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +149,8 @@ def node_reason(
         return _selector_reason(str(key), nodes, question, audience)
     if kind is ReasonKind.CLAIM_ELSEWHERE:
         return _elsewhere_reason(str(key), question)
+    if isinstance(key, ShareRequest):
+        return _one_share_reason(key)
     return _shortage_reason([mismatch.shortage for mismatch in mismatches if mismatch.shortage is not None])
 
 
@@ -176,6 +192,15 @@ def _elsewhere_reason(name: str, question: Question) -> Reason:
     claim = next(claim for claim in question.allocated if claim.name == name)
     sentence = f"claim {name} has its devices already, which cannot be reached from here"
     return Reason(ReasonKind.CLAIM_ELSEWHERE, sentence, (f"it is {claim.source}",), {"claim": name})
+
+
+def _one_share_reason(request: ShareRequest) -> Reason:
+    refusal = f"maximum request size for shared resources is 1; found {request.amount}"
+    sentence = (
+        f"the device plugin refuses the pod once it is scheduled, because a container requests {request}: {refusal}"
+    )
+    remedy = (f"request 1 {request.resource} in each container; more shares may be of the same GPU",)
+    return Reason(ReasonKind.ONE_SHARE, sentence, remedy, {"resource": request.resource, "asked": request.amount})
 
 
 def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:

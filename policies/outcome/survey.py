@@ -95,8 +95,8 @@ class Survey:
         self.audience = audience
         self.cluster = cluster
         self.resource_usage = resource_usage
-        self.problem = allocation_problem(question, cluster, view)
-        self.checks = NodeChecks(self.problem.question, cluster.nodes, resource_usage, self.problem.by_resource)
+        self.problem = allocation_problem(question, cluster, view, settings)
+        self.checks = NodeChecks(self.problem, resource_usage)
         self.groups: list[AlikeNodes] = []
         holders = Holders(cluster.holding, audience)
         self._now, self._empty = Solver(self.problem, cluster.usage), Solver(self.problem, NONE)

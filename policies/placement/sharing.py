@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.shares import sharing_strategy
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import required_terms
 from policies.kubernetes.paths import lookup
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["sharing_strategy", "unshared_conditions", "unshared_nodes", "ways_of_sharing"]
+__all__ = ["unshared_conditions", "unshared_nodes", "ways_of_sharing"]
 
 _STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
 _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
@@ -71,7 +72,7 @@ def unshared_nodes(
     nodes = gpu_nodes(view) if conditions else UNKNOWN
     for resource, condition in conditions.items():
         offering = [] if nodes is UNKNOWN else _nodes_with(resource.name, nodes.select(pod.spec), wanted)
-        if offering and all(sharing_strategy(node, resource.name) for node in offering):
+        if offering and all(sharing_strategy(node.labels, resource.name) for node in offering):
             text = (
                 f"is a share of a {'MIG device' if resource.mig else 'GPU'} on every node that offers it to this pod, "
                 f"{ways_of_sharing(offering, resource.name)}; the pod gets a share, though "
@@ -115,19 +116,9 @@ def _nodes_with(resource: str, nodes: Iterable[GPUNode], wanted: Alternatives) -
     return offering
 
 
-def sharing_strategy(node: GPUNode, resource: str) -> str | None:
-    """How a node shares a resource, `mps` or `time-slicing`; None if it does not, or has no label.
-
-    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go (`<resource>.sharing-strategy`, by the name that
-    the resource has before it is renamed).
-    """
-    strategy = node.labels.get(f"{resource.removesuffix('.shared')}.sharing-strategy")
-    return strategy if strategy in _STRATEGIES else None
-
-
 def ways_of_sharing(nodes: Iterable[GPUNode], resource: str) -> str:
     """`by MPS on 1 node and by time-slicing on 2 nodes`."""
-    counts = Counter(strategy for node in nodes if (strategy := sharing_strategy(node, resource)))
+    counts = Counter(strategy for node in nodes if (strategy := sharing_strategy(node.labels, resource)))
     return format_list(
         [f"by {_STRATEGIES[strategy]} on {format_count(counts[strategy], 'node')}" for strategy in sorted(counts)]
     )

@@ -172,23 +172,11 @@ def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
 
 
 def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitComparison:
-    """The comparison, with nodes that are not predicted, and kubelets that refuse pods."""
+    """The comparison; unknown if it is lost where nodes are not predicted."""
     doubtful = {each.node for each in prediction.nodes if each.unknown}
     if comparison.outcome is Outcome.LOST and (lost := sorted(doubtful & comparison.before.nodes)):
         sentence = f"unknown: it fits {format_list(lost, 3)} now, and what that offers afterwards is unknown"
         return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence)
-    requests = _largest_requests(comparison.subject)
-    places = comparison.after.nodes
-    refusing = {
-        node for node in places if any(requests.get(name, 0) > 1 for name in prediction.single.get(node, frozenset()))
-    }
-    if comparison.outcome in (Outcome.KEPT, Outcome.GAINED) and places and refusing == places:
-        name = next(name for name in prediction.single[min(places)] if requests.get(name, 0) > 1)
-        sentence = (
-            f"it is scheduled, and the kubelet refuses it: maximum request size for shared resources is 1; found "
-            f"{requests[name]} of {name}"
-        )
-        return replace(comparison, outcome=Outcome.LOST, sentence=sentence)
     return comparison
 
 

@@ -55,8 +55,6 @@ class NodeChange:
     """Why the device plugin exits on the node afterwards, in its own words; empty if it starts, or does not run."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
     """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
-    single: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
-    """Those of which the plugin refuses containers that request more than one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +66,6 @@ class Prediction:
     """In the order of the cluster."""
     changed: frozenset[Key]
     """All objects that differ."""
-    single: Mapping[str, frozenset[str]]
-    """Changed nodes whose kubelet refuses containers that request more than one of these resources."""
 
 
 def predict(before: Situation, objects: Mapping[Key, Object | None], settings: GPUAdmissionPolicy) -> Prediction:
@@ -85,7 +81,6 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
     is_uninstalled = _is_uninstalled(before.view, stored.view)
     changed: dict[Key, Object | None] = dict(objects)
     nodes: list[NodeChange] = []
-    single: dict[str, frozenset[str]] = {}
     listed = stored.view.list("Node")
     for node in () if listed is UNKNOWN else listed:
         old = before.view.get("Node", name_of(node))
@@ -101,10 +96,9 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
             found = replace(found, reasons=("the operator removes its components",))
         if found is not None:
             nodes.append(found)
-            single[found.node] = found.single
     changed |= _slices_of_deleted_nodes(before.view, objects)
     after = Situation(ChangedView(before.view, changed), settings)
-    return Prediction(after, tuple(nodes), frozenset(changed), single)
+    return Prediction(after, tuple(nodes), frozenset(changed))
 
 
 def _node_change(
@@ -167,7 +161,6 @@ def _node_change(
         unknown,
         offer.plugin.refusal,
         found,
-        offer.plugin.single,
     )
 
 

@@ -3,9 +3,10 @@
 import pytest
 
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.shares import sharing_strategy
 from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
-from policies.placement.sharing import sharing_strategy, unshared_nodes, ways_of_sharing
+from policies.placement.sharing import unshared_nodes, ways_of_sharing
 from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
 from webhook.cluster.manifests import ManifestsView
 
@@ -147,7 +148,7 @@ def test_node_that_offers_nothing_decides_nothing(pod, cluster, node):
 )
 def test_strategy_is_that_of_the_resource(cluster, fixture, resource, strategy):
     (node,) = gpu_nodes(cluster(fixture)).nodes
-    assert sharing_strategy(node, resource) == strategy
+    assert sharing_strategy(node.labels, resource) == strategy
 
 
 def test_ways_of_sharing_are_counted(cluster, node):

@@ -89,13 +89,13 @@ def test_pod_that_fits_only_a_node_whose_offers_are_not_known_is_unknown():
     }
 
 
-def test_pod_that_the_kubelet_refuses_is_lost_although_it_is_scheduled():
+def test_pod_that_the_device_plugin_refuses_is_lost_although_it_is_scheduled():
     before = situation(gpu_node(), bound("two", gpus=2), bound("one"))
     found = plan(before, config_map(whole=time_slicing(failRequestsGreaterThanOne=True)))
     assert outcomes(found) == {
         "pod team-a/two": (
             Outcome.LOST,
-            "it is scheduled, and the kubelet refuses it: maximum request size for shared resources is 1; found 2 of nvidia.com/gpu",
+            "fits none of 1 node, even if nothing were in use; on node-1: the device plugin refuses the pod once it is scheduled, because a container requests 2 nvidia.com/gpu: maximum request size for shared resources is 1; found 2",
         )
     }
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
+from policies.fleet.shares import sharing_strategy
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
 from policies.phrases import format_count, format_list
 from policies.placement.resources.names import PASSED_THROUGH, correct_name, nearest_name, nearest_profile
-from policies.placement.sharing import sharing_strategy
 
 if TYPE_CHECKING:
     from policies.fleet.gpu_nodes import GPUNodes
@@ -65,7 +65,7 @@ def _shares_under_own_name(base: str, nodes: GPUNodes) -> Alternative | None:
     Shares keep the resource's own name unless the device plugin is configured to rename them.
     """
     offering = [node for node in nodes.nodes if base in node.offers]
-    sharing = [node for node in offering if sharing_strategy(node, base)]
+    sharing = [node for node in offering if sharing_strategy(node.labels, base)]
     if sharing:
         verb = "shares its GPUs and hands" if len(sharing) == 1 else "share their GPUs and hand"
         said = f"{format_count(len(sharing), 'node')} {verb} the shares out as {base}, for lack of renameByDefault"
