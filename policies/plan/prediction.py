@@ -15,6 +15,8 @@ from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig_configs import WHOLE
+from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
+from policies.nvidia.mig_products import PRODUCTS, device_ids
 from policies.nvidia.resources import parse_resource
 from policies.outcome import Situation
 from policies.phrases import format_count
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from policies.fleet.offers import Hardware
     from policies.fleet.offers.labels import LabelOffer
     from policies.kubernetes.objects import Object
-    from policies.nvidia.mig import MIGProfile
     from policies.plan.node_configuration import NodeConfiguration
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
@@ -114,26 +115,29 @@ def _node_change(
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
-    unknown = unknown or ("" if shown is not None else "its labels do not say which GPUs it has")
+    if shown is None:
+        unknown = unknown or "its labels do not say which GPUs it has"
+    elif not unknown:
+        _, unknown = _state(*shown, was, will_be)
     if shown is None or unknown:
         changed["Node", "", name] = _without_gpus(node)
         changed |= {_slice_key(each): _without_devices(each) for each in slices}
         reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
         return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown)
-    hardware, cut = shown
-    states = _state(hardware, cut, was, was), _state(hardware, cut, was, will_be)
-    is_recut = (states[0].cut.whole, states[0].cut.devices) != (states[1].cut.whole, states[1].cut.devices)
-    offer = offer_of(hardware, states[1])
+    hardware, _ = shown
+    (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
+    is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
+    offer = offer_of(hardware, state)
     resources = dict(offer.plugin.resources)
     if not is_recut:
-        resources = _without_unhealthy(resources, old, hardware.gpus, *states)
+        resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
     new_node = _with_offer(node, resources, offer.labels)
     new_slices: list[Object] | str = list(slices)
     loses_driver = was.is_for_containers and not will_be.is_for_containers
     if slices and loses_driver:
         new_slices = [_without_devices(each) for each in slices]
     elif slices and is_recut:
-        new_slices = slices_after_cut(slices, hardware, states[1])
+        new_slices = slices_after_cut(slices, hardware, state)
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, [_without_devices(each) for each in slices]
     if _same_offers(old, new_node) and not is_recut and not loses_driver:
@@ -164,23 +168,32 @@ def _node_change(
     )
 
 
-def _state(hardware: Hardware, cut: Cut, was: NodeConfiguration, configuration: NodeConfiguration) -> NodeState:
+def _state(
+    hardware: Hardware, cut: Cut, was: NodeConfiguration, configuration: NodeConfiguration
+) -> tuple[NodeState, str]:
     """The state of a node's GPUs by a configuration; `cut` is that by the configuration before it.
 
-    Where MIG is on and no label counts the devices, as under the strategy `none`, they are those of the configuration.
+    Where MIG is on and no label counts the devices, as under the strategy `none`, they are those of the configuration. The
+    second value says why mig-parted fails, as a clause; empty if it does not.
     """
+    failure = ""
     is_cut_anew = _is_cut_anew(was, configuration) and bool(configuration.mig_config)
     is_unknown = cut.has_mig(hardware.gpus) and not cut.devices and not cut.by_gpu
     if is_cut_anew and configuration.mig_config in WHOLE:
         cut = Cut.of([None] * hardware.gpus)
     elif configuration.mig_entries and (is_cut_anew or is_unknown):
-        by_gpu: list[Mapping[MIGProfile, int] | None] = [None] * hardware.gpus
-        for entry in configuration.mig_entries:
-            for number in range(hardware.gpus):
-                if entry.devices is None or number in entry.devices:
-                    by_gpu[number] = entry.counts if entry.is_mig_enabled else None
-        cut = Cut.of(by_gpu)
-    return NodeState(cut, configuration.strategy, configuration.config, has_plugin=configuration.advertises)
+        ids = device_ids(hardware.product)
+        before = [GPUState(gpu is not None, gpu or {}) for gpu in cut.by_gpu]
+        runs = [
+            apply_entries(configuration.mig_entries, [GPUModel(geometry, ids)] * hardware.gpus, before)
+            for product in ([hardware.mig] if hardware.mig is not None else PRODUCTS)
+            for geometry in product.geometries
+        ]
+        run = min(runs, key=lambda each: (len(each.ignored), each.error is not None))
+        cut = Cut.of(state.devices if state.is_mig_enabled else None for state in run.states)
+        failure = "" if run.error is None else f"mig-parted fails on GPU {run.error.gpu}: {run.error.words}"
+    state = NodeState(cut, configuration.strategy, configuration.config, has_plugin=configuration.advertises)
+    return state, failure
 
 
 def _is_cut_anew(was: NodeConfiguration, will_be: NodeConfiguration) -> bool:

@@ -111,14 +111,26 @@ def test_gpus_of_the_single_strategy_that_are_whole_again():
 
 def test_some_gpus_of_a_node_are_cut_by_a_configuration_of_ones_own():
     entries = [
-        {"devices": "all", "mig-enabled": False},
+        {"devices": [2, 3, 4, 5, 6, 7], "mig-enabled": False},
         {"devices": [0, 1], "mig-enabled": True, "mig-devices": {"3g.20gb": 2}},
     ]
-    document = {"version": "v1", "mig-configs": {"two": entries, "all-disabled": entries[:1]}}
+    document = {"version": "v1", "mig-configs": {"two": entries}}
     own = config_map("mig", **{"config.yaml": document})
     before = situation(gpu_node(), own, migManager={"config": {"name": "mig"}})
     found, _ = predicted(before, labelled("two"))
     assert found == {GPU: "6", "nvidia.com/mig-3g.20gb": "4"}
+
+
+def test_node_on_which_mig_parted_fails_is_unknown():
+    entries = [
+        {"devices": "all", "mig-enabled": False},
+        {"devices": [0], "mig-enabled": True, "mig-devices": {"3g.20gb": 2}},
+    ]
+    own = config_map("mig", **{"config.yaml": {"version": "v1", "mig-configs": {"two": entries}}})
+    found = plan(situation(gpu_node(), own, migManager={"config": {"name": "mig"}}), labelled("two"))
+    words = "MIG mode is currently enabled, but the configuration specifies it should be disabled"
+    assert [each.unknown for each in found.nodes] == [f"mig-parted fails on GPU 0: {words}"]
+    assert not found.is_harmless
 
 
 @pytest.mark.parametrize(
