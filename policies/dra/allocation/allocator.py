@@ -61,7 +61,7 @@ class Allocator:
         Raises:
             AllocationError: a field of a claim or a class has the wrong type.
         """
-        self.question = Question.read(claims, classes, usage, features)
+        self.question = Question.read(claims, classes, usage, features, index)
         self._gatherer = PoolGatherer(index, features)
         self._budget = budget
 

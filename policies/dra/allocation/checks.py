@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.capacity import demand
 from policies.dra.allocation.rejections import Reason, Rejection
 from policies.dra.allocation.selectors import Selectors
-from policies.dra.allocation.shapes import DeviceShapes
 from policies.dra.allocation.taints import first_untolerated
 from policies.dra.cel import CelCompileError, CelRuntimeError
 
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.capacity import Demand
     from policies.dra.allocation.features import Features
+    from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.node_selectors import TargetNode
-    from policies.dra.allocation.shapes import AttributeRead
+    from policies.dra.allocation.shapes import AttributeRead, DeviceShapes
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.allocation.usage import Usage
     from policies.dra.deviceclasses import DeviceClass
@@ -56,11 +56,12 @@ class Checks:
         classes: Mapping[str, DeviceClass],
         features: Features,
         usage: Usage,
+        index: SliceIndex,
     ) -> Checks:
-        """The checks for some claims."""
+        """The checks for some claims on the devices of an index."""
         selectors = Selectors(features)
         read = selectors.reads(_expressions(claims, classes))
-        shapes = DeviceShapes(None if read is None else read | _attributes(claims))
+        shapes = index.shapes(None if read is None else read | _attributes(claims))
         return cls(classes, features, usage, selectors, shapes)
 
     def against(self, usage: Usage) -> Checks:

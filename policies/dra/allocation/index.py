@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from policies.caches import BoundedCache
+from policies.dra.allocation.shapes import DeviceShapes
 from policies.dra.allocation.slices import PoolId, Slice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from policies.dra.allocation.shapes import AttributeRead
     from policies.kubernetes.objects import Object
 
 __all__ = ["SliceIndex"]
+
+_MOST_SHAPES = 4
+"""Sets of attributes whose shapes of devices are kept; questions about one cluster mostly read the same."""
 
 
 class SliceIndex:
@@ -42,6 +48,7 @@ class SliceIndex:
         """Those with devices that are not tied to one node by name."""
         self.with_counters: dict[PoolId, list[Slice]] = {}
         """Those with shared counters, by pool."""
+        self._shapes: BoundedCache[frozenset[AttributeRead] | None, DeviceShapes] = BoundedCache(_MOST_SHAPES)
         for document in slices:
             found = document if isinstance(document, Slice) else Slice(document)
             for part in found.parts if counters_with_devices else (found,):
@@ -57,6 +64,14 @@ class SliceIndex:
         else:
             self.reachable.append(found)
         self._shared_by_pool[found.pool_id].append(found)
+
+    def shapes(self, read: frozenset[AttributeRead] | None) -> DeviceShapes:
+        """The shapes of the devices for claims that read these attributes; None for any."""
+        found = self._shapes.get(read)
+        if found is None:
+            found = DeviceShapes(read)
+            self._shapes.put(read, found, 1)
+        return found
 
     def of_node(self, name: str) -> Sequence[Slice]:
         """The slices whose devices are tied to the node by its name."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.dra.allocation.features import Features
+    from policies.dra.allocation.index import SliceIndex
     from policies.dra.deviceclasses import DeviceClass
     from policies.dra.resource_claims import Claim
     from policies.kubernetes.objects import Object
@@ -38,8 +39,9 @@ class Question:
         classes: Iterable[Object],
         usage: Usage,
         features: Features,
+        index: SliceIndex,
     ) -> Question:
-        """Read ResourceClaims and DeviceClasses.
+        """Read ResourceClaims and DeviceClasses, for the devices of an index.
 
         Raises:
             AllocationError: a field is of the wrong type.
@@ -47,7 +49,7 @@ class Question:
         read = tuple(map(read_claim, claims))
         by_name = read_classes(classes)
         known = _supported_usage(usage, features)
-        return cls(read, by_name, known, features, Checks.of(read, by_name, features, known))
+        return cls(read, by_name, known, features, Checks.of(read, by_name, features, known, index))
 
     def against(self, usage: Usage) -> Question:
         """The same where other claims hold something else."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,12 +16,15 @@ AttributeRead = tuple[str, str | None]
 """A domain, and a name in it; None for all of them."""
 
 _DEEPEST = 8
+_MOST_KEYS = 10_000
+"""Keys of parts that are kept; they are worth their memory only where devices share their parts."""
 
 
 class DeviceShapes:
     """Numbers devices: two with one number are alike to every selector, constraint, policy and taint.
 
-    A real GPU has a UUID, so no two are equal altogether; what no selector and no constraint reads is left out.
+    A real GPU has a UUID, so no two are equal altogether; what no selector and no constraint reads is left out. Threads may
+    share the shapes; some numbers are not used.
     """
 
     def __init__(self, read: Iterable[AttributeRead] | None) -> None:
@@ -28,6 +32,7 @@ class DeviceShapes:
         self._read = None if read is None else tuple(read)
         self._read_of_driver: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
         self._numbers: dict[Hashable, int] = {}
+        self._next = count()
         self._of_device: dict[AllocatableDevice, int] = {}
         self._keys: dict[int, Hashable] = {}
         """Keys of parts of these devices, by identity; thousands of devices share their parts."""
@@ -36,7 +41,7 @@ class DeviceShapes:
         """The number of the device's shape."""
         number = self._of_device.get(device)
         if number is None:
-            self._of_device[device] = number = self._numbers.setdefault(self._shape(device), len(self._numbers))
+            self._of_device[device] = number = self._numbers.setdefault(self._shape(device), next(self._next))
         return number
 
     def attributes(self, device: AllocatableDevice) -> Mapping[str, Any]:
@@ -68,6 +73,8 @@ class DeviceShapes:
         """The key of a part of a device in `_of_device`, which keeps the part's identity."""
         key = self._keys.get(id(part))
         if key is None:
+            if len(self._keys) >= _MOST_KEYS:
+                self._keys = {}
             self._keys[id(part)] = key = _frozen(part)
         return key
 
@@ -93,6 +100,8 @@ def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
     if isinstance(value, dict | list) and depth == 0:
         return id(value)
     if isinstance(value, dict):
+        if len(value) == 1 and isinstance(text := next(iter(value.values())), str):
+            return frozenset(((next(iter(value)), text),))  # most attributes and capacities
         return frozenset((name, _frozen(part, depth - 1)) for name, part in value.items())
     if isinstance(value, list):
         return tuple(_frozen(part, depth - 1) for part in value)
