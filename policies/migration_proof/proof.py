@@ -9,10 +9,11 @@ from policies.decision import Severity
 from policies.migration import migrate_pod
 from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
+from policies.migration_proof.counted_quotas import quota_cell
 from policies.migration_proof.dra_cluster import migrated_cluster
-from policies.migration_proof.requests import RequestComparison
 from policies.outcome import Outcome, Situation, compare_fits, subjects_of
 from policies.phrases import format_count, format_list, inflect
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +29,8 @@ __all__ = ["PROPERTIES", "Proof", "WorkloadProof", "prove_migration"]
 PROPERTIES = ("fit", "devices", "quota", "preemption", "autoscaling")
 """The properties of a workload that are compared, in the order of the columns."""
 _PREEMPTION = "GA335"
+_SOURCES = {"ResourceSlice": "ResourceSlices", "DeviceClass": "DeviceClasses"}
+"""Kinds that say which devices a claim may get, and their plurals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,8 @@ class WorkloadProof:
 
     @property
     def loses(self) -> bool:
-        """True if something is lost."""
-        return any(cell.outcome is Outcome.LOST for cell in self.cells.values())
+        """True if something is lost, or GPUs of another quality replace what it has."""
+        return any(cell.outcome in (Outcome.LOST, Outcome.CHANGED) for cell in self.cells.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +99,9 @@ def prove_migration(
             kept = Cell(Outcome.KEPT, "not migrated")
             cells |= dict.fromkeys(PROPERTIES[1:], kept)
         else:
-            requests = RequestComparison(subject, before, after)
             cells |= {
-                "devices": requests.devices(),
-                "quota": requests.quota(),
+                "devices": _devices_cell(fit, cluster.view),
+                "quota": quota_cell(subject, before, after),
                 "preemption": _preemption_cell(pod),
                 "autoscaling": autoscaling,
             }
@@ -113,7 +115,7 @@ def _why_left(pod: MigratedPod) -> str:
 
 
 def _fit_cell(fit: FitComparison) -> Cell:
-    if fit.outcome is not Outcome.KEPT:
+    if fit.outcome not in (Outcome.KEPT, Outcome.CHANGED):
         return Cell(fit.outcome, fit.sentence)
     fewer = fit.before.nodes - fit.after.nodes
     if fewer:
@@ -123,6 +125,21 @@ def _fit_cell(fit: FitComparison) -> Cell:
     if not fit.after.nodes:
         return Cell(Outcome.KEPT, f"fits on no node, before and after: {fit.after.why}")
     return Cell(Outcome.KEPT, f"fits on {format_count(len(fit.after.nodes), 'node')}")
+
+
+def _devices_cell(fit: FitComparison, view: ClusterView) -> Cell:
+    """Whether the pods get the same GPUs, or better ones."""
+    missing = [name for kind, name in _SOURCES.items() if view.list(kind) is UNKNOWN]
+    if missing:
+        return Cell(Outcome.UNKNOWN, f"unknown without {format_list(missing)}")
+    was, will_be = (format_list(sorted(each.words for each in found.grants)) for found in (fit.before, fit.after))
+    if fit.outcome is Outcome.UNKNOWN:
+        return Cell(Outcome.UNKNOWN, "the GPUs that it gets are unknown")
+    if fit.changes:
+        return Cell(Outcome.CHANGED, fit.changes_text)
+    if not fit.after.grants:
+        return Cell(Outcome.LOST if fit.before.grants else Outcome.KEPT, f"gets no GPU; before, {was}")
+    return Cell(Outcome.KEPT, will_be)
 
 
 def _preemption_cell(pod: MigratedPod) -> Cell:

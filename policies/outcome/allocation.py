@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from policies.dra.allocation.allocator import Allocator
-from policies.dra.allocation.errors import InvalidPoolsError, SearchBudgetExceeded
+from policies.dra.allocation.errors import AllocationError, InvalidPoolsError, SearchBudgetExceeded
 from policies.dra.allocation.features import Features
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.feature_gates import offers
@@ -202,7 +202,7 @@ class Solver:
     """Solves a problem with one usage, on any number of nodes."""
 
     def __init__(self, problem: AllocationProblem, usage: Usage) -> None:
-        self._problem = problem
+        self.problem = problem
         self._usage = usage
         self._allocators: dict[tuple[frozenset[str], int], Allocator] = {}
         self._solutions: dict[Hashable, Solution] = {}
@@ -214,7 +214,7 @@ class Solver:
         Raises:
             AllocationError: A node selector of a slice is invalid.
         """
-        return resources, self.allocator(resources, _STEPS).node_shape(self._problem.nodes[position])
+        return resources, self.allocator(resources, _STEPS).node_shape(self.problem.nodes[position])
 
     def solution(self, position: int, resources: frozenset[str] = NO_RESOURCES) -> Solution:
         """The solution on a node.
@@ -229,6 +229,13 @@ class Solver:
             self._solutions[shape] = self._solve(position, resources)
         return self._solutions[shape]
 
+    def solve_again(self, position: int, resources: frozenset[str], usage: Usage) -> Sequence[Object] | None:
+        """The allocations on a node with another usage; None if the claims do not fit."""
+        try:
+            return self.problem.allocator(resources, usage).allocate(self.problem.nodes[position])
+        except AllocationError:
+            return None
+
     @property
     def solved(self) -> int:
         """The number of shapes that were solved."""
@@ -236,19 +243,19 @@ class Solver:
 
     def has_claims(self, resources: frozenset[str]) -> bool:
         """True if there are claims to allocate."""
-        return bool(self._problem.claims or resources)
+        return bool(self.problem.claims or resources)
 
     def allocator(self, resources: frozenset[str], budget: int = _STEPS) -> Allocator:
         """The allocator for nodes where a claim serves these extended resources."""
         key = (resources, budget)
         if key not in self._allocators:
-            self._allocators[key] = self._problem.allocator(resources, self._usage, budget)
+            self._allocators[key] = self.problem.allocator(resources, self._usage, budget)
         return self._allocators[key]
 
     def _solve(self, position: int, resources: frozenset[str]) -> Solution:
         budget = _STEPS if self._given_up < _MOST_GIVEN_UP else _FEW_STEPS
         try:
-            allocations = self.allocator(resources, budget).allocate(self._problem.nodes[position])
+            allocations = self.allocator(resources, budget).allocate(self.problem.nodes[position])
         except InvalidPoolsError:
             return Solution(SolutionState.DOES_NOT_FIT, node=position)
         except SearchBudgetExceeded:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.paths import lookup
 from policies.outcome.fits import Fit, FitFinder
+from policies.outcome.grants import quality_changes
 from policies.outcome.outcome import Feasibility
 from policies.phrases import format_count
 
@@ -16,12 +18,15 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.outcome.fits import Situation
+    from policies.outcome.grants import QualityChange
     from policies.outcome.workloads import Subject
 
 __all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
 
 MOST_SUBJECTS = 2_000
 """Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""
+_MOST_CHANGES = 3
+"""Changes that a sentence has."""
 
 
 class Outcome(StrEnum):
@@ -29,6 +34,8 @@ class Outcome(StrEnum):
 
     KEPT = "kept"
     """It is the same, or as good."""
+    CHANGED = "changed"
+    """It is of another quality, and not a better one."""
     LOST = "lost"
     GAINED = "gained"
     UNKNOWN = "unknown"
@@ -44,6 +51,22 @@ class FitComparison:
     outcome: Outcome
     sentence: str
     """What becomes of it, a clause without a full stop."""
+    changes: tuple[QualityChange, ...] = ()
+    """Pods that find a place, and get GPUs that are not as good as before; most of them first."""
+
+    @property
+    def changed(self) -> int:
+        """The number of pods that get GPUs that are not as good as before."""
+        return sum(each.pods for each in self.changes)
+
+    @property
+    def changes_text(self) -> str:
+        """The changes as a clause: `2 pods would each get 1 half of Tesla-T4 instead of 1 whole Tesla-T4`."""
+        thing = "pod" if self.subject.is_pod else "claim"
+        return "; ".join(
+            f"{format_count(each.pods, thing)} would {'each ' if each.pods > 1 else ''}get {each.words}"
+            for each in self.changes[:_MOST_CHANGES]
+        )
 
 
 def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[FitComparison]:
@@ -51,6 +74,12 @@ def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situatio
 
     Each subject is judged as if its own pods ended and were created again. What several subjects would take from each
     other when all of them start again is not counted.
+
+    Quality counts: the GPUs that the running pods of a subject hold, or, if none runs, that they would get, must be there
+    again. A pod is changed if it finds a place and gets GPUs of another product, shares instead of devices, MIG devices
+    instead of whole GPUs, or less memory. Pods for which there is a choice get what they had. Pods that would not get what
+    they hold even without the change are compared with what they would get. More choices, and better GPUs (a whole GPU
+    instead of a share, more memory), leave a subject KEPT; it is GAINED only if more pods find a place.
 
     Args:
         subjects: Those of `subjects_of`.
@@ -66,7 +95,14 @@ def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situatio
         was = first.fit(subject)
         will_be = then.fit(subject, was.nodes)
         outcome = _outcome(was, will_be)
-        yield FitComparison(subject, was, will_be, outcome, _sentence(subject, was, will_be, outcome))
+        changes = _changes(subject, was, will_be)
+        sentence = _sentence(subject, was, will_be, outcome)
+        compared = FitComparison(subject, was, will_be, outcome, sentence, changes)
+        if changes and outcome in (Outcome.KEPT, Outcome.GAINED):
+            compared = replace(compared, outcome=Outcome.CHANGED, sentence=compared.changes_text)
+        elif changes:
+            compared = replace(compared, sentence=f"{sentence}; {compared.changes_text}")
+        yield compared
 
 
 def affected_subjects(
@@ -105,6 +141,21 @@ def _outcome(before: Fit, after: Fit) -> Outcome:
         return Outcome.UNKNOWN
     was, will_be = (before.is_possible, before.room), (after.is_possible, after.room)
     return Outcome.KEPT if was == will_be else Outcome.LOST if will_be < was else Outcome.GAINED
+
+
+def _changes(subject: Subject, before: Fit, after: Fit) -> tuple[QualityChange, ...]:
+    """The pods that get GPUs that are not as good as those that they hold, or would get before the change."""
+    if not after.is_possible or after.room is None:
+        return ()
+    was = Counter({frozenset({grant}): pods for grant, pods in before.held.items()})
+    for today in quality_changes(was, before.grants, before.room or 0):
+        # Whatever changes, these pods get other GPUs when they start again.
+        was[frozenset({today.before})] -= today.pods
+        was[frozenset({today.before, today.after})] += today.pods
+    if not was and before.grants:
+        was[frozenset(before.grants)] = min(subject.count, before.room or subject.count)
+    total = after.room or (subject.count if not before.room else 0)
+    return quality_changes(+was, after.grants, total)
 
 
 def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> str:

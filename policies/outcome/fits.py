@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,10 @@ from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
 from policies.outcome.cluster import ResourceUsage, read_cluster
+from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
+from policies.outcome.replicas import count_replicas
 from policies.quota.opt_in import QUOTA_NAME
 from policies.view import UNKNOWN, ChangedView
 from policies.work import check_cancelled
@@ -25,8 +28,10 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
     from policies.outcome.cluster import Cluster, Holding
+    from policies.outcome.grants import Grant
     from policies.outcome.outcome import PlacementOutcome
     from policies.outcome.question import Question
+    from policies.outcome.survey import AlikeNodes
     from policies.outcome.workloads import Subject
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
@@ -55,6 +60,11 @@ class Fit:
     """The verdict as a clause, with what is missing where it does not fit."""
     remedy: str = ""
     """What to do about an obstacle, an imperative; empty if the sentence says enough."""
+    grants: Mapping[Grant, int] = field(default_factory=dict)
+    """What the subject's pods get where they find a place, each with the number that can get it at once, at most the
+    subject's own. If none finds a place now, what they get if nothing is in use, with the subject's number."""
+    held: Mapping[Grant, int] = field(default_factory=dict)
+    """What the running pods of the subject hold, or the claim, each with the number of pods."""
 
     @property
     def is_possible(self) -> bool:
@@ -69,6 +79,8 @@ class Service(NamedTuple):
     """What the pods request after admission, and what keeps them from every node."""
     nodes: Mapping[str, tuple[bool, bool, int | None]] = MappingProxyType({})
     """By node: whether one fits now, whether one would if nothing were in use, and the room without devices."""
+    grants: Mapping[Grant, frozenset[str]] = MappingProxyType({})
+    """What one pod gets if nothing is in use, and on which nodes."""
     room: int = 0
     """How many of its pods find a place on these nodes at once."""
     failure: object = None
@@ -82,6 +94,7 @@ class FitFinder:
         self._view, self._settings = situation
         self._cluster = self._view.derive(read_cluster)
         self._holding_of = _by_pod(self._cluster.holding)
+        self._grants = GrantFinder(self._view)
         self.has_local_devices = self._view.derive(_devices_are_local)
         """True if every device can be reached from one node only."""
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
@@ -102,7 +115,16 @@ class FitFinder:
             rule = f" [{first.rule}]" if first.rule else ""
             return Fit(outcome.verdict, room, frozenset(), f"{first.sentence}{rule}", first.remedy)
         nodes = [name for name, (_, fits_if_empty, _) in _served_nodes(outcome).items() if fits_if_empty]
-        return Fit(outcome.verdict, self._room(subject, outcome), self._same_set(nodes), _why(outcome, expected))
+        survey = outcome.survey
+        granted = {} if survey is None else self._grants.on_nodes(survey)
+        return Fit(
+            outcome.verdict,
+            self._room(subject, outcome),
+            self._same_set(nodes),
+            _why(outcome, expected),
+            grants=self._rooms(subject, outcome, granted),
+            held=self._held_grants(subject),
+        )
 
     def service_of(self, subject: Subject, names: frozenset[str]) -> Service:
         """What some nodes do for a subject, after its own pods have ended.
@@ -121,7 +143,10 @@ class FitFinder:
         outcome = self._outcome(subject, question, cluster)
         unknown = 0 if outcome.survey is None else outcome.survey.unknown
         room = 0 if outcome.replicas is None else outcome.replicas.count
-        return Service(requested, _served_nodes(outcome), room, outcome.obstacles or unknown)
+        survey = outcome.survey
+        granted = {} if survey is None else self._grants.on_nodes(survey, if_empty=True)
+        names_by_grant = {} if survey is None else {each: frozenset(survey.names(on)) for each, on in granted.items()}
+        return Service(requested, _served_nodes(outcome), names_by_grant, room, outcome.obstacles or unknown)
 
     def _outcome(self, subject: Subject, question: Question, cluster: Cluster) -> PlacementOutcome:
         """What becomes of one pod of the subject, once its own pods have ended."""
@@ -183,6 +208,36 @@ class FitFinder:
         if placed is None or placed.count >= subject.count:
             return subject.count
         return None if placed.at_least else placed.count
+
+    def _rooms(
+        self, subject: Subject, outcome: PlacementOutcome, granted: Mapping[Grant, Sequence[AlikeNodes]]
+    ) -> Mapping[Grant, int]:
+        """What the pods of a subject get, with the number that can get it at once; see `Fit.grants`."""
+        survey = outcome.survey
+        if survey is None or not granted:
+            return dict.fromkeys(self._grants.on_nodes(survey, if_empty=True), subject.count) if survey else {}
+        shares = any(claim.shared for claim in (*survey.problem.claims, *survey.question.allocated))
+        if len(granted) == 1 or shares:
+            return dict.fromkeys(granted, subject.count)
+        rooms = {}
+        for grant, groups in granted.items():
+            room = sum(len(alike.positions) for alike in groups)
+            if room < subject.count or not self.has_local_devices:
+                room = count_replicas(survey, groups).count
+            rooms[grant] = min(subject.count, room)
+        return rooms
+
+    def _held_grants(self, subject: Subject) -> Mapping[Grant, int]:
+        """What the running pods of a subject hold, or the claim, each with the number of pods."""
+        if not subject.is_pod:
+            allocated = Claim(subject.document).allocated_devices
+            return {self._grants.of_claim(Held.by(allocated)): 1} if allocated else {}
+        holdings = self._holding_of
+        found = (
+            self._grants.held_by(pod, [each.held for each in holdings.get(f"{subject.namespace}/{name_of(pod)}", ())])
+            for pod in subject.pods
+        )
+        return Counter(held for held in found if held is not None)
 
     def _same_set(self, names: Iterable[str]) -> frozenset[str]:
         found = frozenset(names)

@@ -74,14 +74,18 @@ class _AlikeFill:
         return sum(self.replicas if room is None else min(self.replicas, room) for room in self.rooms)
 
 
-def count_replicas(survey: Survey) -> ReplicaCount:
+def count_replicas(survey: Survey, groups: Iterable[AlikeNodes] | None = None) -> ReplicaCount:
     """Place replicas on the nodes that fit now, until they are full.
 
     Alike nodes with local devices are filled evenly, one standing for all. Devices that several nodes can reach are given
     to one node after the other. A claim that all replicas share is allocated once, and the best single node counts.
+
+    Args:
+        survey: With its nodes visited.
+        groups: The only nodes to fill, groups or parts of groups; None for all.
     """
     problem, checks = survey.problem, survey.checks
-    fitting = [alike for alike in survey.groups if alike.fits]
+    fitting = [alike for alike in (survey.groups if groups is None else groups) if alike.fits]
     limit = _limit(problem)
     if not problem.claims and not any(alike.resources for alike in fitting):
         rooms = [checks.room(position) for alike in fitting for position in alike.positions]

@@ -75,11 +75,20 @@ class Plan:
     remarks: tuple[str, ...] = ()
     """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
-    """What to do about each subject that is lost, by its label; imperatives without a full stop."""
+    """What to do about each subject that is lost or changed, by its label; imperatives without a full stop."""
 
     def fits_with(self, outcome: Outcome) -> tuple[FitComparison, ...]:
         """The comparisons with an outcome."""
         return tuple(each for each in self.fits if each.outcome is outcome)
+
+    @property
+    def changed_pods(self) -> Mapping[str, int]:
+        """The number of pods by the worse GPUs that they get: `shares instead of whole GPUs`."""
+        found: Counter[str] = Counter()
+        for each in self.fits:
+            for change in each.changes:
+                found[change.gist] += change.pods
+        return dict(found.most_common())
 
     @property
     def broken_limits(self) -> tuple[LimitComparison, ...]:
@@ -95,7 +104,7 @@ class Plan:
             or self.unknown
             or any(each.refusal for each in self.nodes)
             or self.broken_limits
-            or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.fits}
+            or {Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN} & {each.outcome for each in self.fits}
             or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.limits}
         )
 
@@ -134,7 +143,9 @@ def plan_change(change: PlannedChange) -> Plan:
             *find_delays(change.objects, before, prediction.after),
         ),
         remedies={
-            each.subject.label: _remedy(each, prediction, change) for each in fits if each.outcome is Outcome.LOST
+            each.subject.label: _remedy(each, prediction, change)
+            for each in fits
+            if each.outcome in (Outcome.LOST, Outcome.CHANGED)
         },
     )
 
@@ -181,8 +192,13 @@ def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitCompar
 
 
 def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:
-    """What to do about a subject that is lost."""
+    """What to do about a subject that is lost or changed."""
     subject, before, after = comparison.subject, comparison.before, comparison.after
+    changed = sorted(before.nodes & {each.node for each in prediction.nodes})
+    if comparison.outcome is Outcome.CHANGED:
+        if not changed:
+            return "let its pods request what they need by a node selector, a wish or a claim first"
+        return f"leave as many of {format_list(changed, 3)} as they are as its pods need"
     for (kind, _, name), document in change.objects.items():
         if document is None and f"{kind} {name}" in after.why.replace('"', ""):
             return f"keep {kind} {name} until nothing uses it"
@@ -194,7 +210,6 @@ def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedCh
             return f"request {name}.shared in its pods then, or do not rename what is shared"
     if after.room:
         return f"lower its number of pods to {after.room:,}, or leave more nodes as they are"
-    changed = sorted(before.nodes & {each.node for each in prediction.nodes})
     if changed:
         return f"leave one of {format_list(changed, 3)} as it is, or change what the pods request"
     return "change what it requests first"

@@ -34,6 +34,15 @@ class _FitJSON:
 
 
 @dataclass(frozen=True, slots=True)
+class _QualityChangeJSON:
+    """Pods that would get other GPUs than before, and not as good ones; the GPUs of one pod as text."""
+
+    pods: int
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class _PlannedFitJSON:
     """The places of pods or claims before and after the change, and what to do."""
 
@@ -45,6 +54,7 @@ class _PlannedFitJSON:
     sentence: str
     before: _FitJSON
     after: _FitJSON
+    changes: tuple[_QualityChangeJSON, ...]
     remedy: str
 
 
@@ -80,13 +90,17 @@ class _RefusalJSON:
 
 @dataclass(frozen=True, slots=True)
 class PlanJSON:
-    """What a change would do. `fits` has only what is not kept, and `counts` counts everything."""
+    """What a change would do. `fits` has only what is not kept, and `counts` counts everything.
+
+    `changed_pods` has the number of pods that would get other GPUs, by what they get: `shares instead of whole GPUs`.
+    """
 
     is_harmless: bool
     nodes: tuple[NodeChange, ...]
     disrupted: tuple[Disruption, ...]
     fits: tuple[_PlannedFitJSON, ...]
     counts: Mapping[str, int]
+    changed_pods: Mapping[str, int]
     limits: tuple[_LimitComparisonJSON, ...]
     refusals: tuple[_RefusalJSON, ...]
     unknown: tuple[str, ...]
@@ -105,6 +119,7 @@ def plan_json(plan: Plan) -> PlanJSON:
             if each.outcome is not Outcome.KEPT
         ),
         counts={str(outcome): plan.counts.get(outcome, 0) for outcome in Outcome},
+        changed_pods=plan.changed_pods,
         limits=tuple(map(_limit_comparison, plan.limits)),
         refusals=tuple(
             _RefusalJSON(each.subject.label, each.subject.pod_names, each.sentence) for each in plan.refusals
@@ -125,6 +140,9 @@ def _fit_comparison(comparison: FitComparison, remedy: str) -> _PlannedFitJSON:
         sentence=comparison.sentence,
         before=_fit(comparison.before),
         after=_fit(comparison.after),
+        changes=tuple(
+            _QualityChangeJSON(each.pods, each.before.words, each.after.words) for each in comparison.changes
+        ),
         remedy=remedy,
     )
 

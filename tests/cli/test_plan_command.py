@@ -41,6 +41,23 @@ def test_change_that_breaks_nothing(planned):
     assert done.stdout == "Nothing would break.\n\nNot affected: 1 workload with 1 pod.\n"
 
 
+def test_first_line_counts_pods_that_would_get_other_gpus(planned):
+    change = config_map(whole=time_slicing())
+    done = planned(change, objects=[gpu_node(), bound("a", gpus=8)])
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == "1 pod would get shares instead of whole GPUs."
+    assert "Would get other GPUs:\n- pod team-a/a: 1 pod would get 8 quarters of NVIDIA-A100-SXM4-40GB" in done.stdout
+    found = json.loads(planned(change, options=["-o", "json"], objects=[gpu_node(), bound("a", gpus=8)]).stdout)["plan"]
+    assert (found["counts"]["changed"], found["changedPods"]) == (1, {"shares instead of whole GPUs": 1})
+    assert found["fits"][0]["changes"] == [
+        {
+            "pods": 1,
+            "before": "8 whole NVIDIA-A100-SXM4-40GB",
+            "after": "8 quarters of NVIDIA-A100-SXM4-40GB (time-slicing)",
+        }
+    ]
+
+
 def test_json_has_the_same_content(planned):
     change = config_map(whole=time_slicing(renameByDefault=True))
     done = planned(change, options=["-o", "json"], objects=[gpu_node(), bound("a")])
@@ -66,7 +83,7 @@ def test_json_has_the_same_content(planned):
             "unknown": "",
         }
     ]
-    assert found["plan"]["counts"] == {"kept": 0, "lost": 1, "gained": 0, "unknown": 0}
+    assert found["plan"]["counts"] == {"kept": 0, "changed": 0, "lost": 1, "gained": 0, "unknown": 0}
 
 
 def test_refused_change_is_printed_as_by_review_and_not_planned(planned):

@@ -48,7 +48,7 @@ def test_workload_that_loses_nothing_keeps_all():
 def test_cells_say_what_is_kept():
     assert [cells(h100(), bound("train"))[fact].sentence for fact in PROPERTIES] == [
         "fits on 1 node",
-        "1 x NVIDIA-H100-80GB-HBM3",
+        "1 whole NVIDIA-H100-80GB-HBM3",
         "no quota counts it",
         "no pod of lower priority holds what it requests",
         "no autoscaler is seen",
@@ -136,7 +136,7 @@ def test_mig_device_under_the_name_of_a_gpu_stays_one_without_the_device_plugin(
     product = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "nvidia.com/gpu.memory": "9984"}
     found = cells(h100(gpus=28, **product, **{"nvidia.com/mig.strategy": "single"}), bound("train"))
     assert [found[fact].outcome for fact in PROPERTIES] == [Outcome.KEPT] * len(PROPERTIES)
-    assert found["devices"].sentence == "1 x NVIDIA-H100-80GB-HBM3 MIG 1g.10gb"
+    assert found["devices"].sentence == "1 MIG 1g.10gb of NVIDIA-H100-80GB-HBM3"
 
 
 def test_node_that_shares_its_gpus_keeps_the_device_plugin():

@@ -92,12 +92,31 @@ def test_pod_that_fits_only_a_node_whose_offers_are_not_known_is_unknown():
 def test_pod_that_the_device_plugin_refuses_is_lost_although_it_is_scheduled():
     before = situation(gpu_node(), bound("two", gpus=2), bound("one"))
     found = plan(before, config_map(whole=time_slicing(failRequestsGreaterThanOne=True)))
-    assert outcomes(found) == {
-        "pod team-a/two": (
-            Outcome.LOST,
-            "fits none of 1 node, even if nothing were in use; on node-1: the device plugin refuses the pod once it is scheduled, because a container requests 2 nvidia.com/gpu: maximum request size for shared resources is 1; found 2",
-        )
-    }
+    assert outcomes(found)["pod team-a/two"] == (
+        Outcome.LOST,
+        "fits none of 1 node, even if nothing were in use; on node-1: the device plugin refuses the pod once it is scheduled, because a container requests 2 nvidia.com/gpu: maximum request size for shared resources is 1; found 2",
+    )
+    assert outcomes(found)["pod team-a/one"][0] is Outcome.CHANGED
+
+
+def test_pods_that_would_get_shares_are_counted_with_a_remedy():
+    nodes = [gpu_node(f"node-{number}") for number in range(4)]
+    wide = [bound(f"wide-{number}", f"node-{number}", gpus=8, owner="ReplicaSet/wide") for number in range(3)]
+    found = plan(situation(*nodes, *wide, bound("one", "node-3")), config_map(whole=time_slicing()))
+    assert found.changed_pods == {"shares instead of whole GPUs": 4}
+    assert found.fits_with(Outcome.KEPT) == found.unaffected == ()
+    assert not found.is_harmless
+    assert found.remedies["ReplicaSet team-a/wide"] == (
+        "leave as many of node-0, node-1, node-2 and 1 more as they are as its pods need"
+    )
+
+
+def test_pods_that_find_whole_gpus_elsewhere_are_not_counted():
+    keeps = {"nvidia.com/device-plugin.config": "apart"}
+    nodes = gpu_node("node-1"), gpu_node("node-2", labels=keeps)
+    before = bare_situation(policy(), config_map(whole="version: v1\n", apart="version: v1\n"), *nodes, bound("one"))
+    found = plan(before, config_map(whole=time_slicing(), apart="version: v1\n"))
+    assert (found.changed_pods, found.is_harmless) == ({}, True)
 
 
 def test_workload_with_less_room_gets_the_number_that_fits():

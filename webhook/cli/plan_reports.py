@@ -55,6 +55,7 @@ def text(report: PlanReport, width: int | None = None) -> str:
         [*_nodes(plan.nodes, width)],
         [*_section("Disrupted now:", map(_disruption, plan.disrupted), len(plan.disrupted), width)],
         [*_lost(plan, width)],
+        [*_changed_fits(plan, width)],
         [*_quotas(plan, width)],
         [*_unknown(plan, width)],
         [line for each in report.warnings for line in paragraph(f"Warning: {each}", width)],
@@ -74,6 +75,7 @@ def _summary(plan: Plan) -> str:
         f"the device plugin would exit on {format_count(stopped, 'node')}" if stopped else "",
         f"{format_count(len(plan.disrupted), 'pod')} would be disrupted" if plan.disrupted else "",
         f"{format_count(len(lost), 'workload')} would not start again as before" if lost else "",
+        *(f"{format_count(pods, 'pod')} would get {gist}" for gist, pods in plan.changed_pods.items()),
         f"{format_count(limits, 'limit')} of quotas would count or allow something else" if limits else "",
         f"quotas would refuse {format_count(refused, 'workload')}" if refused else "",
         f"{format_count(len(unknown) + len(plan.unknown), 'question')} cannot be answered"
@@ -127,6 +129,12 @@ def _lost(plan: Plan, width: int) -> Iterator[str]:
     lost = plan.fits_with(Outcome.LOST)
     rows = (f"{_subject(each)}: {each.sentence}; {plan.remedies[each.subject.label]}" for each in lost)
     return _section("Would not start again:", rows, len(lost), width)
+
+
+def _changed_fits(plan: Plan, width: int) -> Iterator[str]:
+    changed = plan.fits_with(Outcome.CHANGED)
+    rows = (f"{_subject(each)}: {each.sentence}; {plan.remedies[each.subject.label]}" for each in changed)
+    return _section("Would get other GPUs:", rows, len(changed), width)
 
 
 def _subject(each: FitComparison) -> str:

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ProofJSON", "as_json", "prove_cluster", "text"]
 
-_COLOURS = {Outcome.KEPT: "green", Outcome.GAINED: "green", Outcome.LOST: "red", Outcome.UNKNOWN: "yellow"}
+_COLOURS = {
+    Outcome.KEPT: "green",
+    Outcome.GAINED: "green",
+    Outcome.CHANGED: "red",
+    Outcome.LOST: "red",
+    Outcome.UNKNOWN: "yellow",
+}
 _MOST_NAMED = 3
 """Workloads that a sentence names; the table and JSON have all of them."""
 
@@ -127,7 +133,7 @@ def _width(key: str) -> int:
 
 
 def _sections(proof: Proof, width: int) -> Iterator[str]:
-    for title, wanted in (("Lost:", Outcome.LOST), ("Unknown:", Outcome.UNKNOWN)):
+    for title, wanted in (("Lost:", Outcome.LOST), ("Changed:", Outcome.CHANGED), ("Unknown:", Outcome.UNKNOWN)):
         reasons = _reasons(proof.workloads, wanted)
         if reasons:
             lines = [line for key, why, names in reasons for line in item(f"{key} of {names}: {why}", width)]
