@@ -13,7 +13,7 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, product_of_device
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
@@ -157,18 +157,20 @@ class Entry:
                 found[profile] = found.get(profile, 0) + count
         return found
 
-    def is_for_gpu(self, number: int, ids: Collection[str]) -> bool:
-        """True if the entry is for a GPU of a node.
+    def gpu_numbers(self, ids: Sequence[Collection[str]]) -> list[int]:
+        """The numbers of the GPUs of a node that the entry is for.
 
         Args:
-            number: The index of the GPU on its node.
-            ids: The PCI device ids that it may have. Its board is not known, so `device-filter` may name any.
+            ids: The PCI device ids that each GPU may have. Its board is not known, so `device-filter` may name any.
 
         Source: github.com/NVIDIA/mig-parted api/spec/v1/helpers.go.
         """
-        if not self.is_for_number(number):
-            return False
-        return not self.filters or any(each.is_nvidia and f"{each.device:04X}" in ids for each in self.device_ids)
+        devices = self.devices
+        numbers = [number for number in range(len(ids)) if devices is None or number in devices]
+        if not self.filters:
+            return numbers
+        wanted = {f"{each.device:04X}" for each in self.device_ids if each.is_nvidia}
+        return [number for number in numbers if not wanted.isdisjoint(ids[number])]
 
     def is_for_number(self, number: int) -> bool:
         """True if `devices` has a GPU; `device-filter` may still be for others."""

@@ -19,7 +19,7 @@ from policies.nvidia.mig_products import PRODUCTS, device_ids, gpu_count, is_cap
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from policies.nvidia.mig_configs import Entry
     from policies.nvidia.mig_geometry import Geometry
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 ENTRY_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
+_MOST_ENTRIES = 64
 _INVALID = "error validating values in 'mig-devices' field"
 
 
@@ -245,27 +246,37 @@ def apply_entries(entries: Sequence[Entry], gpus: Sequence[GPUModel], before: Se
         gpus: The GPUs of the node, in the order of their numbers.
         before: Their state before; without it, MIG is disabled on all.
     """
-    run = _Run(entries, gpus, list(before or [GPUState()] * len(gpus)))
+    ids = [gpu.ids for gpu in gpus]
+    visits = [(entry, number) for entry in entries for number in entry.gpu_numbers(ids)]
+    run = _Run(visits, gpus, list(before or [GPUState()] * len(gpus)))
     error = None if run.has_modes() else run.set_modes()
     if error is None and not run.has_devices():
         error = run.set_devices()
-    return Applied(tuple(run.states), error, run.ignored)
+    return Applied(tuple(run.states), error, dict(run.ignored.values()))
 
 
 def apply_on_node(entries: Sequence[Entry], labels: Mapping[str, str]) -> Applied:
     """What mig-parted makes of the GPUs of a node by its labels.
 
     Where drivers differ in the names of profiles, the one is taken under which most is made; where the GPUs are unknown,
-    the product. A node that does not tell how many GPUs it has gets as many as the entries name.
+    the product. A node that does not tell how many GPUs it has gets as many as the entries name. Only the first entries
+    are applied: there are not so many kinds of GPU.
     """
+    entries = entries[:_MOST_ENTRIES]
     needed = 1 + max((number for entry in entries for number in entry.devices or ()), default=0)
     gpus = max(1, min(gpu_count(labels) or needed, MOST_GPUS))
     ids = device_ids(Product.parse(labels.get(PRODUCT_LABEL, "")).name)
     product = node_product(labels)
-    geometries: Iterable[Geometry | None] = [None]
+    geometries: Collection[Geometry | None] = [None]
     if is_capable(labels) is not False:
-        geometries = [each for known in ([product] if product else PRODUCTS) for each in known.geometries]
-    runs = [apply_entries(entries, [GPUModel(geometry, ids)] * gpus) for geometry in geometries]
+        known = [product] if product else PRODUCTS
+        geometries = dict.fromkeys(geometry for each in known for geometry in each.geometries)
+    runs = []
+    for geometry in geometries:
+        run = apply_entries(entries, [GPUModel(geometry, ids)] * gpus)
+        if run.error is None and not run.ignored:
+            return run
+        runs.append(run)
     return min(runs, key=lambda run: (len(run.ignored), run.error is not None))
 
 
@@ -273,28 +284,24 @@ def apply_on_node(entries: Sequence[Entry], labels: Mapping[str, str]) -> Applie
 class _Run:
     """One run of `nvidia-mig-parted apply`."""
 
-    entries: Sequence[Entry]
+    visits: Sequence[tuple[Entry, int]]
+    """Each entry with the number of each GPU that it is for."""
     gpus: Sequence[GPUModel]
     states: list[GPUState]
-    ignored: dict[int, tuple[str, ...]] = field(default_factory=dict)
-
-    def visits(self) -> Iterator[tuple[Entry, int, GPUModel]]:
-        """Each entry with each GPU that it is for."""
-        for entry in self.entries:
-            for number, gpu in enumerate(self.gpus):
-                if entry.is_for_gpu(number, gpu.ids):
-                    yield entry, number, gpu
+    ignored: dict[int, tuple[int, tuple[str, ...]]] = field(default_factory=dict)
+    """The entry and its unknown profiles, by the number of the GPU that has no devices for that."""
+    requests: dict[int, _Request] = field(default_factory=dict)
 
     def has_modes(self) -> bool:
         """True if all GPUs are in the MIG mode of every entry that is for them."""
         return all(
-            entry.is_mig_enabled == (gpu.geometry is not None and self.states[number].is_mig_enabled)
-            for entry, number, gpu in self.visits()
+            entry.is_mig_enabled == (self.gpus[number].geometry is not None and self.states[number].is_mig_enabled)
+            for entry, number in self.visits
         )
 
     def set_modes(self) -> ApplyError | None:
-        for entry, number, gpu in self.visits():
-            if gpu.geometry is not None:
+        for entry, number in self.visits:
+            if self.gpus[number].geometry is not None:
                 self.states[number] = GPUState(entry.is_mig_enabled)
             elif entry.devices is not None and entry.is_mig_enabled:
                 return ApplyError(entry.index, number, "cannot set MIG mode on non MIG-capable GPU")
@@ -303,50 +310,77 @@ class _Run:
     def has_devices(self) -> bool:
         """True if there is nothing to do: every GPU has the devices of the last entry that is for it."""
         matched = [False] * len(self.gpus)
-        for entry, number, gpu in self.visits():
+        for entry, number in self.visits:
             state = self.states[number]
-            if gpu.geometry is None or not state.is_mig_enabled:
+            if self.gpus[number].geometry is None or not state.is_mig_enabled:
                 if entry.is_mig_enabled:
                     return False
                 matched[number] = True
             else:
-                matched[number] = _is_equal(state, entry)
+                matched[number] = self._has(state, entry)
         return all(matched)
 
     def set_devices(self) -> ApplyError | None:
-        for entry, number, gpu in self.visits():
+        for entry, number in self.visits:
             state = self.states[number]
-            if gpu.geometry is None:
+            if self.gpus[number].geometry is None:
                 continue
             if entry.is_mig_enabled and not state.is_mig_enabled:
                 return ApplyError(entry.index, number, "unable to apply MIG config with MIG mode disabled")
             if not entry.is_mig_enabled and state.is_mig_enabled:
                 words = "MIG mode is currently enabled, but the configuration specifies it should be disabled"
                 return ApplyError(entry.index, number, words)
-            if not entry.is_mig_enabled or _is_equal(state, entry):
-                continue
-            if error := self._cut(entry, number, gpu.geometry):
+            if entry.is_mig_enabled and not self._has(state, entry) and (error := self._cut(entry, number)):
                 return error
         return None
 
-    def _cut(self, entry: Entry, number: int, geometry: Geometry) -> ApplyError | None:
-        self.states[number] = replace(self.states[number], devices={})
-        profiles = {name: MIGProfile.parse(name) for name in entry.requested}
-        unknown = tuple(name for name, profile in profiles.items() if not any(gpu.has(profile) for gpu in self.gpus))
-        if unknown:
-            self.ignored[entry.index] = unknown
+    def _has(self, state: GPUState, entry: Entry) -> bool:
+        """True if a GPU has the devices of an entry, with profiles compared as they are spelled."""
+        wanted = self._request(entry).spelled if entry.is_mig_enabled else {}
+        return {str(profile): count for profile, count in state.devices.items()} == wanted
+
+    def _cut(self, entry: Entry, number: int) -> ApplyError | None:
+        request, state = self._request(entry), replace(self.states[number], devices={})
+        self.states[number] = state
+        self.ignored.pop(number, None)
+        if request.unknown:
+            self.ignored[number] = (entry.index, request.unknown)
             return None
-        # Another GPU of the node has all of them, so only this one may lack some.
-        lacking = [profile for profile in entry.counts if not self.gpus[number].has(profile)]
-        lacks = f"the profile {lacking[0]}" if lacking else excess(geometry, entry.counts)
-        if lacks:
+        if lacks := request.lacks(self.gpus[number]):
             words = "error attempting multiple config orderings: all orderings failed"
             return ApplyError(entry.index, number, words, lacks)
-        self.states[number] = replace(self.states[number], devices=entry.counts)
+        self.states[number] = replace(state, devices=request.counts)
         return None
 
+    def _request(self, entry: Entry) -> _Request:
+        """What an entry requests; read once, because an entry is for many GPUs."""
+        if entry.index not in self.requests:
+            spelled = entry.requested
+            profiles = {name: MIGProfile.parse(name) for name in spelled}
+            models = set(self.gpus)
+            unknown = (name for name, profile in profiles.items() if not any(gpu.has(profile) for gpu in models))
+            self.requests[entry.index] = _Request(spelled, entry.counts, tuple(unknown))
+        return self.requests[entry.index]
 
-def _is_equal(state: GPUState, entry: Entry) -> bool:
-    """True if a GPU has the devices of an entry, with profiles compared as they are spelled."""
-    wanted = entry.requested if entry.is_mig_enabled else {}
-    return {str(profile): count for profile, count in state.devices.items()} == wanted
+
+@dataclass(slots=True)
+class _Request:
+    """The devices of one entry."""
+
+    spelled: Mapping[str, int]
+    """The number of devices by profile as the entry spells it."""
+    counts: Mapping[MIGProfile, int]
+    unknown: tuple[str, ...]
+    """The profiles that no GPU of the node has."""
+    lacking: dict[GPUModel, str] = field(default_factory=dict)
+
+    def lacks(self, gpu: GPUModel) -> str:
+        """What a GPU lacks for the devices; empty if it has room for them."""
+        if gpu not in self.lacking:
+            # Another GPU of the node has all profiles, so only this one may lack some.
+            missing = next((profile for profile in self.counts if not gpu.has(profile)), None)
+            if missing is not None:
+                self.lacking[gpu] = f"the profile {missing}"
+            else:
+                self.lacking[gpu] = (excess(gpu.geometry, self.counts) if gpu.geometry is not None else None) or ""
+        return self.lacking[gpu]

@@ -151,6 +151,11 @@ def test_profile_that_no_gpu_has_is_ignored_with_its_entry():
     assert (applied.ignored, made(applied)) == ({0: ("1g.9gb",)}, [{}, {"1g.5gb": 7}])
 
 
+def test_profile_that_no_gpu_has_is_not_reported_if_a_later_entry_counts():
+    applied = apply_entries(entries(on(**{"1g.9gb": 1}), on(**{"1g.5gb": 7})), [A100] * 2)
+    assert (applied.ignored, made(applied)) == ({}, [{"1g.5gb": 7}] * 2)
+
+
 def test_profile_that_only_another_gpu_has_makes_it_fail():
     applied = apply_entries(entries(on(**{"1g.5gb": 7})), [A100, A30])
     assert (applied.error.gpu, applied.error.lacks, made(applied)) == (1, "the profile 1g.5gb", [{"1g.5gb": 7}, {}])
