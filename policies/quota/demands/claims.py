@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.checks import Problem, problem
@@ -58,7 +59,7 @@ def demands_of_claim(
         settings: how quotas count.
         priority_class: of the pod that it was made for; None if it was made for no pod.
     """
-    return _ClaimRequests(Claim(claim), view.derive(classes), settings, priority_class).all
+    return _ClaimRequests(Claim(claim), view, settings, priority_class).all
 
 
 def demands_of_template(
@@ -74,7 +75,7 @@ def demands_of_template(
         effort: the work allowed for selectors, shared with the other templates of the pod.
     """
     claim = Claim(template, "ResourceClaimTemplate")
-    return _ClaimRequests(claim, view.derive(classes), settings, priority_class, effort or Effort()).all
+    return _ClaimRequests(claim, view, settings, priority_class, effort or Effort()).all
 
 
 def holdings_of_claim(
@@ -84,7 +85,7 @@ def holdings_of_claim(
 
     A device that is no longer in any slice counts as the largest one that its request allows.
     """
-    claimed = _ClaimRequests(Claim(claim), view.derive(classes), settings, priority_class)
+    claimed = _ClaimRequests(Claim(claim), view, settings, priority_class)
     if claimed.claim.allocation is None:
         return claimed.all.demands
     known = view.derive(published_devices)
@@ -113,11 +114,16 @@ class _ClaimRequests:
     """The requests of a claim or a template, and the devices that match them."""
 
     claim: Claim
-    classes: Classes
+    view: ClusterView
     settings: Quotas
     priority_class: str | None
     effort: Effort = field(default_factory=Effort)
     """The work allowed for selectors; a request whose selectors exceed it counts as if it had none."""
+
+    @cached_property
+    def classes(self) -> Classes:
+        """The DeviceClasses of the cluster."""
+        return self.view.derive(classes)
 
     @property
     def all(self) -> ClaimDemands:
@@ -150,7 +156,7 @@ class _ClaimRequests:
                 frozenset(),
                 is_open=True,
                 priority_class=self.priority_class,
-                unseen=NecessaryConditions(GPU_TYPES).unseen(),
+                unseen=NecessaryConditions(GPU_TYPES).unseen(self.view),
             )
         return replace(choices[0], alternatives=tuple(choices[1:]))
 
@@ -174,7 +180,7 @@ class _ClaimRequests:
     def _exact(self, count: int, kinds: _Kinds, need: NecessaryConditions) -> list[DeviceDemand]:
         """A number of devices, each of any of the kinds, as the only way to satisfy a request."""
         shown_now = frozenset(kind for kind, _ in kinds)
-        return [self._demand(count, shown_now | need.missing_kinds(shown_now), need)]
+        return [self._demand(count, shown_now | need.missing_kinds(self.view, shown_now), need)]
 
     def _every(self, kinds: _Kinds, need: NecessaryConditions) -> list[DeviceDemand]:
         """All devices of one node, as one choice for each node.
@@ -199,12 +205,12 @@ class _ClaimRequests:
         demands = [
             DeviceDemand(count, together, priority_class=self.priority_class) for together, count in most.items()
         ]
-        beyond = self._demand(largest, need.missing_kinds(frozenset(kind for kind, _ in kinds)), need)
+        beyond = self._demand(largest, need.missing_kinds(self.view, frozenset(kind for kind, _ in kinds)), need)
         return [*demands, beyond] if beyond.is_open or beyond.kinds else demands
 
     def _demand(self, count: int, kinds: frozenset[DeviceKind], need: NecessaryConditions) -> DeviceDemand:
         is_open = need.products is None
-        return DeviceDemand(count, kinds, is_open, self.priority_class, need.unseen() if is_open else UNSEEN)
+        return DeviceDemand(count, kinds, is_open, self.priority_class, need.unseen(self.view) if is_open else UNSEEN)
 
     def _selectors(self, subrequest: Subrequest) -> tuple[str, ...]:
         """The selectors of a request; empty if the allowed work is used up, so that every device counts."""

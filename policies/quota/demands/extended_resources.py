@@ -168,7 +168,7 @@ class ExtendedResources:
         needs = [self._classes.necessary_conditions(each) for each in known]
         if any(need.products is None for need in needs):
             return None
-        return frozenset[DeviceKind]().union(*(need.missing_kinds(shown) for need in needs))
+        return frozenset[DeviceKind]().union(*(need.missing_kinds(self.view, shown) for need in needs))
 
     def _values_shown(
         self, resource: GPUResource | None, known: tuple[str, ...], keys: tuple[str, ...]
@@ -189,6 +189,7 @@ class ExtendedResources:
             profile = resource.profile or product.profile
             kinds.add(unseen_gpu(product.name) if profile is None else unseen_slice(profile, product.name))
         for each in known:
-            kinds |= self._classes.necessary_conditions(each).unseen(product.name) if each in self._classes else UNSEEN
+            need = self._classes.necessary_conditions(each)
+            kinds |= need.unseen(self.view, product.name) if each in self._classes else UNSEEN
         # A node whose label names a MIG profile advertises nothing else.
         return frozenset(kind for kind in kinds if product.profile is None or kind.profile)

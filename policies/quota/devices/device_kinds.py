@@ -145,19 +145,24 @@ def largest_memory_named(profile: MIGProfile) -> int:
 
 
 def unseen_slice(profile: MIGProfile, product: str = "") -> DeviceKind:
-    """A MIG device that no node shows."""
-    return DeviceKind(product, str(profile), mig_share(product, profile), largest_memory_named(profile))
+    """A MIG device that no node shows; it has no more memory than its GPU."""
+    whole = product_memory(product) if product else None
+    named = largest_memory_named(profile)
+    return DeviceKind(product, str(profile), mig_share(product, profile), named if whole is None else min(named, whole))
 
 
 @remember_short(64)
 def any_profile(product: str = "") -> frozenset[DeviceKind]:
-    """MIG devices of every profile that a product has, or that any has where it is not known."""
+    """MIG devices of every profile that a product has.
+
+    Where it is not known, those of every product, of unknown memory: it may be any.
+    """
     known = product_named(product)
+    if known is None:
+        profiles = {match.profile for each in PRODUCTS for geometry in each.geometries for match in geometry.matches}
+        return frozenset(DeviceKind(product, str(profile), mig_share("", profile)) for profile in profiles)
     return frozenset(
-        unseen_slice(match.profile, product)
-        for each in (PRODUCTS if known is None else (known,))
-        for memory in each.memory
-        for match in Geometry(memory, each.layout).matches
+        unseen_slice(match.profile, product) for geometry in known.geometries for match in geometry.matches
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
@@ -11,10 +11,11 @@ from weakref import WeakKeyDictionary
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
 from policies.nvidia.identifiers import MEMORY_LABEL, PRODUCT_LABEL
+from policies.nvidia.mig_products import product_named
 from policies.nvidia.products import Product
 from policies.nvidia.resources import GPUResource, parse_resource
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import Sharing, mig_share, quota_device
+from policies.quota.devices.device_kinds import Sharing, any_profile, mig_share, quota_device
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
     from policies.dra.device_groups import DeviceGroup
     from policies.fleet.gpu_nodes import NodeTraits
 
-__all__ = ["BARE", "NodeKind", "NodeKinds", "Offer", "mig_product_label", "node_kinds", "offer_of", "visible_kinds"]
+__all__ = [
+    "BARE",
+    "NodeKind",
+    "NodeKinds",
+    "Offer",
+    "mig_product_label",
+    "node_kinds",
+    "offer_of",
+    "possible_mig_devices",
+    "visible_kinds",
+]
 
 _MEBIBYTE = 2**20
 _NUMBER = re.compile(r"[0-9]{1,9}")
@@ -90,6 +101,17 @@ def visible_kinds(view: ClusterView) -> frozenset[DeviceKind]:
     offered = () if nodes is UNKNOWN else (offer.device for node in nodes.all for _, offer in node.offers)
     published = () if groups is UNKNOWN else (quota_device(group.first).device for group in groups)
     return frozenset((*offered, *published))
+
+
+def possible_mig_devices(view: ClusterView) -> frozenset[DeviceKind]:
+    """The MIG devices into which the GPUs of the cluster can be divided. Use it by `view.derive`.
+
+    Their product is empty, as that of a node which an autoscaler adds. If no GPU is known that MIG divides, those of every
+    product, of unknown memory.
+    """
+    products = sorted({kind.product for kind in visible_kinds(view) if product_named(kind.product) is not None})
+    found = {replace(kind, product="") for product in products for kind in any_profile(product)}
+    return frozenset(found) or any_profile()
 
 
 def mig_product_label(resource: GPUResource) -> str:
