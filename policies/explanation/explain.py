@@ -10,7 +10,7 @@ from policies.explanation.redacted import redacted_explanation
 from policies.explanation.remarks import preemption_remarks, remarks
 from policies.explanation.report import Explanation, ReviewWarning
 from policies.explanation.suggestions import suggestions
-from policies.outcome import EVERYTHING, Feasibility, simulate
+from policies.outcome import EVERYTHING, Feasibility, question_warnings, simulate
 
 if TYPE_CHECKING:
     from policies.outcome import Audience, PlacementOutcome, Question
@@ -38,11 +38,13 @@ def explain(
         settings: which features the cluster has, where its version does not say.
         audience: whose names the explanation shows; the verdict and the numbers are the same for all.
     """
-    explanation = _explanation(simulate(question, view, settings, audience=audience))
+    outcome = simulate(question, view, settings, audience=audience)
+    warnings = tuple(map(ReviewWarning.of, question_warnings(question, view, settings)))
+    explanation = _explanation(outcome, warnings)
     return explanation if audience == EVERYTHING else redacted_explanation(explanation, question, view, audience)
 
 
-def _explanation(outcome: PlacementOutcome) -> Explanation:
+def _explanation(outcome: PlacementOutcome, warnings: tuple[ReviewWarning, ...]) -> Explanation:
     question, survey, placed = outcome.question, outcome.survey, outcome.replicas
     if outcome.verdict is Feasibility.SCHEDULED:
         return Explanation(question.label, Feasibility.SCHEDULED, outcome.headline())
@@ -53,7 +55,7 @@ def _explanation(outcome: PlacementOutcome) -> Explanation:
             outcome.headline(),
             obstacles=outcome.obstacles,
             converted_to=question.converted_to,
-            warnings=tuple(map(ReviewWarning.of, question.warnings)),
+            warnings=warnings,
         )
     told = () if survey.count() else suggestions(survey)
     groups, groups_left_out, nodes_left_out = node_groups(survey, DeviceOutcomes(survey).of)
@@ -73,6 +75,6 @@ def _explanation(outcome: PlacementOutcome) -> Explanation:
         nodes_left_out=nodes_left_out,
         suggestions=told,
         converted_to=question.converted_to,
-        warnings=tuple(map(ReviewWarning.of, question.warnings)),
+        warnings=warnings,
         remarks=(*remarks(survey), *preemption_remarks(told)),
     )

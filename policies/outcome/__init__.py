@@ -36,7 +36,7 @@ from policies.outcome.fits import Fit, FitFinder, Situation
 from policies.outcome.grants import Grant, QualityChange
 from policies.outcome.nodes import NodeChecks, is_cordoned, preventing_taints
 from policies.outcome.outcome import Feasibility, PlacementOutcome, simulate
-from policies.outcome.question import Question, pod_question, questions
+from policies.outcome.question import Question, pod_question, question_warnings, questions
 from policies.outcome.quotas import LimitComparison, LimitUse, QuotaRefusal, compare_limits, quota_refusals
 from policies.outcome.reasons import Reason, ReasonKind, Taint
 from policies.outcome.rejected_devices import (
@@ -102,6 +102,7 @@ __all__ = [
     "device_names",
     "is_cordoned",
     "pod_question",
+    "question_warnings",
     "preventing_taints",
     "questions",
     "quota_refusals",

@@ -85,8 +85,11 @@ class NodeChecks:
 
     def _taint_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
         if self._question.pod is not None:
-            for taint in dict.fromkeys(preventing_taints(node)):
-                if not self._tolerates(taint):
+            seen: set[str] = set()
+            for taint in preventing_taints(node):
+                # A state of the node has taints with both effects.
+                if not self._tolerates(taint) and not (taint.condition and taint.key in seen):
+                    seen.add(taint.key)
                     yield NodeMismatch(ReasonKind.TAINT, taint)
 
     def _tolerates(self, taint: Taint) -> bool:

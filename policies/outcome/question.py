@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
+from policies.admission.pod_forms import as_created
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.satisfaction import UNSATISFIABLE
 from policies.decision import Severity
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["Question", "pod_question", "questions"]
+__all__ = ["Question", "pod_question", "question_warnings", "questions"]
 
 _RESOURCE = "resource.k8s.io"
 
@@ -208,6 +209,17 @@ def _review_pod(
     decision = review(request, ChangedView(view, {("GPUQuota", namespace, QUOTA_NAME): None}), settings)
     exceeded = (replace(each, severity=Severity.WARN, message=f"{_REFUSED_NOW}: {each.message}") for each in over)
     return decision, (*_warnings(decision, namespace, view), *exceeded)
+
+
+def question_warnings(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
+    """The warnings of review about a question's pod; of a stored pod, those if it were created again."""
+    if question.pod is None or question.written is not None or question.node_name:
+        return question.warnings
+    namespace = question.namespace
+    # The pod itself may hold what the quota has left.
+    without_quota = ChangedView(view, {("GPUQuota", namespace, QUOTA_NAME): None})
+    document = created_pod(as_created(question.pod.document), namespace, without_quota)
+    return _warnings(review(Request(document, namespace=namespace), without_quota, settings), namespace, without_quota)
 
 
 def _toleration_keys(pod: Object) -> list[str]:

@@ -143,10 +143,29 @@ def test_warning_of_a_pod_that_is_refused_is_reported(ask, k8s, labelled):
     assert "GA404" in [warning.rule for warning in answer.warnings]
 
 
-def test_stored_pod_is_not_reviewed(ask, k8s, labelled):
+def test_stored_pod_is_explained_as_it_is_with_the_hints_of_review(ask, k8s, labelled):
     pod = wishing(k8s.pod({"nvidia.com/gpu": "9"}, stored=True), product="H200*")
     answer = ask(pod, *labelled)
-    assert (answer.warnings, texts_of(answer)) == ((), [("request 4 nvidia.com/gpu instead of 9", 3)])
+    assert [each.rule for each in answer.warnings] == ["GA404"]
+    assert texts_of(answer) == [("request 4 nvidia.com/gpu instead of 9", 3)]
+
+
+def test_stored_pod_gets_the_same_hint_as_in_a_file(ask, k8s, labelled):
+    pods = [
+        k8s.pod(
+            {"nvidia.com/gpu": "1"}, stored=stored, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HMB3"}
+        )
+        for stored in (False, True)
+    ]
+    written, stored = (ask(pod, *labelled).warnings for pod in pods)
+    assert [(each.rule, each.remedy) for each in stored] == [("GA409", 'write "NVIDIA-H100-80GB-HBM3"')]
+    assert stored == written
+
+
+def test_pod_that_is_bound_needs_no_hints(ask, k8s, labelled):
+    selector = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HMB3"}
+    bound = k8s.pod({"nvidia.com/gpu": "1"}, stored=True, nodeName="h100", nodeSelector=selector)
+    assert ask(bound, *labelled).warnings == ()
 
 
 def test_dropping_a_wish_is_suggested(ask, pod, labelled):
