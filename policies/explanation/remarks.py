@@ -40,6 +40,8 @@ def remarks(survey: Survey) -> Iterator[str]:
             "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "
             f"limits (add: {list_command('Node')})"
         )
+    if not survey.count() and (not cluster.nodes or survey.missing):
+        yield "nodes that do not exist yet, such as those that an autoscaler adds, are not judged"
     if (question.claims or by_resource) and not cluster.claims_known:
         yield f"no ResourceClaims are known, so every device counts as free (add: {list_command('ResourceClaim')})"
     yield from _of_devices(question, view)

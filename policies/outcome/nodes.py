@@ -70,14 +70,18 @@ class NodeChecks:
         return frozenset(name for name in self._by_claims if not self._allocatable(node, name))
 
     def room(self, position: int) -> int | None:
-        """The number of such pods that the node's resources suffice for; None if unlimited."""
+        """The number of such pods that the node has resources for and may run; None if unlimited."""
         node = self._nodes[position]
         rooms = [
             max(0, allocatable - self._used_amount(node, name)) // requested
             for name, requested in self._requested_amounts(node)
             if (allocatable := self._allocatable(node, name)) is not None
         ]
-        return min(rooms, default=None)
+        return min((*rooms, 1) if self._question.is_one_per_node else rooms, default=None)
+
+    def offers(self, position: int, resource: str) -> bool:
+        """True if a node has some of a resource, in use or not."""
+        return bool(self._allocatable(self._nodes[position], resource))
 
     def _cordon_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
         if is_cordoned(node) and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):

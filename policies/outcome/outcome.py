@@ -47,7 +47,7 @@ class Feasibility(StrEnum):
     FULL = "full"
     """No node fits now; some would fit if nothing were in use."""
     IMPOSSIBLE = "impossible"
-    """No node fits, even if nothing were in use."""
+    """No node that exists fits, even if nothing were in use."""
     BLOCKED = "blocked"
     """No node can fit; see `obstacles`."""
     UNKNOWN = "unknown"
@@ -95,7 +95,7 @@ class PlacementOutcome:
         total, unknown = len(self.survey.cluster.nodes), self.survey.unknown
         nodes = format_count(total, "node")
         if not total:
-            return "no node exists"
+            return "no node exists now"
         match self.verdict:
             case Feasibility.FITS:
                 replicas = self._replicas_text() if with_replicas else ""
@@ -109,6 +109,8 @@ class PlacementOutcome:
             case Feasibility.FULL:
                 empty = self.survey.count(empty=True)
                 return f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
+        if missing := self.survey.missing:
+            return f"fits none of {nodes}: none has {missing}"
         return f"fits none of {nodes}, even if nothing were in use"
 
     def _obstacle_headline(self) -> str:
@@ -134,6 +136,8 @@ class PlacementOutcome:
     def _replicas_text(self) -> str:
         if self.replicas is None:
             return ""
+        if self.question.is_one_per_node:
+            return ", one pod on each"
         thing = "claim" if self.question.pod is None else "replica"
         at_least = "at least " if self.replicas.at_least else ""
         return f", {at_least}{format_count(self.replicas.count, thing)} in all"

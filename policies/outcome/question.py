@@ -78,6 +78,8 @@ class Question:
     """True if placement adds to the pod's node selector or affinity."""
     converted_to: str = ""
     """The ResourceClaimTemplate of the converted pod; empty if the pod is not converted."""
+    is_one_per_node: bool = False
+    """True if a node runs at most one such pod, as of a DaemonSet."""
     node_name: str = ""
     """The node that the pod is bound to; empty if it is not bound."""
     obstacles: tuple[Obstacle, ...] = ()
@@ -187,6 +189,7 @@ def pod_question(
         tolerations_added=tuple(key for key in _toleration_keys(document) if key not in tolerated),
         conditions_added=not templates and _conditions(document) != conditions,
         converted_to=templates[0].name if templates else "",
+        is_one_per_node=lookup(controller_of(document), ("kind",)) == "DaemonSet",
         node_name=pod.spec.get("nodeName") or "",
         obstacles=(*missing, *blocking, *class_obstacles(open_claims, view)),
         warnings=warnings,

@@ -14,6 +14,7 @@ from policies.outcome.cluster import Holders
 from policies.outcome.device_reasons import DeviceMismatch, DeviceReasons
 from policies.outcome.nodes import NodeChecks
 from policies.outcome.reasons import Reason, ReasonKind, node_reason
+from policies.view import UNKNOWN
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
@@ -111,6 +112,20 @@ class Survey:
     def unknown(self) -> int:
         """The number of nodes on which the search was given up."""
         return sum(len(alike.positions) for alike in self.groups if alike.is_unknown)
+
+    @property
+    def missing(self) -> str:
+        """A resource that is requested and no node has; empty if each is somewhere."""
+        slices = self.view.list("ResourceSlice")
+        has_devices = slices is UNKNOWN or bool(slices)
+        if self.problem.claims and not has_devices:
+            return "devices of a DRA driver"
+        positions = range(len(self.problem.nodes))
+        for name in self.problem.question.resources:
+            by_claims = has_devices and name in self.problem.by_resource
+            if "/" in name and not by_claims and not any(self.checks.offers(each, name) for each in positions):
+                return name
+        return ""
 
     def visit_nodes(self) -> Failure | None:
         """Check every node, those of one shape once.

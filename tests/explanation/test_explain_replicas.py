@@ -109,3 +109,25 @@ def test_admin_access_has_no_end(ask, k8s):
 def test_nothing_fits_where_nothing_is_free(ask, k8s):
     answer = ask(templated(k8s), k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.template(), k8s.holding("other", [0]))
     assert replicas(answer) == (0, False)
+
+
+def daemon_set(pod):
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "exporter", "namespace": "team-a"},
+        "spec": {"template": {"metadata": {}, "spec": pod["spec"]}},
+    }
+
+
+def test_daemon_set_has_one_pod_on_a_node(ask, k8s):
+    nodes = [k8s.node(f"node-{number}", allocatable={"cpu": str(number)}) for number in range(4)]
+    answer = ask(daemon_set(k8s.pod({"cpu": "1"})), *nodes)
+    assert replicas(answer) == (3, False)
+    assert answer.headline == "fits 3 of 4 nodes now, one pod on each"
+
+
+def test_daemon_set_with_claims_has_one_pod_on_a_node(ask, k8s):
+    slices = [k8s.resource_slice(k8s.gpus(4), name) for name in ("node-1", "node-2")]
+    answer = ask(daemon_set(templated(k8s)), k8s.node(), k8s.node("node-2"), *slices, k8s.template())
+    assert replicas(answer) == (2, False)

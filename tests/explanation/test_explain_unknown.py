@@ -23,6 +23,7 @@ NO_PODS = (
     "no Pods are known, so nodes count as empty except for devices (add: kubectl get --raw /api/v1/pods > pods.json)"
 )
 NO_DEVICES = "no {} are known, so only GPUs of device plugins count (add: {})"
+NOT_YET = "nodes that do not exist yet, such as those that an autoscaler adds, are not judged"
 ALONE = "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
 
 
@@ -87,7 +88,27 @@ def test_pod_of_another_scheduler_is_reported(ask, k8s):
 
 def test_cluster_without_nodes_has_none_that_fit(ask, k8s):
     answer = ask(k8s.pod(), k8s.empty_list("Node"))
-    assert (answer.verdict, answer.headline) == (Feasibility.IMPOSSIBLE, "no node exists")
+    assert (answer.verdict, answer.headline) == (Feasibility.IMPOSSIBLE, "no node exists now")
+    assert answer.remarks == (NOT_YET,)
+
+
+def test_cluster_without_gpu_nodes_says_that_none_has_gpus(ask, k8s):
+    slices = k8s.empty_list("ResourceSlice", "resource.k8s.io/v1")
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node("cpu-1"), k8s.node("cpu-2"), slices)
+    assert answer.headline == "fits none of 2 nodes: none has nvidia.com/gpu"
+    assert answer.remarks == (NOT_YET,)
+
+
+def test_cluster_without_devices_says_that_none_has_them(ask, k8s):
+    slices = k8s.empty_list("ResourceSlice", "resource.k8s.io/v1")
+    answer = ask(k8s.claim(), k8s.node(), slices)
+    assert answer.headline == "fits none of 1 node: none has devices of a DRA driver"
+
+
+def test_gpus_in_use_are_not_missing(ask, k8s):
+    holder = k8s.pod({"nvidia.com/gpu": "1"}, name="holder", stored=True, nodeName="node-1")
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), k8s.node(allocatable={"nvidia.com/gpu": "1"}), holder)
+    assert answer.headline == "fits none of 1 node, even if nothing were in use"
 
 
 def test_json_has_stable_names(ask, k8s):
@@ -195,10 +216,10 @@ def test_without_classes_only_device_plugins_count(ask, k8s):
     known = [k8s.namespace(), k8s.empty_list("Pod")]
     answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
     commands = f"{OF_DRA.format('deviceclasses')}; {OF_DRA.format('resourceslices')}"
-    assert answer.remarks == (NO_DEVICES.format("DeviceClasses and ResourceSlices", commands),)
+    assert answer.remarks == (NOT_YET, NO_DEVICES.format("DeviceClasses and ResourceSlices", commands))
 
 
 def test_without_classes_nothing_is_missing_before_kubernetes_1_36(ask, k8s):
     known = [k8s.namespace(), k8s.empty_list("Pod"), {"serverVersion": {"gitVersion": "v1.35.0"}}]
     answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=known)
-    assert answer.remarks == ()
+    assert answer.remarks == (NOT_YET,)

@@ -23,7 +23,7 @@ def test_pod_whose_node_offers_nothing_any_more_is_lost_with_the_reason_on_that_
     assert compared(before, changed(before, gpu_node(gpus=0))) == {
         "pod team-a/train": (
             Outcome.LOST,
-            "fits none of 2 nodes, even if nothing were in use; on node-1: 1 nvidia.com/gpu requested, and the node has none",
+            "fits none of 2 nodes: none has nvidia.com/gpu; on node-1: 1 nvidia.com/gpu requested, and the node has none",
         )
     }
 

@@ -64,7 +64,7 @@ def test_taint_with_no_execute_ends_pods_without_a_toleration():
 def test_deleted_node_ends_its_pods():
     found = plan(situation(gpu_node(), bound("a")), deleted=[("Node", "", "node-1")])
     assert [(each.name, each.why) for each in found.disrupted] == [("pod team-a/a", "its node is deleted")]
-    assert outcomes(found)["pod team-a/a"] == (Outcome.LOST, "no node exists")
+    assert outcomes(found)["pod team-a/a"] == (Outcome.LOST, "no node exists now")
 
 
 def test_node_whose_new_offers_are_not_known_makes_its_pods_unknown():
