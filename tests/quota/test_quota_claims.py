@@ -26,6 +26,9 @@ MIDDLE = replace(A100, profile="2g.20gb", gpus=Fraction(2, 7), memory=19968 * MI
 LARGE = replace(A100, profile="3g.40gb", gpus=Fraction(1, 2), memory=40192 * MIB)
 SLICES = {SMALL, MIDDLE, LARGE}
 
+SMALL_PROFILES = {"1g.5gb", "1g.5gb+me", "1g.10gb", "1g.10gb+me", "2g.10gb"}
+"""Of the A100 with 40 GB, and of the A100 and the H100 with 80 GB."""
+
 ATTRIBUTES = 'device.attributes["gpu.nvidia.com"]'
 PRODUCT = f"{ATTRIBUTES}.productName"
 PROFILE = f"{ATTRIBUTES}.profile"
@@ -76,6 +79,56 @@ def test_mig_class_is_open_for_slices_only(claim, request_for, example):
 def test_selectors_narrow_kinds(claim, request_for, example, device_class, text, expected, is_open):
     demand = only(claim(request_for(device_class, text)), example())
     assert (demand.kinds, demand.is_open) == (expected, is_open)
+
+
+def test_any_mig_device_is_one_of_the_gpus_of_the_cluster(claim, request_for, example):
+    """Not the largest that NVIDIA sells: another layout of the A100 or the H100 has at most their memory."""
+    unseen = only(claim(request_for(MIG)), example()).unseen
+    assert max(unseen, key=lambda kind: kind.memory) == DeviceKind("", "7g.80gb", Fraction(1), 80 * GIB)
+    assert {kind.profile for kind in unseen} >= {"1g.10gb", "1g.20gb", "3g.40gb", "7g.80gb"}
+    assert not {kind.profile for kind in unseen} & {"1g.6gb", "7g.141gb", "7g.278gb"}
+
+
+def test_memory_of_any_mig_device_is_unknown_where_no_gpu_can_be_cut(claim, request_for, example):
+    classes = ManifestsView([*example().list("DeviceClass")])
+    unseen = only(claim(request_for(MIG)), classes).unseen
+    assert {kind.memory for kind in unseen} == {None}
+    assert max(kind.gpus for kind in unseen) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "profiles", "most"),
+    [
+        (f'{MEMORY}.compareTo(quantity("12Gi")) < 0', SMALL_PROFILES, 10 * GIB + GIB // 2),
+        (f'{MEMORY}.isLessThan(quantity("10Gi"))', SMALL_PROFILES, 10 * GIB),
+        (
+            f'quantity("19968Mi") == {MEMORY}',
+            SMALL_PROFILES | {"1g.20gb", "2g.20gb", "3g.20gb", "4g.20gb"},
+            19968 * MIB,
+        ),
+    ],
+)
+def test_less_memory_narrows_unseen_devices(claim, request_for, example, text, profiles, most):
+    unseen = only(claim(request_for(MIG, text)), example()).unseen
+    assert {kind.profile for kind in unseen} == profiles
+    assert max(kind.memory for kind in unseen) == most
+
+
+def test_less_memory_bounds_a_whole_gpu_that_is_not_there_yet(claim, request_for, example):
+    demand = only(claim(request_for("gpu.nvidia.com", f'{MEMORY}.compareTo(quantity("24Gi")) <= 0')), example())
+    assert (demand.kinds, demand.unseen) == (frozenset(), {DeviceKind("", memory=24 * GIB)})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{MEMORY}.compareTo(quantity("12Gi")) > 0',
+        f'{MEMORY}.compareTo(quantity("12Gi")) < 0 || true',
+        f'{MEMORY}.compareTo(quantity("many")) < 0',
+    ],
+)
+def test_other_conditions_on_memory_bound_nothing(claim, request_for, example, text):
+    assert max(kind.memory for kind in only(claim(request_for(MIG, text)), example()).unseen) == 80 * GIB
 
 
 def test_profile_narrows_unseen_devices(claim, request_for, example):

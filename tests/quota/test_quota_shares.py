@@ -168,6 +168,10 @@ def test_unseen_slices_have_the_share_and_size_of_their_profile():
     )
 
 
+def test_unseen_slice_has_no_more_memory_than_its_gpu():
+    assert unseen_slice(MIGProfile.parse("7g.40gb"), A100).memory == 40 * GIB
+
+
 def test_any_profile_is_one_of_the_product():
     assert {kind.profile for kind in any_profile("NVIDIA-A30")} == {
         "1g.6gb",
@@ -176,6 +180,8 @@ def test_any_profile_is_one_of_the_product():
         "2g.12gb+me",
         "4g.24gb",
     }
-    assert any_profile("NVIDIA-A30") <= {
-        DeviceKind("NVIDIA-A30", kind.profile, kind.gpus, kind.memory) for kind in any_profile()
-    }
+    assert {kind.profile for kind in any_profile("NVIDIA-A30")} < {kind.profile for kind in any_profile()}
+
+
+def test_memory_of_any_profile_of_an_unknown_product_is_unknown():
+    assert {(kind.product, kind.memory) for kind in any_profile()} == {("", None)}
