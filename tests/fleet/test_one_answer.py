@@ -23,6 +23,7 @@ ALLOWED = {
         "policies/usage/plugin_gpus.py",  # the names that a node advertises
         "policies/plan",  # the names that it will advertise
         "policies/migration_proof",  # the names that it no longer advertises, and those in a ResourceQuota
+        "policies/outcome/grants.py",  # the requests that the device plugin of a node serves
         "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question
     },
 }
