@@ -6,25 +6,28 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
+from policies.dra.native_quotas import QuotaUse, counts_as_resource, native_quotas, refused_claims
+from policies.dra.resource_claims import Claim
 from policies.dra.templates import without_nulls
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.printable import printable
 from policies.nvidia.resources import parse_resource
 from policies.rules import rule
-from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from policies.conversion.conversion import ConversionCandidate
     from policies.conversion.record import ConversionRecord
     from policies.decision import Finding, Template
     from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
+    from policies.view import ClusterView, Unknown
 
-__all__ = ["class_problems", "node_problems", "quota_problems", "template_problems"]
+__all__ = ["REFUSED_CLAIM", "claim_refusals", "class_problems", "node_problems", "quota_problems", "template_problems"]
 
 NO_CLASS = rule(
     "GA310",
@@ -122,9 +125,6 @@ def _node_names(nodes: tuple[str, ...]) -> str:
     return ", ".join(nodes[:_MOST_NAMED]) + more
 
 
-_IMPLICIT_QUOTA_SINCE = (1, 36)
-
-
 NATIVE_QUOTA = rule(
     "GA312",
     "Conversion must not switch a ResourceQuota off",
@@ -147,9 +147,7 @@ def quota_problems(
     settings: GPUAdmissionPolicy,
 ) -> Iterator[Finding]:
     """Findings about ResourceQuotas that count a resource by name and would no longer count the pod."""
-    quotas = view.list("ResourceQuota", namespace)
-    if quotas is UNKNOWN:
-        quotas = [quota for quota in view.objects_under_review("ResourceQuota") if namespace_of(quota) == namespace]
+    quotas = native_quotas(namespace, view)
     severity = Severity(settings.conversion.native_quota)
     for resource, path in places.items():
         for quota in quotas:
@@ -158,7 +156,7 @@ def quota_problems(
             if not isinstance(hard, dict) or key not in hard:
                 continue
             scoped = bool(lookup(quota, ("spec", "scopes")) or lookup(quota, ("spec", "scopeSelector")))
-            if not scoped and _class_counts(record.device_class(resource), resource, view):
+            if not scoped and counts_as_resource(record.device_class(resource), resource, view):
                 continue
             name = record.device_class(resource)
             yield NATIVE_QUOTA.finding(
@@ -180,14 +178,33 @@ def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped
     return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} (Kubernetes 1.36)"
 
 
-def _class_counts(device_class: str, resource: str, view: ClusterView) -> bool:
-    """True if claims of the class count as the extended resource, also if the version is unknown."""
-    version = view.server_version()
-    if version is not UNKNOWN and version < _IMPLICIT_QUOTA_SINCE:
-        return False
-    found = view.get("DeviceClass", device_class)
-    return found is UNKNOWN or _carries(found, resource)
-
-
 def _carries(device_class: Object | Unknown | None, resource: str) -> bool:
     return isinstance(device_class, dict) and extended_resource_name(device_class) == resource
+
+
+REFUSED_CLAIM = rule(
+    "GA338",
+    "ResourceQuotas must admit the claims of a converted pod",
+    default=Severity.WARN,
+    why="""
+    The claim of a converted pod is created after the pod. ResourceQuotas count it: by <class>.deviceclass.resource.k8s.io/devices,
+    by count/resourceclaims.resource.k8s.io, and since Kubernetes 1.36 by requests.nvidia.com/gpu if the DeviceClass carries that
+    name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is room. What a quota
+    counts already is known where its status is; gpu-admission in a cluster warns of claims that the limit alone refuses.""",
+    remedy="raise the limit of the ResourceQuota, or request fewer GPUs",
+    source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go; kubernetes/kubernetes issue 134210",
+)
+
+
+def claim_refusals(
+    templates: Iterable[Template], candidate: ConversionCandidate, converted: Object
+) -> Iterator[Finding]:
+    """Findings about ResourceQuotas that refuse the claims of a converted pod.
+
+    The claims are those from templates, and the one of the scheduler.
+    """
+    claims = (Claim(each.manifest(), "ResourceClaimTemplate") for each in templates)
+    path = next(iter(candidate.places.values()))
+    for each in refused_claims(claims, converted, candidate.namespace, candidate.view, QuotaUse.SHOWN):
+        text = f"becomes a claim that a ResourceQuota refuses, so the pod would be admitted and wait: {each.text}"
+        yield REFUSED_CLAIM.finding(path, text)

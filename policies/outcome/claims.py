@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from policies.dra.deviceclasses import class_meant, other_classes
+from policies.dra.native_quotas import refused_claims, refused_pod
 from policies.dra.resource_claims import Claim
 from policies.fleet.pod_claims import domain_template, pod_claims
 from policies.kubernetes.misspellings import closest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.decision import Template
+    from policies.dra.native_quotas import QuotaRefusal, QuotaUse
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
@@ -36,6 +38,7 @@ __all__ = [
     "class_obstacles",
     "classes_of",
     "is_stored",
+    "quota_obstacles",
     "reservations",
     "split_claims",
 ]
@@ -61,6 +64,8 @@ class ObstacleKind(StrEnum):
     """A claim is being deleted, so no pod can get it."""
     TOO_COSTLY = "too costly"
     """A selector may cost more for one device than the API server accepts."""
+    QUOTA_EXCEEDED = "quota exceeded"
+    """A ResourceQuota refuses the pod, or a claim that is made for it."""
     ALLOCATION_FAILS = "allocation fails"
     """Kubernetes' scheduler fails with an error for all nodes: a selector does not compile or fails on a device, or the
     cluster does not know the kind of a request."""
@@ -94,6 +99,8 @@ class NamedClaim:
     """True if all pods of a workload use this claim (`resourceClaimName`, or that of a PodGroup)."""
     group: str = ""
     """The PodGroup that it is reserved for; empty if it is reserved for each pod."""
+    is_new: bool = False
+    """True if it is still to be made from a template."""
 
     def without_constraint(self, position: int) -> NamedClaim:
         """The claim without one of its constraints."""
@@ -190,6 +197,38 @@ def split_claims(claims: Iterable[NamedClaim], pod: str) -> _Parts:
     return tuple(unallocated), tuple(allocated), tuple(obstacles)
 
 
+def quota_obstacles(
+    pod: Object, claims: Iterable[NamedClaim], namespace: str, view: ClusterView, use: QuotaUse, *, is_stored: bool
+) -> tuple[Obstacle, ...]:
+    """Obstacles for ResourceQuotas that refuse the pod, or a claim that is made for it.
+
+    Args:
+        pod: The pod as it is, or would be stored.
+        claims: The claims of the pod.
+        namespace: Its namespace.
+        view: The cluster.
+        use: What the quotas count already.
+        is_stored: True if the pod exists.
+    """
+    new = [each.claim for each in claims if each.is_new]
+    of_pod = () if is_stored else refused_pod(pod, namespace, view, use)
+    of_claims = refused_claims(new, pod, namespace, view, use, is_stored=is_stored)
+    words = (
+        *((each, "a ResourceQuota refuses the pod") for each in of_pod),
+        *((each, "the pod does not get its claim, because a ResourceQuota refuses it") for each in of_claims),
+    )
+    return tuple(
+        Obstacle(ObstacleKind.QUOTA_EXCEEDED, f"{sentence}: {refusal.text}", _quota_remedy(refusal))
+        for refusal, sentence in words
+    )
+
+
+def _quota_remedy(refusal: QuotaRefusal) -> str:
+    if any(amount > refusal.limited[name] for name, amount in refusal.requested.items()):
+        return f"raise the limit of ResourceQuota {printable(refusal.quota)}, or request fewer devices"
+    return f"wait until there is room, or raise the limit of ResourceQuota {printable(refusal.quota)}"
+
+
 def reservations(claim: Claim) -> list[str]:
     """The names of the pods and PodGroups that a claim is reserved for."""
     return [str(consumer.get("name") or "") for consumer in claim.consumers]
@@ -239,7 +278,8 @@ def _from_template(
         sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
         remedy = _create_or("ResourceClaimTemplate", template_name, namespace, view)
         return Obstacle(ObstacleKind.MISSING, sentence, remedy)
-    return claim_with_spec(NamedClaim(name, claim_from_template(template, f"{owner}-{name}", namespace), source))
+    claim = claim_from_template(template, f"{owner}-{name}", namespace)
+    return claim_with_spec(NamedClaim(name, claim, source, is_new=True))
 
 
 def claim_from_template(template: Object, name: str, namespace: str) -> Claim:

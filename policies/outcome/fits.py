@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import TEMPLATE
 from policies.dra.allocation.usage import Held, Usage
+from policies.dra.native_quotas import QuotaUse
 from policies.dra.resource_claims import Claim
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
@@ -176,7 +177,15 @@ class FitFinder:
                 changed["ResourceClaim", subject.namespace, name] = {**claim, "status": {}}
         changed |= _templates_of_claims(subject, self._view)
         view = ChangedView(self._view, changed)
-        question = pod_question(subject.document, subject.label, subject.namespace, view, self._settings, stored=False)
+        question = pod_question(
+            subject.document,
+            subject.label,
+            subject.namespace,
+            view,
+            self._settings,
+            stored=False,
+            quota_use=QuotaUse.NOTHING,
+        )
         return replace(question, node_name="")
 
     def _without_own_devices(self, subject: Subject, cluster: Cluster) -> Cluster:

@@ -35,6 +35,7 @@ _CAUSES = {
     ObstacleKind.CLAIM_FULL: "a claim has as many pods as can share it",
     ObstacleKind.CLAIM_DELETED: "a claim is being deleted",
     ObstacleKind.TOO_COSTLY: "a selector is too costly",
+    ObstacleKind.QUOTA_EXCEEDED: "a ResourceQuota is exceeded",
     ObstacleKind.ALLOCATION_FAILS: "Kubernetes' scheduler fails",
 }
 

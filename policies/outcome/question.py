@@ -12,7 +12,9 @@ from policies.admission import review
 from policies.admission.pod_forms import as_created
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.satisfaction import UNSATISFIABLE
+from policies.conversion.surroundings import REFUSED_CLAIM
 from policies.decision import Severity
+from policies.dra.native_quotas import QuotaUse
 from policies.dra.resource_claims import Claim
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.amounts import pod_amounts
@@ -31,6 +33,7 @@ from policies.outcome.claims import (
     claims_of_pod,
     class_obstacles,
     is_stored,
+    quota_obstacles,
     split_claims,
 )
 from policies.pod_creation import created_pod
@@ -158,9 +161,27 @@ _REFUSED_NOW = "unless these pods themselves hold the quota, they are refused un
 
 
 def pod_question(
-    document: Object, label: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, stored: bool
+    document: Object,
+    label: str,
+    namespace: str,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    *,
+    stored: bool,
+    quota_use: QuotaUse = QuotaUse.COUNTED,
 ) -> Question:
-    """The question of a pod; a pod that is not stored is reviewed first."""
+    """The question of a pod; a pod that is not stored is reviewed first.
+
+    Args:
+        document: The pod.
+        label: The pod for people.
+        namespace: Its namespace.
+        view: The cluster.
+        settings: The administrator's settings.
+        stored: True if the pod exists.
+        quota_use: What ResourceQuotas count already. For a pod of a workload that is not stored they count nothing, because
+            the workload's own pods may be what they count.
+    """
     templates: tuple[Template, ...] = ()
     written: Object | None = None
     warnings: tuple[Finding, ...] = ()
@@ -178,6 +199,8 @@ def pod_question(
         return Question(label, namespace, obstacles=tuple(broken))
     claims, missing = claims_of_pod(pod, namespace, templates, view)
     open_claims, allocated, blocking = split_claims(claims, str(lookup(document, ("metadata", "name")) or ""))
+    use = QuotaUse.NOTHING if not stored and controller_of(document) is not None else quota_use
+    exceeded = quota_obstacles(document, claims, namespace, view, use, is_stored=stored)
     return Question(
         label=label,
         namespace=namespace,
@@ -191,8 +214,8 @@ def pod_question(
         converted_to=templates[0].name if templates else "",
         is_one_per_node=lookup(controller_of(document), ("kind",)) == "DaemonSet",
         node_name=pod.spec.get("nodeName") or "",
-        obstacles=(*missing, *blocking, *class_obstacles(open_claims, view)),
-        warnings=warnings,
+        obstacles=(*missing, *blocking, *exceeded, *class_obstacles(open_claims, view)),
+        warnings=tuple(each for each in warnings if each.rule is not REFUSED_CLAIM) if exceeded else warnings,
     )
 
 
@@ -253,7 +276,7 @@ def _warnings(decision: Decision, namespace: str, view: ClusterView) -> tuple[Fi
         and finding.rule is not MORE_THAN_A_NODE
         and (
             finding.rule.subject == "placement"
-            or (finding.rule is UNSATISFIABLE and decision.templates)
+            or (finding.rule in (UNSATISFIABLE, REFUSED_CLAIM) and decision.templates)
             or (finding.rule.subject == "conversion" and is_left)
         )
     )

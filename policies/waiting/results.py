@@ -28,8 +28,11 @@ _REASONS = {
     ObstacleKind.CLAIM_FULL: "ClaimFull",
     ObstacleKind.CLAIM_DELETED: "ClaimDeleted",
     ObstacleKind.TOO_COSTLY: "SelectorTooCostly",
+    ObstacleKind.QUOTA_EXCEEDED: "QuotaExceeded",
     ObstacleKind.ALLOCATION_FAILS: "AllocationFails",
 }
+
+_WITHOUT_AN_OBJECT = frozenset({ObstacleKind.MISSING, ObstacleKind.QUOTA_EXCEEDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class WaitingResult:
     """`NoNodeFitsNow`, `NoNodeFits`, or the kind of the obstacle."""
     message: str
     is_before_scheduling: bool
-    """True if the scheduler does not even try the pod, because an object that it names is missing."""
+    """True if the scheduler does not even try the pod, because an object that it names is missing, or cannot be created."""
 
 
 def waiting_result(explanation: Explanation, scheduler: str = "") -> WaitingResult | None:
@@ -58,7 +61,7 @@ def waiting_result(explanation: Explanation, scheduler: str = "") -> WaitingResu
         case _:
             return None
     sentences = [*_sentences(explanation), *_about_scheduler(scheduler)]
-    is_missing = any(obstacle.kind is ObstacleKind.MISSING for obstacle in explanation.obstacles)
+    is_missing = any(obstacle.kind in _WITHOUT_AN_OBJECT for obstacle in explanation.obstacles)
     return WaitingResult(reason, _message_of(sentences), is_missing)
 
 

@@ -65,3 +65,75 @@ def test_pods_of_a_workload_that_are_refused_for_another_reason_stay_refused(ask
 
 def test_pods_of_a_workload_within_the_quota_are_not_spoken_of(ask, k8s, full):
     assert [each.rule for each in ask(deployment(k8s, gpus="1"), *full).warnings if each.rule == "GA502"] == []
+
+
+DEVICES = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
+
+
+def native(hard, used=None):
+    """A ResourceQuota of Kubernetes in team-a."""
+    made = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "team-a"}}
+    return {**made, "spec": {"hard": hard}, "status": {"used": used or dict.fromkeys(hard, "0")}}
+
+
+@pytest.fixture
+def opted_in(k8s):
+    """A namespace that converts, and a node with eight GPUs of the DRA driver."""
+    return (
+        k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"}),
+        k8s.node(),
+        k8s.resource_slice(k8s.gpus(8)),
+        {"serverVersion": {"gitVersion": "v1.36.2"}},
+    )
+
+
+def test_claim_of_a_converted_pod_that_a_resource_quota_refuses_is_an_obstacle(ask, k8s, opted_in):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), *opted_in, native({DEVICES: "8"}, {DEVICES: "7"}))
+    (obstacle,) = answer.obstacles
+    assert answer.headline == "it fits no node: a ResourceQuota is exceeded"
+    assert (answer.verdict, obstacle.kind) == (Feasibility.BLOCKED, ObstacleKind.QUOTA_EXCEEDED)
+    assert obstacle.remedy == "wait until there is room, or raise the limit of ResourceQuota q"
+    assert obstacle.sentence == (
+        "the pod does not get its claim, because a ResourceQuota refuses it: exceeded quota: q, requested: "
+        f"{DEVICES}=2, used: {DEVICES}=7, limited: {DEVICES}=8"
+    )
+    assert answer.warnings == ()
+
+
+def test_claim_within_a_resource_quota_fits(ask, k8s, opted_in):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), *opted_in, native({DEVICES: "8"}, {DEVICES: "6"}))
+    assert answer.verdict is Feasibility.FITS
+
+
+def test_claim_that_a_limit_never_admits_has_another_remedy(ask, k8s, opted_in):
+    answer = ask(deployment(k8s), *opted_in, native({DEVICES: "1"}))
+    (obstacle,) = answer.obstacles
+    assert obstacle.remedy == "raise the limit of ResourceQuota q, or request fewer devices"
+
+
+def test_pods_of_a_workload_are_looked_for_though_a_resource_quota_is_full(ask, k8s, opted_in):
+    answer = ask(deployment(k8s), *opted_in, native({DEVICES: "8"}, {DEVICES: "8"}))
+    assert (answer.verdict, [each.rule for each in answer.warnings]) == (Feasibility.FITS, ["GA338"])
+
+
+def test_stored_pod_waits_for_the_claim_that_a_resource_quota_refuses(ask, k8s, opted_in):
+    pod = k8s.pod(stored=True, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
+    answer = ask(pod, *opted_in, k8s.template({"count": 2}), native({DEVICES: "1"}))
+    assert [each.kind for each in answer.obstacles] == [ObstacleKind.QUOTA_EXCEEDED]
+
+
+def test_claim_that_exists_is_not_refused_any_more(ask, k8s, opted_in):
+    pod = k8s.pod(stored=True, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
+    pod["status"] = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": "train-gpus"}]}
+    made = k8s.claim({"count": 2}, name="train-gpus", stored=True)
+    answer = ask(pod, *opted_in, k8s.template({"count": 2}), made, native({DEVICES: "1"}))
+    assert answer.verdict is Feasibility.FITS
+
+
+def test_pod_whose_extended_resource_a_resource_quota_refuses_is_not_created(ask, k8s):
+    node = k8s.node(allocatable={"nvidia.com/gpu": "8"})
+    key = "requests.nvidia.com/gpu"
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), node, native({key: "1"}))
+    assert [each.sentence for each in answer.obstacles] == [
+        f"a ResourceQuota refuses the pod: exceeded quota: q, requested: {key}=2, used: {key}=0, limited: {key}=1"
+    ]

@@ -40,7 +40,7 @@ def test_every_obstacle_has_a_reason(kind):
     found = waiting_result(explanation(Feasibility.BLOCKED, "it fits no node", obstacles=(Obstacle(kind, "no"),)))
     assert found.reason.isalpha()
     assert found.message == "It fits no node. No."
-    assert found.is_before_scheduling is (kind is ObstacleKind.MISSING)
+    assert found.is_before_scheduling is (kind in (ObstacleKind.MISSING, ObstacleKind.QUOTA_EXCEEDED))
 
 
 def test_message_has_the_verdict_the_smallest_change_and_the_reasons():

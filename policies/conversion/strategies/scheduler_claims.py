@@ -17,7 +17,7 @@ from policies.conversion.converted_pods import mark, remove_resources
 from policies.conversion.gpu_amounts import gpu_resources
 from policies.conversion.opt_in import NAMESPACE
 from policies.conversion.strategies.template import notices
-from policies.conversion.surroundings import NO_CLASS
+from policies.conversion.surroundings import NO_CLASS, claim_refusals
 from policies.conversion.versions import kubelet_problem, server_problem
 from policies.decision import Severity
 from policies.dra.deviceclasses import GPU_CLASS
@@ -109,7 +109,8 @@ def rename(candidate: ConversionCandidate) -> Conversion:
     if not candidate.settings.conversion.keep_translated_labels:
         record.constraints.remove(edits)
     mark(candidate.pod, record, edits)
-    return Conversion(notices=tuple(notices(candidate, record)), edits=edits, record=record)
+    found = (*notices(candidate, record), *claim_refusals((), candidate, edits.document))
+    return Conversion(notices=found, edits=edits, record=record)
 
 
 NOT_RENAMED = rule(

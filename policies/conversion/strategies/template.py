@@ -11,7 +11,13 @@ from policies.conversion.exemptions import ignored_opt_out
 from policies.conversion.gpu_amounts import gpu_resources
 from policies.conversion.preemption import lost_preemption
 from policies.conversion.satisfaction import unmatched_requests
-from policies.conversion.surroundings import class_problems, node_problems, quota_problems, template_problems
+from policies.conversion.surroundings import (
+    claim_refusals,
+    class_problems,
+    node_problems,
+    quota_problems,
+    template_problems,
+)
 from policies.kubernetes.pods import SPEC
 from policies.patch import Editor
 
@@ -39,7 +45,8 @@ def template(candidate: ConversionCandidate) -> Conversion:
     if not candidate.settings.conversion.keep_translated_labels:
         record.constraints.remove(edits)
     mark(candidate.pod, record, edits)
-    return Conversion(notices=tuple(notices(candidate, record)), edits=edits, template=made, record=record)
+    found = (*notices(candidate, record), *claim_refusals([made], candidate, edits.document))
+    return Conversion(notices=found, edits=edits, template=made, record=record)
 
 
 def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterator[Finding]:
