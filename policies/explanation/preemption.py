@@ -17,7 +17,7 @@ from policies.explanation.report import Change, Suggestion
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.outcome import NodeChecks, SolutionState, Solver
+from policies.outcome import NodeChecks, Nodes, SolutionState, Solver
 from policies.phrases import format_count, format_list
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
@@ -146,7 +146,7 @@ def _fits(node: _Node, ended: Sequence[_Pod], survey: Survey, freed: Collection[
     names = {each.name for each in (ended if freed is None else freed)}
     usage = node.others.and_held(each.held for each in node.claims if not _is_freed(each, names))
     resource_usage = survey.resource_usage.without(node.name, [each.amounts for each in ended])
-    problem = replace(survey.problem, nodes=[survey.cluster.nodes[node.position]])
+    problem = replace(survey.problem, nodes=Nodes([survey.cluster.nodes[node.position]]))
     checks = NodeChecks(problem, resource_usage)
     if checks.mismatches(0):
         return False

@@ -25,9 +25,10 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+    from policies.dra.allocation.pools import PoolGatherer
     from policies.dra.allocation.usage import Usage
     from policies.kubernetes.objects import Object
-    from policies.outcome.cluster import Cluster
+    from policies.outcome.cluster import Cluster, Nodes
     from policies.outcome.question import Question
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
@@ -63,7 +64,8 @@ class AllocationProblem:
     by_resource: Mapping[str, Object]
     """DeviceClasses by the extended resource that they serve."""
     index: SliceIndex
-    nodes: Sequence[Object]
+    gatherer: PoolGatherer
+    nodes: Nodes
     features: Features
     shares: SingleShares
     _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
@@ -91,6 +93,7 @@ class AllocationProblem:
                 claims=[claim.claim.document for claim in self.claims_on(resources)],
                 classes=self.classes,
                 features=self.features,
+                gatherer=self.gatherer,
             )
         return self._allocators[resources].against(usage, budget)
 
@@ -100,14 +103,16 @@ def allocation_problem(
 ) -> AllocationProblem:
     """The allocation problem of a question; only of its claims if the nodes are unknown."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
+    features = _features(view)
     return AllocationProblem(
         question=question if cluster.nodes_known else replace(question, pod=None, resources={}),
         claims=question.claims,
         classes=(*classes_of(question.claims, view), *by_resource.values()),
         by_resource=by_resource,
         index=cluster.index or SliceIndex(()),
+        gatherer=cluster.gatherer(features),
         nodes=cluster.nodes,
-        features=_features(view),
+        features=features,
         shares=SingleShares(view, settings),
     )
 

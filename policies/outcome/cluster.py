@@ -7,27 +7,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
+from policies.dra.allocation.pools import PoolGatherer
 from policies.dra.allocation.slices import Slice
 from policies.dra.allocation.usage import NONE, Held, Usage
 from policies.dra.feature_gates import stores_counters_with_devices
 from policies.dra.holders import Holder
 from policies.dra.resource_claims import Claim
-from policies.kubernetes.amounts import taken_by
+from policies.kubernetes.amounts import billionths, taken_by
 from policies.kubernetes.listing import list_command
-from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.nodes import NodeIndex
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.kubernetes.resourceslices import device_fields
 from policies.phrases import format_count, format_list
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from policies.dra.allocation.features import Features
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
@@ -39,6 +44,7 @@ __all__ = [
     "Cluster",
     "Holders",
     "Holding",
+    "Nodes",
     "ResourceUsage",
     "read_cluster",
     "unknown_kind_remedy",
@@ -49,7 +55,11 @@ __all__ = [
 READ_FROM = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
 """The kinds that explanations need from the whole cluster."""
 
+T = TypeVar("T")
+
 _ANYWHERE = "any node"
+_ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
+"""Resources that a node in a file may omit; a node that omits another resource has none of it."""
 
 OTHER_NAMESPACES = "pods of other namespaces"
 """What holds a device, if the holder must not be named."""
@@ -110,11 +120,72 @@ class Holders:
         return found
 
 
+class Nodes:
+    """Nodes by their positions, and what questions read of all of them, which is read once."""
+
+    def __init__(self, documents: Iterable[Object]) -> None:
+        self._documents = tuple(documents)
+
+    def __len__(self) -> int:
+        """The number of nodes."""
+        return len(self._documents)
+
+    def __iter__(self) -> Iterator[Object]:
+        """The nodes in the order of their positions."""
+        return iter(self._documents)
+
+    def __getitem__(self, position: int) -> Object:
+        """The node at a position."""
+        return self._documents[position]
+
+    @cached_property
+    def positions(self) -> Mapping[str, int]:
+        """The position of each node by its name."""
+        return {name: position for position, name in enumerate(self.each(name_of))}
+
+    @cached_property
+    def selectable(self) -> NodeIndex:
+        """The nodes that selectors select, as a set of bits by position."""
+        return NodeIndex(self)
+
+    def each(self, function: Callable[[Object], T]) -> Sequence[T]:
+        """`function` of each node, computed once; it must be one of a module."""
+        if function not in self._results:
+            self._results[function] = [function(node) for node in self]
+        return self._results[function]
+
+    def allocatable(self, resource: str) -> Sequence[int | None]:
+        """How much of a resource each node offers, in billionths.
+
+        None stands for a resource that every node has, where a file omits it.
+        """
+        if resource not in self._offered:
+            return [None if resource in _ALWAYS_OFFERED else 0] * len(self)
+        if resource not in self._amounts:
+            missing = None if resource in _ALWAYS_OFFERED else 0
+            offered = (lookup(node, ("status", "allocatable", resource)) for node in self)
+            self._amounts[resource] = [missing if amount is None else billionths(amount) for amount in offered]
+        return self._amounts[resource]
+
+    @cached_property
+    def _results(self) -> dict[Callable[[Object], Any], Sequence[Any]]:
+        return {}
+
+    @cached_property
+    def _amounts(self) -> dict[str, Sequence[int | None]]:
+        return {}
+
+    @cached_property
+    def _offered(self) -> frozenset[str]:
+        """The resources that some node offers; the amounts of others need not be kept."""
+        return frozenset(chain.from_iterable(mapping_at(node, ("status", "allocatable")) for node in self))
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """Facts about devices and nodes."""
 
-    nodes: Sequence[Object]
+    nodes: Nodes
     nodes_known: bool
     """False if the nodes are unknown; `nodes` then has one made-up node for each name in a slice."""
     index: SliceIndex | None
@@ -126,6 +197,14 @@ class Cluster:
     """The claims that hold devices."""
     problem: str = ""
     """Why the slices or the allocations cannot be read; empty if they can."""
+    gatherers: dict[Features, PoolGatherer] = field(default_factory=dict, compare=False)
+    """The pools of the slices, which are gathered once for all questions."""
+
+    def gatherer(self, features: Features) -> PoolGatherer:
+        """The pools of the slices in a cluster with these features."""
+        if features not in self.gatherers:
+            self.gatherers[features] = PoolGatherer(self.index or SliceIndex(()), features)
+        return self.gatherers[features]
 
 
 def unknown_kind_remedy(kind: str, namespace: str = "") -> str:
@@ -151,7 +230,7 @@ def read_cluster(view: ClusterView) -> Cluster:
         problem = str(error)
     slices = view.list("ResourceSlice") if nodes is UNKNOWN else ()
     return Cluster(
-        nodes=_guess_nodes(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes,
+        nodes=Nodes(_guess_nodes(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes),
         nodes_known=nodes is not UNKNOWN,
         index=index,
         usage=usage,
@@ -239,6 +318,9 @@ class ResourceUsage:
         self._view = view
         self._listed = view.derive(used_amounts)
         self._of: dict[str, Mapping[str, int]] = {}
+        self._columns: tuple[Nodes | None, dict[str, list[int]]] = (None, {})
+        self._fewer: dict[str, Mapping[str, int]] = {}
+        """The usage of nodes that pods have left."""
         self.others_known = True
         """False if pods that the view does not list could not be counted on some node."""
 
@@ -249,7 +331,7 @@ class ResourceUsage:
 
     def of(self, node: str) -> Mapping[str, int]:
         """The usage of a node, in billionths by resource."""
-        taken = self._of.get(node)
+        taken = self._fewer.get(node) or self._of.get(node)
         if taken is None:
             taken = self._of[node] = self._sum_on(node)
         return taken
@@ -261,8 +343,26 @@ class ResourceUsage:
             for name, amount in amounts:
                 left[name] = left.get(name, 0) - amount
         others = copy(self)
-        others._of = {**self._of, node: left}  # noqa: SLF001 - of the same class
+        others._fewer = {**self._fewer, node: left}  # noqa: SLF001 - of the same class
         return others
+
+    def on_nodes(self, nodes: Nodes, resource: str) -> Sequence[int]:
+        """The usage of a resource on each of some nodes, in billionths."""
+        known, columns = self._columns
+        if known is not nodes:
+            self._columns = nodes, (columns := {})
+        if resource not in columns:
+            columns[resource] = [
+                (self._of.get(name) or self._sum_on(name)).get(resource, 0) for name in nodes.each(name_of)
+            ]
+        if not self._fewer:
+            return columns[resource]
+        found = list(columns[resource])
+        for name, amounts in self._fewer.items():
+            position = nodes.positions.get(name)
+            if position is not None:
+                found[position] = amounts.get(resource, 0)
+        return found
 
     def _sum_on(self, node: str) -> Mapping[str, int]:
         if self._listed is None:

@@ -14,7 +14,7 @@ from policies.dra.resource_claims import Claim
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.outcome.cluster import ResourceUsage, read_cluster
+from policies.outcome.cluster import Nodes, ResourceUsage, read_cluster
 from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
@@ -96,6 +96,7 @@ class FitFinder:
         self._cluster = self._view.derive(read_cluster)
         self._holding_of = _by_pod(self._cluster.holding)
         self._grants = GrantFinder(self._view)
+        self._usage = ResourceUsage(self._view)
         self.has_local_devices = self._view.derive(_devices_are_local)
         """True if every device can be reached from one node only."""
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
@@ -115,8 +116,9 @@ class FitFinder:
             room = None if outcome.verdict is Feasibility.UNKNOWN else 0
             rule = f" [{first.rule}]" if first.rule else ""
             return Fit(outcome.verdict, room, frozenset(), f"{first.sentence}{rule}", first.remedy)
-        nodes = [name for name, (_, fits_if_empty, _) in _served_nodes(outcome).items() if fits_if_empty]
         survey = outcome.survey
+        empty = () if survey is None else [alike for alike in survey.groups if alike.fits_if_empty]
+        nodes = () if survey is None else survey.names(empty)
         granted = {} if survey is None else self._grants.on_nodes(survey)
         return Fit(
             outcome.verdict,
@@ -140,7 +142,7 @@ class FitFinder:
         if question.obstacles or self._cluster.problem:
             return Service(requested)
         found_nodes = (self._view.get("Node", name) for name in sorted(names))
-        cluster = replace(self._cluster, nodes=[node for node in found_nodes if isinstance(node, dict)])
+        cluster = replace(self._cluster, nodes=Nodes(node for node in found_nodes if isinstance(node, dict)))
         outcome = self._outcome(subject, question, cluster)
         unknown = 0 if outcome.survey is None else outcome.survey.unknown
         room = 0 if outcome.replicas is None else outcome.replicas.count
@@ -151,7 +153,7 @@ class FitFinder:
 
     def _outcome(self, subject: Subject, question: Question, cluster: Cluster) -> PlacementOutcome:
         """What becomes of one pod of the subject, once its own pods have ended."""
-        usage = ResourceUsage(self._view)
+        usage = self._usage
         by_node: dict[str, list[Amounts]] = {}
         for pod in subject.pods:
             if (taken := taken_by(pod)) is not None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
 from policies.kubernetes.amounts import ONE, billionths
-from policies.kubernetes.nodes import NodeIndex, labels_of
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
 from policies.outcome.allocation import NO_RESOURCES
 from policies.outcome.reasons import NodeMismatch, ReasonKind, ShareRequest, Shortage, Taint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.outcome.allocation import AllocationProblem
@@ -27,8 +28,17 @@ __all__ = ["NodeChecks", "is_cordoned", "preventing_taints"]
 
 _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _PREVENTING = ("NoSchedule", "NoExecute")
-_ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
-"""Resources that a node in a file may omit; a node that omits another resource has none of it."""
+
+
+class _Guard(NamedTuple):
+    """What keeps pods off a node that do not tolerate it."""
+
+    is_cordoned: bool
+    taints: tuple[Taint, ...]
+
+
+def _guard(node: Object) -> _Guard:
+    return _Guard(is_cordoned(node), tuple(preventing_taints(node)))
 
 
 class NodeChecks:
@@ -39,62 +49,88 @@ class NodeChecks:
         question, nodes = problem.question, problem.nodes
         self._question = question
         self._nodes = nodes
-        self._usage_of = usage.of if usage else _no_usage
+        self._usage = usage
         self._by_claims = problem.by_resource
         self._shares = problem.shares
         self._share_requests = _share_requests(question)
         self._spec = question.pod.spec if question.pod else {}
-        index = NodeIndex(nodes)
-        self._selected = index.select(self._spec) if question.pod else -1
-        self._of_affinity = index.select({**self._spec, "nodeSelector": None}) if question.pod else -1
+        self._selected = nodes.selectable.select(self._spec) if question.pod else -1
+        self._of_affinity = nodes.selectable.select({**self._spec, "nodeSelector": None}) if question.pod else -1
         self._tolerations = [each for each in self._spec.get("tolerations") or [] if isinstance(each, dict)]
         self._tolerated: dict[Taint, bool] = {}
+        self._repelled: dict[_Guard, tuple[NodeMismatch, ...]] = {}
+        self._served: dict[tuple[int | None, ...], frozenset[str]] = {}
 
     def mismatches(self, position: int) -> tuple[NodeMismatch, ...]:
         """All mismatches of a node in the order of the checks; empty if only its devices remain to be checked."""
-        node = self._nodes[position]
-        return (
-            *self._cordon_mismatches(node),
-            *self._taint_mismatches(node),
-            *self._selector_mismatches(node, position),
-            *self._shortages(node),
-            *self._claim_mismatches(node),
-            *self._share_mismatches(node),
-        )
+        guard = self._nodes.each(_guard)[position]
+        if guard not in self._repelled:
+            self._repelled[guard] = tuple(self._guard_mismatches(guard))
+        found = (*self._repelled[guard], *self._selector_mismatches(position), *self._shortages.get(position, ()))
+        if self._question.allocated or self._share_requests:
+            node = self._nodes[position]
+            found = (*found, *self._claim_mismatches(node), *self._share_mismatches(position))
+        return found
 
     def served_by_claims(self, position: int) -> frozenset[str]:
         """The pod's extended resources that a claim serves on a node, because its kubelet has none."""
         if not self._by_claims:
             return NO_RESOURCES
-        node = self._nodes[position]
-        return frozenset(name for name in self._by_claims if not self._allocatable(node, name))
+        amounts = tuple([self._nodes.allocatable(name)[position] for name in self._by_claims])
+        if amounts not in self._served:
+            pairs = zip(self._by_claims, amounts, strict=True)
+            self._served[amounts] = frozenset(name for name, amount in pairs if not amount)
+        return self._served[amounts]
 
     def room(self, position: int) -> int | None:
         """The number of such pods that the node has resources for and may run; None if unlimited."""
-        node = self._nodes[position]
         rooms = [
-            max(0, allocatable - self._used_amount(node, name)) // requested
-            for name, requested in self._requested_amounts(node)
-            if (allocatable := self._allocatable(node, name)) is not None
+            max(0, allocatable - used[position]) // requested
+            for name, requested, offered, used in self._amounts
+            if (allocatable := offered[position]) is not None and (allocatable or name not in self._by_claims)
         ]
         return min((*rooms, 1) if self._question.is_one_per_node else rooms, default=None)
 
-    def offers(self, position: int, resource: str) -> bool:
-        """True if a node has some of a resource, in use or not."""
-        return bool(self._allocatable(self._nodes[position], resource))
+    @cached_property
+    def _amounts(self) -> Sequence[tuple[str, int, Sequence[int | None], Sequence[int]]]:
+        """Each requested resource and its amount, and what each node offers of it and pods use there.
 
-    def _cordon_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
-        if is_cordoned(node) and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
+        Extended resources come first, because they are scarce.
+        """
+        nothing = [0] * len(self._nodes)
+        return [
+            (
+                name,
+                amount,
+                self._nodes.allocatable(name),
+                nothing if self._usage is None else self._usage.on_nodes(self._nodes, name),
+            )
+            for name, amount in sorted(self._question.resources.items(), key=_extended_first)
+        ]
+
+    @cached_property
+    def _shortages(self) -> Mapping[int, Sequence[NodeMismatch]]:
+        """The resources of which nodes have too little, by position."""
+        found: defaultdict[int, list[NodeMismatch]] = defaultdict(list)
+        for name, requested, offered, used in self._amounts:
+            for position, (allocatable, taken) in enumerate(zip(offered, used, strict=True)):
+                if allocatable is None or requested <= allocatable - taken:
+                    continue
+                if allocatable or name not in self._by_claims:
+                    shortage = Shortage(name, requested, max(0, allocatable - taken), allocatable)
+                    mismatch = NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
+                    found[position].append(mismatch)
+        return found
+
+    def _guard_mismatches(self, guard: _Guard) -> Iterator[NodeMismatch]:
+        if guard.is_cordoned and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
             yield NodeMismatch(ReasonKind.CORDONED)
-
-    def _taint_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
-        if self._question.pod is not None:
-            seen: set[str] = set()
-            for taint in preventing_taints(node):
-                # A state of the node has taints with both effects.
-                if not self._tolerates(taint) and not (taint.condition and taint.key in seen):
-                    seen.add(taint.key)
-                    yield NodeMismatch(ReasonKind.TAINT, taint)
+        seen: set[str] = set()
+        for taint in guard.taints if self._question.pod is not None else ():
+            # A state of the node has taints with both effects.
+            if not self._tolerates(taint) and not (taint.condition and taint.key in seen):
+                seen.add(taint.key)
+                yield NodeMismatch(ReasonKind.TAINT, taint)
 
     def _tolerates(self, taint: Taint) -> bool:
         if taint not in self._tolerated:
@@ -102,10 +138,10 @@ class NodeChecks:
             self._tolerated[taint] = tolerates_taint(self._tolerations, written)
         return self._tolerated[taint]
 
-    def _selector_mismatches(self, node: Object, position: int) -> Iterator[NodeMismatch]:
+    def _selector_mismatches(self, position: int) -> Iterator[NodeMismatch]:
         if self._selected >> position & 1:
             return
-        labels = labels_of(node)
+        labels = labels_of(self._nodes[position])
         selector = self._spec.get("nodeSelector") or {}
         for key, value in selector.items():
             if labels.get(key) != value:
@@ -113,42 +149,16 @@ class NodeChecks:
         if not self._of_affinity >> position & 1:
             yield NodeMismatch(ReasonKind.NODE_SELECTOR)
 
-    def _shortages(self, node: Object) -> Iterator[NodeMismatch]:
-        for name, requested in self._requested_amounts(node):
-            allocatable = self._allocatable(node, name)
-            if allocatable is None:
-                continue
-            left = allocatable - self._used_amount(node, name)
-            if requested > left:
-                shortage = Shortage(name, requested, max(0, left), allocatable)
-                yield NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
-
-    def _requested_amounts(self, node: Object) -> Iterable[tuple[str, int]]:
-        """The amounts that the node itself must provide; extended resources first, because they are scarce."""
-        requested = sorted(self._question.resources.items(), key=_extended_first)
-        return [
-            (name, amount) for name, amount in requested if name not in self._by_claims or self._allocatable(node, name)
-        ]
-
-    @staticmethod
-    def _allocatable(node: Object, resource: str) -> int | None:
-        offered = lookup(node, ("status", "allocatable"))
-        if resource in _ALWAYS_OFFERED and (not isinstance(offered, dict) or resource not in offered):
-            return None
-        return billionths(offered.get(resource)) if isinstance(offered, dict) else 0
-
-    def _used_amount(self, node: Object, resource: str) -> int:
-        return self._usage_of(name_of(node)).get(resource, 0)
-
     def _claim_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
         for claim in self._question.allocated:
             selector = lookup(claim.claim.allocation, ("nodeSelector",))
             if isinstance(selector, dict) and not _matches(node, selector):
                 yield NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
 
-    def _share_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
+    def _share_mismatches(self, position: int) -> Iterator[NodeMismatch]:
         for request in self._share_requests:
-            if self._shares.is_single(labels_of(node), request.resource) and self._allocatable(node, request.resource):
+            is_single = self._shares.is_single(labels_of(self._nodes[position]), request.resource)
+            if is_single and self._nodes.allocatable(request.resource)[position]:
                 yield NodeMismatch(ReasonKind.ONE_SHARE, request)
 
 
@@ -176,11 +186,6 @@ def preventing_taints(node: Object) -> Iterator[Taint]:
             if taint.get("key") == _UNSCHEDULABLE["key"] and is_cordoned(node):
                 continue
             yield Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint["effect"]))
-
-
-def _no_usage(node: str) -> Mapping[str, int]:
-    """The usage of a node in an empty cluster."""
-    return {}
 
 
 def _matches(node: Object, selector: Mapping[str, Any]) -> bool:

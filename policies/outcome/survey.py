@@ -120,10 +120,9 @@ class Survey:
         has_devices = slices is UNKNOWN or bool(slices)
         if self.problem.claims and not has_devices:
             return "devices of a DRA driver"
-        positions = range(len(self.problem.nodes))
         for name in self.problem.question.resources:
             by_claims = has_devices and name in self.problem.by_resource
-            if "/" in name and not by_claims and not any(self.checks.offers(each, name) for each in positions):
+            if "/" in name and not by_claims and not any(self.problem.nodes.allocatable(name)):
                 return name
         return ""
 

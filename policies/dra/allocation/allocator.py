@@ -19,7 +19,7 @@ from policies.dra.allocation.usage import NONE, Usage
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable
+    from collections.abc import Hashable, Iterable, Sequence
 
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.needs import Need
@@ -47,6 +47,7 @@ class Allocator:
         usage: Usage = NONE,
         features: Features = DEFAULTS,
         budget: int = STEP_BUDGET,
+        gatherer: PoolGatherer | None = None,
     ) -> None:
         """Read claims and classes.
 
@@ -57,12 +58,13 @@ class Allocator:
             usage: the devices of other claims.
             features: the feature gates of the scheduler.
             budget: search steps on a node after which the search ends without a result.
+            gatherer: the pools of the index with these features, if other claims have gathered some of them.
 
         Raises:
             AllocationError: a field of a claim or a class has the wrong type.
         """
         self.question = Question.read(claims, classes, usage, features, index)
-        self._gatherer = PoolGatherer(index, features)
+        self._gatherer = PoolGatherer(index, features) if gatherer is None else gatherer
         self._budget = budget
 
     def against(self, usage: Usage, budget: int) -> Allocator:
@@ -99,7 +101,7 @@ class Allocator:
             for number, claim in enumerate(question.claims)
         ]
 
-    def pools(self, node: Object) -> list[Pool]:
+    def pools(self, node: Object) -> Sequence[Pool]:
         """The pools that the node can reach, in the order in which they are searched.
 
         Raises:
@@ -135,8 +137,7 @@ class Allocator:
         if pool.other_slices or not own:
             return pool.slices, pool.other_slices, self._node_dependent(pool, node)
         counters = tuple((name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items()))
-        checks = self.question.checks
-        return counters, tuple((checks.shapes.of(device), checks.holdings(device)) for device in pool.devices())
+        return counters, tuple(map(self.question.checks.slice_shape, pool.slices))
 
     def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:
         return tuple(

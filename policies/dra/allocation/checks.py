@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,14 +13,14 @@ from policies.dra.allocation.taints import first_untolerated
 from policies.dra.cel import CelCompileError, CelRuntimeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from policies.dra.allocation.capacity import Demand
     from policies.dra.allocation.features import Features
     from policies.dra.allocation.index import SliceIndex
     from policies.dra.allocation.node_selectors import TargetNode
     from policies.dra.allocation.shapes import AttributeRead, DeviceShapes
-    from policies.dra.allocation.slices import AllocatableDevice
+    from policies.dra.allocation.slices import AllocatableDevice, Slice
     from policies.dra.allocation.usage import Usage
     from policies.dra.deviceclasses import DeviceClass
     from policies.dra.resource_claims import Claim, Subrequest
@@ -170,6 +171,13 @@ class Checks:
     def is_shareable(self, device: AllocatableDevice) -> bool:
         """True if several claims can hold the device at once in this cluster."""
         return self._features.consumable_capacity and device.is_shareable
+
+    def slice_shape(self, found: Slice) -> Hashable:
+        """A key of the devices of a slice: their shapes and what other claims hold of them, in any order."""
+        numbers = self.shapes.of_slice(found)
+        if found.path not in self._usage.pools:
+            return numbers
+        return frozenset(Counter(zip(numbers, map(self.holdings, found.devices), strict=True)).items())
 
     def holdings(self, device: AllocatableDevice) -> tuple[object, ...]:
         """The parts of the device that other claims hold; devices of one shape may differ in it."""

@@ -91,9 +91,11 @@ class PoolGatherer:
         self._index = index
         self._features = features
         self._built: dict[tuple[Slice, ...], Pool] = {}
+        self._of_node: dict[str, Sequence[Pool]] = {}
+        """The pools by the names of nodes, if only names decide which slices count for a node."""
         self._generations: dict[tuple[PoolId, int], _Generation] = {}
 
-    def gather(self, node: TargetNode) -> list[Pool]:
+    def gather(self, node: TargetNode) -> Sequence[Pool]:
         """The pools with slices that count for the node, in the order in which they are searched.
 
         The stable implementation has no order; this one's is among those that it can have.
@@ -101,10 +103,15 @@ class PoolGatherer:
         Raises:
             AllocationError: a node selector is invalid.
         """
+        if node.name in self._of_node:
+            return self._of_node[node.name]
         relevant = _newest(self._relevant(node))
         pools = [self._pool(slices) for slices in relevant.values()]
         pools += [pool for id_, pool in self._troubled_elsewhere.items() if id_ not in relevant]
-        return sorted(pools, key=self._order)
+        found = sorted(pools, key=self._order)
+        if not self._index.reachable:
+            self._of_node[node.name] = found
+        return found
 
     def _order(self, pool: Pool) -> tuple[bool, PoolId]:
         last = self._features.implementation is not Implementation.STABLE and pool.has_binding_conditions

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
 
-    from policies.dra.allocation.slices import AllocatableDevice
+    from policies.dra.allocation.slices import AllocatableDevice, Slice
 
 __all__ = ["AttributeRead", "DeviceShapes"]
 
@@ -34,6 +34,7 @@ class DeviceShapes:
         self._numbers: dict[Hashable, int] = {}
         self._next = count()
         self._of_device: dict[AllocatableDevice, int] = {}
+        self._of_slice: dict[Slice, tuple[int, ...]] = {}
         self._keys: dict[int, Hashable] = {}
         """Keys of parts of these devices, by identity; thousands of devices share their parts."""
 
@@ -43,6 +44,13 @@ class DeviceShapes:
         if number is None:
             self._of_device[device] = number = self._numbers.setdefault(self._shape(device), next(self._next))
         return number
+
+    def of_slice(self, found: Slice) -> tuple[int, ...]:
+        """The numbers of all devices of a slice, in their order."""
+        numbers = self._of_slice.get(found)
+        if numbers is None:
+            self._of_slice[found] = numbers = tuple(map(self.of, found.devices))
+        return numbers
 
     def attributes(self, device: AllocatableDevice) -> Mapping[str, Any]:
         """The attributes that distinguish the device: those read, and those on which any selector can fail."""

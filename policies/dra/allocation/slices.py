@@ -119,6 +119,8 @@ class Slice:
         pool = mapping(self._spec, "pool", self.where)
         self.driver = text(self._spec, "driver", self.where)
         self.pool = text(pool, "name", self.where)
+        self.path = f"{self.driver}/{self.pool}"
+        """The pool, as the names of its devices begin."""
         self.generation = integer(pool, "generation", self.where)
         self.slice_count = integer(pool, "resourceSliceCount", self.where)
         self.selection = NodeSelection.read(self._spec, self.where)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 from policies.dra.allocation.amounts import nanos
@@ -30,7 +32,7 @@ class Held(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Usage:
     """The devices of allocated claims, by `driver/pool/device`; those with admin access are not counted."""
 
@@ -78,6 +80,12 @@ class Usage:
     def taken_capacity(self, device: str) -> Mapping[str, int] | None:
         """The amounts of the device's capacities that shares take; None without shares."""
         return None if self.capacity is None else self.capacity.get(device)
+
+    @cached_property
+    def pools(self) -> frozenset[str]:
+        """The pools of which claims hold devices, as `driver/pool`."""
+        held = chain(self.devices, self.shared, self.capacity or ())
+        return frozenset(device.rpartition("/")[0] for device in held)
 
     def holds(self, device: str) -> bool:
         """True if any claim has the device, or a share of it."""
