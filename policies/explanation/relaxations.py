@@ -47,8 +47,8 @@ class Relaxation:
     """Equal for relaxations of which one is enough, such as bounds of one condition."""
     loss: tuple[int, ...] = ()
     """The order of relaxations with one topic, the smallest change first."""
-    condition: str = ""
-    """The condition of a selector that is changed or left out."""
+    is_of_manifest: bool = False
+    """True if the sentence is about the manifest of a converted pod, which has no claim."""
 
 
 def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
@@ -61,8 +61,11 @@ def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Ite
     for found in shortages:
         if (number := own.get(found.claim.name, -1)) < 0:
             continue
-        for why in found.rejected:
-            if why.check is Check.TAINT:
+        for why, devices in found.rejected.items():
+            # A taint in the driver's own domain says that the device is unhealthy: a pod that gets it would fail.
+            if why.check is Check.TAINT and why.taint[0].partition("/")[0] not in {
+                each.slice.driver for each in devices
+            }:
                 yield _with_toleration(number, claims[number], found, why)
         yield from _capacity_changes(number, claims[number], found)
         for (index, failing, selector), devices in _failing_conditions(found).items():
@@ -164,7 +167,7 @@ def _lower_counts(number: int, claim: NamedClaim, found: Tally) -> Iterator[Rela
         return
     sentence = f"request {format_count(count, 'device')} instead of {asked} in request {request}"
     changed = claim.with_count(request, count)
-    yield Relaxation(Change.COUNT, sentence, number, changed, request, ("count", number, request, count))
+    yield Relaxation(Change.COUNT, sentence, number, changed, request, ("count", number, request), (count - asked,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +196,11 @@ def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _Fa
     for bound, words, loss in _bounds(conjunct, failing.devices):
         changed = claim.with_selector(request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
         sentence = f"{words} in request {request}"
-        yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss), conjunct.text)
+        yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss))
     rest = without_conjunct(selector, conjunct) if len(split_conjuncts(selector)) > 1 else ""
     sentence = f"leave out {shorten(conjunct.text)} in request {request}"
     changed = claim.with_selector(request, index, rest)
-    yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,), conjunct.text)
+    yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,))
 
 
 def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator[tuple[str, str, tuple[int, ...]]]:

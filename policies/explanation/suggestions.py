@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
+from policies.explanation.converted_claims import converted_claim
 from policies.explanation.preemption import pods_to_end
 from policies.explanation.relaxations import Relaxation, relaxations
 from policies.explanation.report import Change, Suggestion
@@ -60,29 +61,16 @@ def _helpful_changes(survey: Survey, wishes: tuple[WishChange, ...], *, only_if_
             helping.append(
                 Suggestion(
                     relaxation.change,
-                    relaxation.sentence + _made_by_conversion(survey.question, relaxation),
-                    survey.problem.claims[relaxation.number].name,
-                    relaxation.request,
+                    relaxation.sentence,
+                    "" if relaxation.is_of_manifest else survey.problem.claims[relaxation.number].name,
+                    "" if relaxation.is_of_manifest else relaxation.request,
                     nodes,
                     at_least=not complete,
                     only_if_empty=only_if_empty,
                 )
             )
     helping += () if only_if_empty else _changes_of_pod(survey)
-    return tuple(_best_changes(helping))
-
-
-def _best_changes(helping: list[Suggestion]) -> Iterator[Suggestion]:
-    """The first suggestions, with only the highest count for each request."""
-    seen: set[tuple[Change, str, str]] = set()
-    kept = 0
-    for suggestion in helping:
-        key = (suggestion.change, suggestion.claim, suggestion.request)
-        if (suggestion.change is Change.COUNT and key in seen) or kept == _MOST_TOLD:
-            continue
-        seen.add(key)
-        kept += 1
-        yield suggestion
+    return tuple(helping[:_MOST_TOLD])
 
 
 _FailingGroup = tuple["AlikeNodes", "DeviceMismatch"]
@@ -100,18 +88,26 @@ def _candidates(failing: Iterable[_FailingGroup], survey: Survey, wishes: tuple[
 
     Conditions that conversion derived from a wish are left to the changes of wishes; both count as tried.
     """
-    of_wishes = frozenset().union(*(wish.conditions for wish in wishes))
     topics: dict[tuple[str | int, ...], dict[str, Relaxation]] = {}
     counts: list[Relaxation] = []
+    claims = survey.problem.claims
+    converted = converted_claim(survey.question.pod, claims)
+    if converted is not None:
+        topics |= {each.topic: {each.sentence: each} for each in converted.label_changes()}
     for _, mismatch in failing:
         check_cancelled()
-        for relaxation in relaxations(mismatch, survey.problem.claims):
-            if relaxation.change is Change.COUNT:
-                counts.append(relaxation)
-            elif relaxation.condition not in of_wishes:
-                topics.setdefault(relaxation.topic, {}).setdefault(relaxation.sentence, relaxation)
+        for relaxation in relaxations(mismatch, claims):
+            of_manifest: Relaxation | None = relaxation
+            if converted is not None and relaxation.number == converted.number:
+                of_manifest = converted.in_manifest(relaxation)
+            if of_manifest is None:
+                continue
+            if of_manifest.change is Change.COUNT:
+                counts.append(of_manifest)
+            else:
+                topics.setdefault(of_manifest.topic, {}).setdefault(of_manifest.sentence, of_manifest)
     others = [each for topic in topics.values() for each in _nearest(topic.values())]
-    counts = list({each.sentence: each for each in sorted(counts, key=lambda each: -int(each.topic[-1]))}.values())
+    counts = list({each.sentence: each for each in sorted(counts, key=lambda each: each.loss, reverse=True)}.values())
     return others[: _MOST_TRIED - len(wishes)] + counts[:_MOST_COUNTS]
 
 
@@ -134,12 +130,6 @@ def _nodes_with(
     except AllocationError:
         return 0, True
     return nodes, len(failing) <= _MOST_SHAPES
-
-
-def _made_by_conversion(question: Question, relaxation: Relaxation) -> str:
-    if question.converted_to and relaxation.change is Change.SELECTOR:
-        return ", which conversion made of the pod's wishes, node selector or affinity"
-    return ""
 
 
 def _changes_of_pod(survey: Survey) -> Iterator[Suggestion]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.dra.cel import split_conjuncts
 from policies.kubernetes.pods import Pod
 from policies.metadata_keys import PREFIX
 from policies.nvidia.labels import Subject
@@ -38,8 +37,6 @@ class WishChange:
     """What to change, an imperative without a full stop: `drop the wish gpu-admission.io/product: H100*`."""
     question: Question
     """The question of the changed pod after review."""
-    conditions: frozenset[str]
-    """The conditions that conversion derived from the unchanged word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +57,13 @@ def wish_changes(question: Question, view: ClusterView, settings: GPUAdmissionPo
         return
     pod = Pod.read(question.written)
     wishes = read_wishes(pod, question.namespace, view, settings)
-    conditions = _conditions(question)
     for word in wishes.texts:
         check_cancelled()
         for edit in _edits(word, pod, question.namespace, wishes, view, settings):
             check_cancelled()
             then = pod_question(edit.written, question.label, question.namespace, view, edit.settings, stored=False)
             if then.pod is not None and not then.obstacles and then.pod.spec != question.pod.spec:
-                yield WishChange(word, edit.sentence, then, conditions - _conditions(then))
+                yield WishChange(word, edit.sentence, then)
 
 
 def _edits(
@@ -104,17 +100,6 @@ def _new_defaults(before: PodWishes, after: PodWishes) -> str:
     """The defaults that replace a dropped word, in words."""
     arrived = [after.said(word) for word in after.texts if word in after.defaults - before.defaults]
     return f", so that {' and '.join(arrived)} {'hold' if len(arrived) > 1 else 'holds'}" if arrived else ""
-
-
-def _conditions(question: Question) -> frozenset[str]:
-    """The conditions of the selectors of a converted pod."""
-    return frozenset(
-        conjunct.text
-        for named in (question.claims if question.converted_to else ())
-        for subrequest in named.claim.subrequests
-        for selector in subrequest.expressions
-        for conjunct in split_conjuncts(selector)
-    )
 
 
 _MOST = 2

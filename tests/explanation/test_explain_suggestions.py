@@ -60,9 +60,16 @@ def test_change_that_does_not_help_alone_is_not_suggested(ask, k8s):
 
 
 def test_device_toleration_is_suggested(ask, k8s):
-    taint = {"key": "gpu.nvidia.com/xid", "value": "79", "effect": "NoSchedule"}
+    taint = {"key": "example.com/reserved", "value": "tests", "effect": "NoSchedule"}
     answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
-    assert texts_of(answer) == [("tolerate the device taint gpu.nvidia.com/xid=79:NoSchedule in request gpu", 1)]
+    assert texts_of(answer) == [("tolerate the device taint example.com/reserved=tests:NoSchedule in request gpu", 1)]
+
+
+@pytest.mark.parametrize("key", ["gpu.nvidia.com/xid", "gpu.nvidia.com/gpu-lost"])
+def test_unhealthy_device_is_not_to_be_tolerated(ask, k8s, key):
+    taint = {"key": key, "value": "79", "effect": "NoSchedule"}
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice([k8s.gpu(0, taints=[taint])]))
+    assert texts_of(answer) == []
 
 
 def test_constraint_is_left_out(ask, k8s):
@@ -106,15 +113,44 @@ def test_change_that_helps_only_once_nothing_is_in_use_says_so(ask, k8s):
     assert suggestion.only_if_empty
 
 
-def test_change_of_what_conversion_wrote_says_where_it_comes_from(ask, k8s):
+@pytest.fixture
+def converted(ask, k8s):
+    """The explanation of a pod that is converted, on a node with 2 GPUs."""
     opted_in = k8s.namespace("team-a", **{"gpu-admission.io/dra": "enabled"})
-    pod = k8s.pod({"nvidia.com/gpu": "1"}, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-L40S"})
-    answer = ask(pod, opted_in, k8s.node(), k8s.resource_slice(k8s.gpus(1)))
-    (suggestion,) = answer.suggestions
-    assert suggestion.sentence == (
-        'leave out device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "NVIDIA-L40S" '
-        "in request main, which conversion made of the pod's wishes, node selector or affinity"
-    )
+    return lambda pod: ask(pod, opted_in, k8s.node(), k8s.resource_slice(k8s.gpus(2)))
+
+
+def test_converted_pod_is_told_which_label_to_leave_out_of_its_node_selector(converted, k8s):
+    answer = converted(k8s.pod({"nvidia.com/gpu": "1"}, nodeSelector={"nvidia.com/gpu.product": "NVIDIA-L40S"}))
+    assert texts_of(answer) == [("leave out nvidia.com/gpu.product: NVIDIA-L40S in the nodeSelector", 1)]
+    assert [(each.claim, each.request) for each in answer.suggestions] == [("", "")]
+
+
+def test_converted_pod_is_told_what_its_node_affinity_requires(converted, k8s):
+    product = {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-L40S"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [product]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    answer = converted(k8s.pod({"nvidia.com/gpu": "1"}, affinity=affinity))
+    assert texts_of(answer) == [("leave out what the node affinity requires of nvidia.com/gpu.product", 1)]
+
+
+def test_converted_pod_is_told_how_many_gpus_to_request_in_a_container(converted, k8s):
+    answer = converted(k8s.pod({"nvidia.com/gpu": "3"}))
+    assert texts_of(answer) == [("request 2 nvidia.com/gpu instead of 3 in container main", 1)]
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [
+        ("1", "request 2 nvidia.com/gpu instead of 5 in container main"),
+        ("5", "request 2 nvidia.com/gpu instead of 5 in containers main and fetch"),
+    ],
+)
+def test_init_container_that_uses_the_same_gpus_is_counted_with_its_container(converted, k8s, amount, expected):
+    pod = k8s.pod({"nvidia.com/gpu": "5"})
+    limits = {"limits": {"nvidia.com/gpu": amount}}
+    pod["spec"]["initContainers"] = [{"name": "fetch", "image": "fetch", "resources": limits}]
+    assert texts_of(converted(pod)) == [(expected, 1)]
 
 
 def asking(**amounts):
