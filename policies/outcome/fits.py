@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.decision import TEMPLATE
+from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held, Usage
 from policies.dra.native_quotas import QuotaUse
 from policies.dra.resource_claims import Claim
@@ -19,6 +21,7 @@ from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
 from policies.outcome.replicas import count_replicas
+from policies.outcome.survey import Survey
 from policies.quota.opt_in import QUOTA_NAME
 from policies.view import UNKNOWN, ChangedView
 from policies.work import check_cancelled
@@ -99,6 +102,8 @@ class FitFinder:
         self._usage = ResourceUsage(self._view)
         self.has_local_devices = self._view.derive(_devices_are_local)
         """True if every device can be reached from one node only."""
+        self._shared: dict[str, PlacementOutcome] = {}
+        """The outcomes of questions as if no pod had ended; subjects with equal requests share one."""
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
         """Each set of nodes once, because most subjects fit the same nodes."""
 
@@ -110,7 +115,7 @@ class FitFinder:
             expected: Nodes on which it fits in another cluster; the reason is that of these nodes.
         """
         check_cancelled()
-        outcome = self._outcome(subject, self._question(subject), self._cluster)
+        outcome = self._whole_outcome(subject, self._question(subject))
         if outcome.obstacles:
             first = outcome.obstacles[0]
             room = None if outcome.verdict is Feasibility.UNKNOWN else 0
@@ -151,8 +156,43 @@ class FitFinder:
         names_by_grant = {} if survey is None else {each: frozenset(survey.names(on)) for each, on in granted.items()}
         return Service(requested, _served_nodes(outcome), names_by_grant, room, outcome.obstacles or unknown)
 
+    def _whole_outcome(self, subject: Subject, question: Question) -> PlacementOutcome:
+        """What becomes of one pod of the subject in the whole cluster, once its own pods have ended.
+
+        Only the nodes on which its own pods run, or hold devices, differ from the outcome for others with equal requests.
+        """
+        key = _request_key(question) if self.has_local_devices else ""
+        if not key:
+            return self._outcome(subject, question, self._cluster)
+        if key not in self._shared:
+            self._shared[key] = simulate(
+                question, self._view, self._settings, cluster=self._cluster, resource_usage=self._usage
+            )
+        shared = self._shared[key]
+        if shared.obstacles or shared.survey is None:
+            return self._outcome(subject, question, self._cluster)
+        cluster, held = self._without_own_devices(subject, self._cluster)
+        usage, nodes = self._without_own_amounts(subject)
+        nodes |= {self._node_of_pool(device) for each in held for device in (*each.devices, *dict(each.shares))}
+        positions = {self._cluster.nodes.positions[name] for name in nodes if name in self._cluster.nodes.positions}
+        if not positions:
+            return shared
+        try:
+            survey = shared.survey.with_less_use(positions, cluster, usage)
+        except AllocationError:
+            survey = None
+        if not isinstance(survey, Survey):
+            return self._outcome(subject, question, self._cluster)  # An error is reported there.
+        return replace(shared, survey=survey)
+
     def _outcome(self, subject: Subject, question: Question, cluster: Cluster) -> PlacementOutcome:
         """What becomes of one pod of the subject, once its own pods have ended."""
+        cluster, _ = self._without_own_devices(subject, cluster)
+        usage, _ = self._without_own_amounts(subject)
+        return simulate(question, self._view, self._settings, cluster=cluster, resource_usage=usage)
+
+    def _without_own_amounts(self, subject: Subject) -> tuple[ResourceUsage, set[str]]:
+        """The usage of nodes once the subject's own pods have ended, and the nodes where they run."""
         usage = self._usage
         by_node: dict[str, list[Amounts]] = {}
         for pod in subject.pods:
@@ -160,8 +200,14 @@ class FitFinder:
                 by_node.setdefault(taken[0], []).append(taken[1])
         for node, amounts in by_node.items() if usage.pods_known else ():
             usage = usage.without(node, amounts)
-        cluster = self._without_own_devices(subject, cluster)
-        return simulate(question, self._view, self._settings, cluster=cluster, resource_usage=usage)
+        return usage, set(by_node)
+
+    def _node_of_pool(self, device: str) -> str:
+        """The node that a device belongs to, which no other node reaches."""
+        driver, _, path = device.partition("/")
+        index = self._cluster.index
+        slices = () if index is None else index.of_pool((driver, path.rpartition("/")[0]))
+        return next((found.selection.node_name for found in slices if found.selection.node_name), "")
 
     def _question(self, subject: Subject) -> Question:
         """The question of the subject, which is created anew; quotas are compared apart."""
@@ -190,7 +236,8 @@ class FitFinder:
         )
         return replace(question, node_name="")
 
-    def _without_own_devices(self, subject: Subject, cluster: Cluster) -> Cluster:
+    def _without_own_devices(self, subject: Subject, cluster: Cluster) -> tuple[Cluster, list[Held]]:
+        """The cluster once the subject's own pods have ended, and the devices that they hold."""
         if subject.is_pod:
             own = [each for name in subject.pod_names for each in self._holding_of.get(name, ())]
             names = set(subject.pod_names)
@@ -198,14 +245,14 @@ class FitFinder:
         else:
             held = [Held.by(Claim(subject.document).allocated_devices)]
         if not any(map(any, held)):
-            return cluster
+            return cluster, []
         if any(each.shares for each in held):
             released = set(map(id, held))
             usage = Usage.of_allocations(each.held for each in cluster.holding if id(each.held) not in released)
         else:
             devices = {device for each in held for device in each.devices}
             usage = replace(cluster.usage, devices=cluster.usage.devices - devices)
-        return replace(cluster, usage=usage)
+        return replace(cluster, usage=usage), held
 
     def _room(self, subject: Subject, outcome: PlacementOutcome) -> int | None:
         """How many pods of the subject find a place at once; counting ends at its own number."""
@@ -253,6 +300,26 @@ class FitFinder:
     def _same_set(self, names: Iterable[str]) -> frozenset[str]:
         found = frozenset(names)
         return self._node_sets.setdefault(found, found)
+
+
+def _request_key(question: Question) -> str:
+    """A key, equal for questions that have the same answer on each node.
+
+    It is empty for a question that cannot share its answer: one with obstacles, or with claims of several pods.
+    """
+    if question.obstacles or question.allocated or any(claim.shared or claim.group for claim in question.claims):
+        return ""
+    spec = question.pod.spec if question.pod is not None else {}
+    containers = (*mappings_at(spec, ("initContainers",)), *mappings_at(spec, ("containers",)))
+    parts = [
+        question.pod is None,
+        [spec.get(field) for field in ("nodeSelector", "affinity", "tolerations")],
+        [lookup(container, ("resources", "limits")) for container in containers],
+        dict(question.resources),
+        [(claim.name, claim.claim.document.get("spec")) for claim in question.claims],
+        question.is_one_per_node,
+    ]
+    return json.dumps(parts, sort_keys=True)
 
 
 def _by_pod(holding: Sequence[Holding]) -> Mapping[str, Sequence[Holding]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -66,7 +65,7 @@ class NodeChecks:
         guard = self._nodes.each(_guard)[position]
         if guard not in self._repelled:
             self._repelled[guard] = tuple(self._guard_mismatches(guard))
-        found = (*self._repelled[guard], *self._selector_mismatches(position), *self._shortages.get(position, ()))
+        found = (*self._repelled[guard], *self._selector_mismatches(position), *self._shortages(position))
         if self._question.allocated or self._share_requests:
             node = self._nodes[position]
             found = (*found, *self._claim_mismatches(node), *self._share_mismatches(position))
@@ -108,19 +107,15 @@ class NodeChecks:
             for name, amount in sorted(self._question.resources.items(), key=_extended_first)
         ]
 
-    @cached_property
-    def _shortages(self) -> Mapping[int, Sequence[NodeMismatch]]:
-        """The resources of which nodes have too little, by position."""
-        found: defaultdict[int, list[NodeMismatch]] = defaultdict(list)
+    def _shortages(self, position: int) -> Iterator[NodeMismatch]:
+        """The resources of which a node has too little."""
         for name, requested, offered, used in self._amounts:
-            for position, (allocatable, taken) in enumerate(zip(offered, used, strict=True)):
-                if allocatable is None or requested <= allocatable - taken:
-                    continue
-                if allocatable or name not in self._by_claims:
-                    shortage = Shortage(name, requested, max(0, allocatable - taken), allocatable)
-                    mismatch = NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
-                    found[position].append(mismatch)
-        return found
+            allocatable = offered[position]
+            if allocatable is None or requested <= (left := allocatable - used[position]):
+                continue
+            if allocatable or name not in self._by_claims:
+                shortage = Shortage(name, requested, max(0, left), allocatable)
+                yield NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
 
     def _guard_mismatches(self, guard: _Guard) -> Iterator[NodeMismatch]:
         if guard.is_cordoned and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from policies.view import UNKNOWN
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.outcome.cluster import Audience, Cluster, ResourceUsage
@@ -94,15 +95,11 @@ class Survey:
         self.view = view
         self.settings = settings
         self.audience = audience
-        self.cluster = cluster
-        self.resource_usage = resource_usage
         self.problem = allocation_problem(question, cluster, view, settings)
-        self.checks = NodeChecks(self.problem, resource_usage)
         self.groups: list[AlikeNodes] = []
-        holders = Holders(cluster.holding, audience)
-        self._now, self._empty = Solver(self.problem, cluster.usage), Solver(self.problem, NONE)
-        self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, holders)
-        self._reasons_if_empty = DeviceReasons(self.problem, self._empty, NONE, holders)
+        self._set_usage(cluster, resource_usage)
+        self._empty = Solver(self.problem, NONE)
+        self._reasons_if_empty = DeviceReasons(self.problem, self._empty, NONE, Holders(cluster.holding, audience))
 
     def count(self, *, empty: bool = False) -> int:
         """The number of nodes that fit now, or that would fit if nothing were in use."""
@@ -126,16 +123,49 @@ class Survey:
                 return name
         return ""
 
-    def visit_nodes(self) -> Failure | None:
+    def with_less_use(
+        self, positions: Collection[int], cluster: Cluster, resource_usage: ResourceUsage
+    ) -> Survey | Failure:
+        """The survey of the same question where less is in use of some nodes, which alone are visited anew.
+
+        No device may be reached from several nodes.
+
+        Args:
+            positions: The nodes.
+            cluster: The same cluster, with less usage of the devices of these nodes.
+            resource_usage: The usage of resources, also less on these nodes.
+
+        Raises:
+            AllocationError: The devices of a node that does not fit cannot be read.
+        """
+        other = copy(self)
+        other._set_usage(cluster, resource_usage)  # noqa: SLF001 - of the same class
+        failure = other.visit_nodes(positions)
+        if failure is not None:
+            return failure
+        other.groups += self._parts(lambda position: position not in positions)
+        return other
+
+    def _set_usage(self, cluster: Cluster, resource_usage: ResourceUsage) -> None:
+        self.cluster, self.resource_usage = cluster, resource_usage
+        self.checks = NodeChecks(self.problem, resource_usage)
+        self._now = Solver(self.problem, cluster.usage)
+        holders = Holders(cluster.holding, self.audience)
+        self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, holders)
+
+    def visit_nodes(self, positions: Iterable[int] | None = None) -> Failure | None:
         """Check every node, those of one shape once.
 
         Returns the first error that stops the scheduler; there are no groups then.
+
+        Args:
+            positions: The only nodes to check; None for all.
 
         Raises:
             AllocationError: The devices of a node that does not fit cannot be read.
         """
         by_key: dict[Hashable, AlikeNodes] = {}
-        for position in range(len(self.problem.nodes)):
+        for position in range(len(self.problem.nodes)) if positions is None else sorted(positions):
             check_cancelled()
             mismatches, resources = self.checks.mismatches(position), self.checks.served_by_claims(position)
             worst = next((each for each in mismatches if each.is_permanent), next(iter(mismatches), None))
@@ -199,7 +229,9 @@ class Survey:
             names: The only nodes to rank; None for all.
         """
         merged: dict[Hashable, list[AlikeNodes]] = {}
-        for alike in self.groups if names is None else self._parts_on(names):
+        nodes = self.cluster.nodes
+        of_names = None if names is None else self._parts(lambda position: name_of(nodes[position]) in names)
+        for alike in self.groups if of_names is None else of_names:
             merged.setdefault(_reason_key(alike), []).append(alike)
         return sorted((group for each in merged.values() for group in _by_values(each)), key=_rank)
 
@@ -274,12 +306,13 @@ class Survey:
             return None, False  # The scheduler never looks at the devices of this node, so their errors stop nothing.
         return None, False
 
-    def _parts_on(self, names: Collection[str]) -> Iterable[AlikeNodes]:
+    def _parts(self, is_kept: Callable[[int], bool]) -> Iterator[AlikeNodes]:
+        """The groups with some of their nodes, those without nodes left out."""
         for alike in self.groups:
             kept = [
                 (position, mismatches)
                 for position, mismatches in zip(alike.positions, alike.mismatches, strict=True)
-                if name_of(self.cluster.nodes[position]) in names
+                if is_kept(position)
             ]
             if kept:
                 yield replace(
