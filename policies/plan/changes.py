@@ -186,7 +186,8 @@ def find_takeovers(subjects: Sequence[Subject], before: Situation, after: Situat
             continue
         requesting = [each for each in subjects if resource in requested_names(each.document)]
         pods = format_count(sum(each.count for each in requesting), "pod")
+        counts = f" ({pods} of {format_count(len(requesting), 'workload')})" if requesting else ""
         yield (
             f"DeviceClass {new[0]} takes {resource} over from DeviceClass {old[0]}: where DRA hands it out, pods that start "
-            f"again get devices of {new[0]} ({pods} of {format_count(len(requesting), 'workload')})"
+            f"again get devices of {new[0]}{counts}"
         )

@@ -257,6 +257,13 @@ def test_resource_goes_back_when_the_newest_class_is_deleted():
     assert remark.startswith("DeviceClass gpu.nvidia.com takes nvidia.com/gpu over from DeviceClass big.example.com: ")
 
 
+def test_takeover_of_a_resource_that_no_known_pod_requests_has_no_counts():
+    node = k8s.node(labels={"nvidia.com/gpu.present": "true"})
+    found = plan(bare_situation(node, standing("gpu.nvidia.com", "2026-01-05T09:00:00Z")), standing("big.example.com"))
+    (remark,) = found.remarks
+    assert remark.endswith("pods that start again get devices of big.example.com")
+
+
 def test_class_for_another_resource_takes_nothing_over():
     other = k8s.device_class("other", extendedResourceName="example.com/gpu")
     assert plan(cluster_with_standing_class(), other).remarks == ()
