@@ -33,7 +33,7 @@ from policies.outcome.cluster import (
 )
 from policies.outcome.comparison import MOST_SUBJECTS, FitComparison, Outcome, affected_subjects, compare_fits
 from policies.outcome.device_reasons import DeviceMismatch, constraint_words
-from policies.outcome.fits import Fit, FitFinder, Situation
+from policies.outcome.fits import Fit, Situation
 from policies.outcome.grants import Grant, QualityChange
 from policies.outcome.nodes import NodeChecks, is_cordoned, preventing_taints
 from policies.outcome.outcome import Feasibility, PlacementOutcome, simulate
@@ -66,7 +66,6 @@ __all__ = [
     "Feasibility",
     "Fit",
     "FitComparison",
-    "FitFinder",
     "Grant",
     "Holders",
     "Holding",
