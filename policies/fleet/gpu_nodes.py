@@ -11,19 +11,21 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.caches import LONGEST_KEY
+from policies.fleet.offers.shown import LabelledResource, shown_device
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.products import Product
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 
+    from policies.fleet.offers.shown import ShownDevice
     from policies.kubernetes.objects import Object
+    from policies.nvidia.products import Product
 
 __all__ = ["GPUNode", "GPUNodes", "NodeTraits", "gpu_nodes", "has_gpu_labels", "narrows_gpus", "node_facts"]
 
@@ -37,7 +39,6 @@ _NARROWING = re.compile(
 """Labels of GPU Feature Discovery by which a pod says what GPU it can get: those that wishes are rendered to, too."""
 _DESCRIBING = (".product", ".memory", ".family", ".sharing-strategy", ".mode", ".present", ".capable", ".shared")
 """How further labels under `nvidia.com/` end that describe GPUs and have few values in a cluster."""
-_SHARING = "nvidia.com/gpu.sharing-strategy"
 _KUBELET = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
@@ -85,11 +86,21 @@ class NodeTraits:
         return None if match is None else (int(match[1]), int(match[2]))
 
     @cached_property
+    def shown_devices(self) -> Mapping[str, ShownDevice]:
+        """What the node hands out under the name of each resource of `plugin_resources`, by its labels."""
+        labels = self.label_values
+        return {
+            name: shown_device(resource, labels)
+            for name in self.plugin_resources
+            if (resource := parse_resource(name)) is not None
+        }
+
+    @cached_property
     def plugin_product(self) -> Product:
         """What `nvidia.com/gpu` is on the node, by its labels."""
-        product = Product.parse(self.label_values.get(PRODUCT_LABEL, ""))
-        is_shared = product.shared or self.label_values.get(_SHARING) in ("time-slicing", "mps")
-        return replace(product, shared=is_shared)
+        shown = LabelledResource(GPU_RESOURCE, self.label_values)
+        product, is_shared = shown.product, shown.is_shared
+        return product if product.shared == is_shared else replace(product, shared=is_shared)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
-"""Shares: how nodes share the GPUs of a resource, and where a container gets one share only."""
+"""Shares: where a container gets one share of a resource only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.offers.shown import sharing_strategy
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import Limits, YAMLError, load_document
 from policies.nvidia.plugin_configs import PluginConfig
@@ -15,21 +16,11 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["SingleShares", "sharing_strategy"]
+__all__ = ["SingleShares"]
 
 _CONFIG = "nvidia.com/device-plugin.config"
 _FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
 _LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
-
-
-def sharing_strategy(labels: Mapping[str, str], resource: str) -> str | None:
-    """How a node shares a resource, `mps` or `time-slicing`; None if it does not, or has no label.
-
-    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go (`<resource>.sharing-strategy`, by the name that
-    the resource has before it is renamed).
-    """
-    strategy = labels.get(f"{resource.removesuffix('.shared')}.sharing-strategy")
-    return strategy if strategy in _FIELDS else None
 
 
 class SingleShares:

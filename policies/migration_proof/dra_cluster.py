@@ -19,12 +19,12 @@ from policies.dra.selected_types import shipped_expression
 from policies.fleet.gpu_nodes import node_facts
 from policies.fleet.offers import DriverState, NodeState, measured_sizes, read_hardware
 from policies.fleet.offers.published import published_slices
+from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup
 from policies.migration import converting_namespace
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
-from policies.quota.devices.node_kinds import offer_of
 from policies.usage import pod_use
 from policies.view import UNKNOWN, ChangedView
 
@@ -92,10 +92,7 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
 
 
 def _shares(node: GPUNode) -> bool:
-    resources = (parse_resource(name) for name in node.offers)
-    return any(each is not None and offer_of(each, node.labels).sharing.strategy for each in resources) or (
-        node.traits.plugin_product.shared
-    )
+    return any(device.is_shared for name, device in node.traits.shown_devices.items() if name in node.offers)
 
 
 def _without_plugin(node: Object, facts: GPUNode) -> Object:
@@ -209,8 +206,8 @@ def _claims_of_pods(
             parsed = parse_resource(resource)
             if parsed is None:
                 continue
-            profile = offer_of(parsed, nodes[node]).device.profile
-            devices = free[node]["mig" if profile else "gpu", profile]
+            profile = shown_device(parsed, nodes[node]).profile
+            devices = free[node]["mig" if profile else "gpu", str(profile or "")]
             taken, devices[:] = devices[:count], devices[count:]
             results += taken
             if len(taken) < count:

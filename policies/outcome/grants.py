@@ -1,6 +1,6 @@
 """Grants: the GPUs that one pod gets on a node, and whether others are as good.
 
-A kind of device is what quotas count (`DeviceKind`), and how it is shared (`Sharing`). Resources of the device plugin get
+A kind of device is what quotas count (`DeviceKind`), and how it is shared (`ShownSharing`). Resources of the device plugin get
 what labels say that the node hands out under their names; claims get the devices that the allocator picks.
 """
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.dra.allocation.usage import NONE, Held
 from policies.dra.published_devices import gpu_groups, published_devices
+from policies.fleet.offers.shown import ShownSharing
 from policies.kubernetes.amounts import ONE, taken_by
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -24,7 +25,7 @@ from policies.nvidia.resources import parse_resource
 from policies.outcome.allocation import Solver
 from policies.phrases import format_list
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import ConsumedCapacity, Sharing, quota_device, replica_kind
+from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind
 from policies.quota.devices.node_kinds import Offer, node_kinds
 from policies.view import UNKNOWN
 
@@ -255,7 +256,7 @@ def _offer(device: Device, consumed: Any) -> Offer:
     part = taken.gpus / known.device.gpus
     if part == 1:
         return Offer(known.device)
-    return Offer(known.device, Sharing(part.denominator)) if part.numerator == 1 else Offer(taken)
+    return Offer(known.device, ShownSharing(part.denominator)) if part.numerator == 1 else Offer(taken)
 
 
 def _published_kinds(view: ClusterView) -> Mapping[str, frozenset[tuple[int, int]]]:

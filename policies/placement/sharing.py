@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.decision import Severity
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.fleet.shares import sharing_strategy
+from policies.fleet.offers.shown import sharing_strategy
 from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import required_terms
 from policies.kubernetes.paths import lookup

@@ -7,8 +7,9 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
 from policies.nvidia.mig import MIGProfile
-from policies.quota.devices.device_kinds import Sharing, replica_kind
+from policies.quota.devices.device_kinds import replica_kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +61,7 @@ class OfferedKind:
     """The part of a GPU that it is."""
 
     @classmethod
-    def of(cls, device: DeviceKind, sharing: Sharing = Sharing()) -> OfferedKind:  # noqa: B008 - immutable
+    def of(cls, device: DeviceKind, sharing: ShownSharing = NOT_SHARED) -> OfferedKind:
         """The kind of a device as quotas count it, or of one of its replicas."""
         return cls(device.product, device.profile, sharing.replicas, replica_kind(device, sharing).gpus)
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from policies.dra.holders import Holder
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.pods import resources_in_claim
 from policies.nvidia.resources import parse_resource
-from policies.quota.devices.node_kinds import offer_of
+from policies.quota.devices.node_kinds import counted_offer
 from policies.usage.node_gpus import HeldDevices, NodeGPUs, OfferedKind, Provider, UnusableKind, UnusableReason
 from policies.view import UNKNOWN
 from policies.work import count_work
@@ -22,6 +23,7 @@ from policies.work import count_work
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from policies.fleet.offers.shown import ShownDevice
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
@@ -44,17 +46,18 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
     """
     listed, facts, used = view.list("Node"), gpu_nodes(view), _uses_by_node(view)
     documents = {} if listed is UNKNOWN else {name_of(node): node for node in listed}
-    offered = {} if facts is UNKNOWN else {node.name: node.traits.plugin_resources for node in facts.all}
+    shown = {} if facts is UNKNOWN else {node.name: node.traits.shown_devices for node in facts.all}
     for node in dict.fromkeys((*documents, *used)):
         count_work(_WORK_PER_NODE)
         uses = used.get(node, {})
-        resources = {*offered.get(node, ()), *uses}
+        devices = shown.get(node, {})
+        resources = {*devices, *uses}
         if not resources:
             continue
         document = documents.get(node, {})
         by_kind: defaultdict[OfferedKind, list[str]] = defaultdict(list)
         for resource in sorted(resources):
-            by_kind[_kind(resource, labels_of(document))].append(resource)
+            by_kind[_kind(resource, devices, document)].append(resource)
         for kind, names in by_kind.items():
             exists = None if listed is UNKNOWN else document
             yield _gpus_of_kind(node, kind, names, exists, uses, all_pods=all_pods)
@@ -85,9 +88,12 @@ def pod_use(pod: Object) -> _PodUse | None:
     )
 
 
-def _kind(resource: str, labels: Mapping[str, str]) -> OfferedKind:
+def _kind(resource: str, devices: Mapping[str, ShownDevice], node: Object) -> OfferedKind:
+    """The kind of a resource's devices, also where the node does not show the resource any more."""
     parsed = parse_resource(resource)
-    return OfferedKind("") if parsed is None else OfferedKind.of(*offer_of(parsed, labels))
+    if parsed is None:
+        return OfferedKind("")
+    return OfferedKind.of(*counted_offer(devices.get(resource) or shown_device(parsed, labels_of(node))))
 
 
 def _gpus_of_kind(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.quantities import parse_integer
-from policies.nvidia.identifiers import COUNT_LABEL
+from policies.fleet.offers.shown import LabelledResource
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.outcome import read_cluster
 from policies.phrases import format_count
 from policies.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
@@ -70,11 +70,11 @@ def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs
     if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
         return
     for node in nodes.nodes:
-        count = parse_integer(node.labels.get(COUNT_LABEL, "")) or 0
-        if node.name in serving or node.offers or count <= 0:
+        shown = LabelledResource(GPU_RESOURCE, node.labels)
+        if node.name in serving or node.offers or not shown.device_count:
             continue
-        number = Fraction(count)
-        kind = OfferedKind(node.traits.plugin_product.name)
+        number = Fraction(shown.device_count)
+        kind = OfferedKind(shown.product.name)
         reasons = (UnusableReason(UnusableKind.NOT_ADVERTISED, _IDLE, number),)
         yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), reasons)
 

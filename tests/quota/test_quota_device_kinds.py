@@ -5,8 +5,9 @@ from fractions import Fraction
 import pytest
 
 from policies.dra.published_devices import published_devices
+from policies.fleet.offers.shown import ShownSharing
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import ConsumedCapacity, QuotaDevice, Sharing, quota_device
+from policies.quota.devices.device_kinds import ConsumedCapacity, QuotaDevice, quota_device
 from policies.quota.devices.node_kinds import Offer, node_kinds
 from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
@@ -44,9 +45,9 @@ def kinds_of(document):
         ("f3", {"nvidia.com/gpu": Offer(DeviceKind(A100, "1g.5gb", Fraction(1, 7), 4864 * MIB))}),
         (
             "f4",
-            {"nvidia.com/gpu": Offer(DeviceKind(H100, memory=81559 * MIB), Sharing(4, "time-slicing"))},
+            {"nvidia.com/gpu": Offer(DeviceKind(H100, memory=81559 * MIB), ShownSharing(4, "time-slicing"))},
         ),
-        ("f5", {"nvidia.com/gpu": Offer(DeviceKind("Tesla-T4", memory=15360 * MIB), Sharing(4, "mps"))}),
+        ("f5", {"nvidia.com/gpu": Offer(DeviceKind("Tesla-T4", memory=15360 * MIB), ShownSharing(4, "mps"))}),
     ],
 )
 def test_node_offers_what_its_labels_say(node, fixture, expected):
@@ -67,7 +68,7 @@ def test_shared_mig_device_has_the_replicas_of_its_own_label(node):
         "nvidia.com/mig-1g.5gb.replicas": "3",
         "nvidia.com/mig-1g.5gb.sharing-strategy": "time-slicing",
     }
-    assert offers(node("f2", labels=labels))["nvidia.com/mig-1g.5gb"].sharing == Sharing(3, "time-slicing")
+    assert offers(node("f2", labels=labels))["nvidia.com/mig-1g.5gb"].sharing == ShownSharing(3, "time-slicing")
 
 
 @pytest.mark.parametrize("replicas", [None, "", "0", "-4", "four"])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.fleet.offers.shown import ShownSharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import Geometry
@@ -14,7 +15,6 @@ from policies.nvidia.products import Product
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.device_kinds import (
     GIB,
-    Sharing,
     any_profile,
     largest_memory_named,
     mig_share,
@@ -85,19 +85,19 @@ def test_slices_that_fit_on_a_gpu_are_never_more_than_it_by_memory_alone(product
 
 
 def test_replica_is_an_even_part():
-    shared = replica_kind(DeviceKind(T4, memory=15 * GIB), Sharing(4, "time-slicing"))
+    shared = replica_kind(DeviceKind(T4, memory=15 * GIB), ShownSharing(4, "time-slicing"))
     assert shared == DeviceKind(T4, gpus=Fraction(1, 4), memory=15 * GIB // 4)
 
 
 def test_replica_of_a_mig_device_is_a_part_of_its_share():
     slice_ = DeviceKind(A100, "1g.5gb", Fraction(1, 7))
-    assert replica_kind(slice_, Sharing(2, "time-slicing")).gpus == Fraction(1, 14)
+    assert replica_kind(slice_, ShownSharing(2, "time-slicing")).gpus == Fraction(1, 14)
 
 
 @pytest.mark.parametrize("replicas", [0, 1])
 def test_what_is_not_shared_is_whole_whatever_weights_say(replicas):
     weights = (ReplicaWeight(("*",), "mps", "1/4"),)
-    assert replica_kind(DeviceKind(T4), Sharing(replicas, "mps"), weights) == DeviceKind(T4)
+    assert replica_kind(DeviceKind(T4), ShownSharing(replicas, "mps"), weights) == DeviceKind(T4)
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_what_is_not_shared_is_whole_whatever_weights_say(replicas):
 )
 def test_administrators_weight_takes_the_place_of_replicas(weights, gpus):
     chosen = tuple(ReplicaWeight((product,), sharing, weight) for product, sharing, weight in weights)
-    shared = replica_kind(DeviceKind(T4, memory=800), Sharing(8, "time-slicing"), chosen)
+    shared = replica_kind(DeviceKind(T4, memory=800), ShownSharing(8, "time-slicing"), chosen)
     assert (shared.gpus, shared.memory) == (Fraction(gpus), 100)
 
 
 def test_weights_know_products_without_their_brand():
     weights = (ReplicaWeight(("H100*",), "mps", "1/2"),)
-    assert replica_kind(DeviceKind("NVIDIA-H100-NVL"), Sharing(9, "mps"), weights).gpus == Fraction(1, 2)
+    assert replica_kind(DeviceKind("NVIDIA-H100-NVL"), ShownSharing(9, "mps"), weights).gpus == Fraction(1, 2)
 
 
 @given(st.sampled_from(PRODUCTS), st.data())

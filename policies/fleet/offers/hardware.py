@@ -6,16 +6,22 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from policies.fleet.offers.shown import (
+    ENGINE_LABELS,
+    MIG_PREFIX,
+    LabelledResource,
+    labelled_devices,
+    labelled_number,
+)
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.identifiers import COUNT_LABEL, DRIVER, GPU_RESOURCE, MEMORY_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import Geometry
 from policies.nvidia.mig_layouts import fewest_gpus
 from policies.nvidia.mig_products import node_product, product_named
 from policies.nvidia.mig_sizes import Engines, MIGSize, mig_size
-from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
 
@@ -27,9 +33,6 @@ if TYPE_CHECKING:
     from policies.view import ClusterView
 
 __all__ = [
-    "COUNT_SUFFIX",
-    "MIG_PREFIX",
-    "REPLICAS_LABEL",
     "Cut",
     "Hardware",
     "gpu_number",
@@ -37,8 +40,6 @@ __all__ = [
     "read_hardware",
 ]
 
-MIG_PREFIX, COUNT_SUFFIX = "nvidia.com/mig-", ".count"
-REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 _FIXED = re.compile(
     r"nvidia\.com/(gpu\.(family|compute\.(major|minor)|machine|mode|clique)|mig\.capable|"
     r"cuda\.(driver|runtime)(-version)?\..+|vgpu\..+|gfd\.timestamp)"
@@ -138,7 +139,7 @@ def read_hardware(
             by_number.setdefault(number, []).append(device)
     of_labels = _by_labels(node, labels)
     published_cut = _published_cut(by_number)
-    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
+    label = LabelledResource(GPU_RESOURCE, labels).product
     mig = node_product(labels)
     if of_labels is not None:
         gpus, memory, cut = of_labels
@@ -168,7 +169,7 @@ def measured_sizes(view: ClusterView) -> Mapping[str, Mapping[MIGProfile, MIGSiz
     for node in () if nodes is UNKNOWN else nodes:
         labels = labels_of(node)
         if sizes := _labelled_sizes(labels):
-            found.setdefault(Product.parse(labels.get(PRODUCT_LABEL, "")).name, {}).update(sizes)
+            found.setdefault(LabelledResource(GPU_RESOURCE, labels).product.name, {}).update(sizes)
     for document in () if slices is UNKNOWN else slices:
         if lookup(document, ("spec", "driver")) == DRIVER:
             for device in mappings_at(document, ("spec", "devices")):
@@ -185,10 +186,9 @@ def gpu_number(device: Object) -> int | None:
 
 def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None, Cut] | None:
     """Number, memory and cut of the GPUs by labels, else by resources; None if unknown."""
-    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
-    mig, memory = node_product(labels), _number(labels.get(MEMORY_LABEL, ""))
-    replicas = _number(labels.get(REPLICAS_LABEL, ""))
-    count, offered = _number(labels.get(COUNT_LABEL, "")), _offered_amount(node, GPU_RESOURCE) // (replicas or 1)
+    shown = LabelledResource(GPU_RESOURCE, labels)
+    label, count, replicas, memory = shown.product, shown.device_count, shown.replicas, shown.memory
+    mig, offered = node_product(labels), _offered_amount(node, GPU_RESOURCE) // (replicas or 1)
     if label.invalid or (count or 0) > _MOST_GPUS:
         return None
     if label.profile is not None:
@@ -200,7 +200,7 @@ def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None
         gpus = max(1, found // match.most)
         is_full = gpus * match.most == found
         return gpus, None, Cut.of([{label.profile: match.most}] * gpus) if is_full else Cut(0, {label.profile: found})
-    devices = _mixed_devices(labels) or _offered_devices(node)
+    devices = labelled_devices(labels) or _offered_devices(node)
     if devices:
         if count is None:
             geometry = Geometry(mig.memory[0], mig.layout) if mig is not None else None
@@ -242,18 +242,6 @@ def _offered_devices(node: Object) -> dict[MIGProfile, int]:
     return found
 
 
-def _mixed_devices(labels: Mapping[str, str]) -> dict[MIGProfile, int]:
-    """The MIG devices that the labels of the mixed strategy count."""
-    found = {}
-    for name, value in labels.items():
-        if name.startswith(MIG_PREFIX) and name.endswith(COUNT_SUFFIX):
-            profile = MIGProfile.from_label(name.removeprefix(MIG_PREFIX).removesuffix(COUNT_SUFFIX))
-            count = _number(value)
-            if profile is not None and count:
-                found[profile] = count
-    return found
-
-
 def _published_cut(by_number: Mapping[int, Sequence[Object]]) -> Cut | None:
     """The cut that published devices show; None if they are partitions that are made on demand, or none."""
     if not by_number or any("consumesCounters" in device for each in by_number.values() for device in each):
@@ -274,15 +262,14 @@ def _published_cut(by_number: Mapping[int, Sequence[Object]]) -> Cut | None:
 
 def _labelled_sizes(labels: Mapping[str, str]) -> dict[MIGProfile, MIGSize]:
     """The sizes of MIG devices that the labels of GPU Feature Discovery say."""
-    profile = Product.parse(labels.get(PRODUCT_LABEL, "")).profile
-    prefixes = {} if profile is None else {profile: "nvidia.com/gpu."}
-    prefixes |= {each: f"{MIG_PREFIX}{each.label}." for each in _mixed_devices(labels)}
+    profile = LabelledResource(GPU_RESOURCE, labels).product.profile
+    resources = {} if profile is None else {profile: GPU_RESOURCE}
+    resources |= {each: f"{MIG_PREFIX}{each.label}" for each in labelled_devices(labels)}
     found = {}
-    for each, prefix in prefixes.items():
-        memory = _number(labels.get(f"{prefix}memory", ""))
-        if memory:
-            names = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
-            numbers = [_number(labels.get(f"{prefix}{name}", "")) for name in names]
+    for each, resource in resources.items():
+        memory = LabelledResource(resource, labels).memory
+        if memory is not None:
+            numbers = [labelled_number(labels, f"{resource}.{name}") for name in ENGINE_LABELS]
             found[each] = MIGSize(memory, Engines(*numbers), is_measured=True)
     return found
 

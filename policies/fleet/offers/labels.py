@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.fleet.offers.hardware import COUNT_SUFFIX, MIG_PREFIX
+from policies.fleet.offers.shown import COUNT_SUFFIX, ENGINE_LABELS, MIG_PREFIX
 from policies.nvidia.identifiers import GPU_RESOURCE, MEMORY_LABEL, MIG_CAPABLE_LABEL
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _OF_STATE = (
     _MPS_LABEL,
 )
 _OF_STATE_PREFIXES = (MIG_PREFIX, f"{GPU_RESOURCE}.slices.", f"{GPU_RESOURCE}.engines.")
-_ENGINES = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +125,6 @@ def _of_devices(
     memory = f"{resource}.memory"
     if size.memory is not None:
         labels[memory] = str(size.memory)
-    engines = zip(_ENGINES, size.engines, strict=True)
+    engines = zip(ENGINE_LABELS, size.engines, strict=True)
     labels |= {f"{resource}.{name}": str(number) for name, number in engines if number is not None}
     return labels, set() if size.is_measured or size.memory is None else {memory}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.fleet.offers.hardware import MIG_PREFIX
+from policies.fleet.offers.shown import MIG_PREFIX
 from policies.nvidia.identifiers import GPU_RESOURCE
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.fleet.offers.shown import LabelledResource
 from policies.kubernetes.paths import lookup, mapping_at
-from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.plugin_configs import PluginConfig
-from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,11 +73,10 @@ def shown_driver(devices: Sequence[Object]) -> DriverState | None:
 
 def config_by_labels(labels: Mapping[str, str]) -> PluginConfig:
     """A document that shares GPUs as the labels of a node say."""
-    strategy, replicas = labels.get("nvidia.com/gpu.sharing-strategy", ""), labels.get("nvidia.com/gpu.replicas", "")
-    kind = {"time-slicing": "timeSlicing", "mps": "mps"}.get(strategy)
-    if kind is None or not (replicas.isascii() and replicas.isdecimal()):
+    shown = LabelledResource(GPU_RESOURCE, labels)
+    kind = {"time-slicing": "timeSlicing", "mps": "mps"}.get(shown.strategy)
+    if kind is None or shown.replicas is None:
         return NO_CONFIG
-    is_renamed = not Product.parse(labels.get(PRODUCT_LABEL, "")).shared
-    shared = {"renameByDefault": is_renamed, "failRequestsGreaterThanOne": False}
-    resources = [{"name": GPU_RESOURCE, "replicas": int(replicas)}]
+    shared = {"renameByDefault": not shown.product.shared, "failRequestsGreaterThanOne": False}
+    resources = [{"name": GPU_RESOURCE, "replicas": shown.replicas}]
     return PluginConfig({"sharing": {kind: {**shared, "resources": resources}}})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
-from policies.fleet.shares import sharing_strategy
+from policies.fleet.offers.shown import sharing_strategy
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.products import Product

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.fleet.shares import SingleShares, sharing_strategy
+from policies.fleet.offers.shown import sharing_strategy
+from policies.fleet.shares import SingleShares
 from policies.nvidia.resources import parse_resource
 from policies.placement.sharing import ways_of_sharing
 from policies.rules import rule

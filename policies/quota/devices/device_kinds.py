@@ -20,6 +20,7 @@ from policies.nvidia.product_globs import BRAND, any_matches, fold_name
 from policies.quota.charges import DeviceKind
 
 if TYPE_CHECKING:
+    from policies.fleet.offers.shown import ShownSharing
     from policies.kubernetes.resourceslices import Device
     from policies.nvidia.mig_geometry import Layout, Match
     from policies.settings.choices import ReplicaWeight
@@ -28,7 +29,6 @@ __all__ = [
     "GIB",
     "ConsumedCapacity",
     "QuotaDevice",
-    "Sharing",
     "any_profile",
     "largest_memory_named",
     "mig_share",
@@ -70,15 +70,7 @@ Source: NVIDIA's datasheets of the products. Drivers report somewhat less.
 _BY_NAME = {name: gib for gib, names in _SOLD.items() for name in names}
 
 
-class Sharing(NamedTuple):
-    """How a device plugin hands a device out to several pods at once."""
-
-    replicas: int = 1
-    strategy: str = ""
-    """`time-slicing` or `mps`, as the label `nvidia.com/gpu.sharing-strategy` says it."""
-
-
-def replica_kind(device: DeviceKind, sharing: Sharing, weights: tuple[ReplicaWeight, ...] = ()) -> DeviceKind:
+def replica_kind(device: DeviceKind, sharing: ShownSharing, weights: tuple[ReplicaWeight, ...] = ()) -> DeviceKind:
     """The kind of one replica of a device: 1/replicas of it, or the GPU share that the settings say.
 
     Memory is divided by replicas whatever the weight: nothing keeps a time-sliced pod from more, so this is its fair

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,12 +9,10 @@ from weakref import WeakKeyDictionary
 
 from policies.dra.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
-from policies.nvidia.identifiers import MEMORY_LABEL, PRODUCT_LABEL
+from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
 from policies.nvidia.mig_products import product_named
-from policies.nvidia.products import Product
-from policies.nvidia.resources import GPUResource, parse_resource
 from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import Sharing, any_profile, mig_share, quota_device
+from policies.quota.devices.device_kinds import any_profile, mig_share, quota_device
 from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
@@ -23,21 +20,22 @@ if TYPE_CHECKING:
 
     from policies.dra.device_groups import DeviceGroup
     from policies.fleet.gpu_nodes import NodeTraits
+    from policies.fleet.offers.shown import ShownDevice
+    from policies.nvidia.resources import GPUResource
 
 __all__ = [
     "BARE",
     "NodeKind",
     "NodeKinds",
     "Offer",
+    "counted_offer",
     "mig_product_label",
     "node_kinds",
-    "offer_of",
     "possible_mig_devices",
     "visible_kinds",
 ]
 
 _MEBIBYTE = 2**20
-_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 class Offer(NamedTuple):
@@ -45,7 +43,7 @@ class Offer(NamedTuple):
 
     device: DeviceKind
     """Before it is shared."""
-    sharing: Sharing = Sharing()
+    sharing: ShownSharing = NOT_SHARED
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,51 +120,17 @@ def mig_product_label(resource: GPUResource) -> str:
 @lru_cache(maxsize=4096)
 def _node_kind(traits: NodeTraits) -> NodeKind | None:
     """What nodes with these traits hand out, and the labels by which pods choose it; None for neither."""
-    resources = [parsed for name in traits.plugin_resources if (parsed := parse_resource(name)) is not None]
     narrowing = frozenset((key, value) for key, value in traits.labels if narrows_gpus(key))
-    if not resources and not narrowing:
+    if not traits.shown_devices and not narrowing:
         return None
-    return NodeKind(narrowing, frozenset((each.name, offer_of(each, traits.label_values)) for each in resources))
+    return NodeKind(narrowing, frozenset((name, counted_offer(each)) for name, each in traits.shown_devices.items()))
 
 
-def offer_of(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
-    """What a node with these labels hands out under the name of a resource."""
-    return _mig_offer(resource, labels) if resource.mig else _gpu_offer(resource, labels)
-
-
-def _gpu_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
-    """`nvidia.com/gpu`: whole GPUs, or MIG devices under the single strategy, whose memory the label says.
-
-    Source: github.com/NVIDIA/k8s-device-plugin internal/lm.
-    """
-    product = Product.parse(labels.get(PRODUCT_LABEL, ""))
-    memory = _memory(labels.get(MEMORY_LABEL))
-    sharing = _label_sharing(labels, "nvidia.com/gpu.") if product.shared or resource.shared else Sharing()
-    if product.profile is None:
-        return Offer(DeviceKind(product.name, memory=memory), sharing)
-    share = mig_share(product.name, product.profile)
-    return Offer(DeviceKind(product.name, str(product.profile), share, memory), sharing)
-
-
-def _mig_offer(resource: GPUResource, labels: Mapping[str, str]) -> Offer:
-    """`nvidia.com/mig-1g.5gb`: labels of the resource say its product, memory and replicas."""
-    prefix = mig_product_label(resource).removesuffix("product")
-    own, whole = Product.parse(labels.get(f"{prefix}product", "")), Product.parse(labels.get(PRODUCT_LABEL, ""))
-    name = whole.name or own.name
-    sharing = _label_sharing(labels, prefix) if own.shared or resource.shared else Sharing()
-    if resource.profile is None:
-        return Offer(DeviceKind(name), sharing)
-    share = mig_share(name, resource.profile, _memory(labels.get(MEMORY_LABEL)))
-    return Offer(DeviceKind(name, str(resource.profile), share, _memory(labels.get(f"{prefix}memory"))), sharing)
-
-
-def _label_sharing(labels: Mapping[str, str], prefix: str) -> Sharing:
-    replicas = labels.get(f"{prefix}replicas", "")
-    number = int(replicas) if _NUMBER.fullmatch(replicas) else 1
-    return Sharing(max(number, 1), labels.get(f"{prefix}sharing-strategy", ""))
-
-
-def _memory(mebibytes: str | None) -> int | None:
-    if mebibytes is None or not _NUMBER.fullmatch(mebibytes):
-        return None
-    return int(mebibytes) * _MEBIBYTE or None
+def counted_offer(shown: ShownDevice) -> Offer:
+    """What a node hands out under the name of a resource, as quotas count it."""
+    memory = None if shown.memory is None else shown.memory * _MEBIBYTE
+    if shown.profile is None:
+        return Offer(DeviceKind(shown.product, memory=memory), shown.sharing)
+    whole = None if shown.gpu_memory is None else shown.gpu_memory * _MEBIBYTE
+    share = mig_share(shown.product, shown.profile, whole)
+    return Offer(DeviceKind(shown.product, str(shown.profile), share, memory), shown.sharing)

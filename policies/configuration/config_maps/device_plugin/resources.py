@@ -11,10 +11,10 @@ from policies.decision import Severity
 from policies.fleet.offers import NodeState, read_hardware
 from policies.fleet.offers.labels import LABELS_WITH_MIG, label_offer
 from policies.fleet.offers.plugin import MPS_WITH_MIG, MPS_WITH_MIXED, plugin_refusal
+from policies.fleet.offers.shown import LabelledResource, labelled_devices
 from policies.kubernetes.nodes import labels_of
-from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.plugin_names import guess_resource, name_error
-from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
 from policies.view import UNKNOWN
 
@@ -96,12 +96,7 @@ def _on_cut_nodes(configuration: Configuration, mps: Strategy, strategy: str) ->
 def has_mig_devices(node: Object) -> bool:
     """True if the labels of a node show MIG devices."""
     labels = labels_of(node)
-    if Product.parse(labels.get(PRODUCT_LABEL, "")).profile is not None:
-        return True
-    return any(
-        name.startswith("nvidia.com/mig-") and name.endswith(".count") and value != "0"
-        for name, value in labels.items()
-    )
+    return LabelledResource(GPU_RESOURCE, labels).product.profile is not None or bool(labelled_devices(labels))
 
 
 @CONFIGURATION.rule(
