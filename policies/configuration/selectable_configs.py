@@ -34,7 +34,7 @@ class SelectableConfigs:
     config_map: str = ""
     """The ConfigMap of the administrator's own, where the ClusterPolicy names one."""
     missing: str = ""
-    """What would have to be known to tell all names, as the end of a sentence; empty where they are known."""
+    """The facts that are missing to name all configurations, as the end of a sentence; empty if none is missing."""
 
     def entries(self, name: str, labels: Mapping[str, str]) -> Sequence[Entry]:
         """The entries of a configuration for the GPUs of a node; empty if it or the GPU is unknown."""
@@ -54,7 +54,7 @@ def _for_any(entries: Sequence[Entry]) -> Sequence[Entry]:
 def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
     """The configurations that a node can select, as far as they are known.
 
-    Where the ClusterPolicy is not known, those that the operator brings.
+    If the ClusterPolicy is unknown, those that the operator ships.
     """
     policy = facts.cluster_policy()
     if not isinstance(policy, dict):
@@ -89,7 +89,7 @@ def configs_named(facts: Facts, name: str, node: str = "") -> SelectableConfigs:
 
 
 class PluginRefusal(NamedTuple):
-    """Why the device plugin would exit on a node with a MIG configuration."""
+    """The reason for which the device plugin would exit on a node with a MIG configuration."""
 
     text: str
     """The end of a sentence about the configuration."""
@@ -98,9 +98,9 @@ class PluginRefusal(NamedTuple):
 
 
 def plugin_refusal_of(entries: Sequence[Entry], labels: Mapping[str, str], strategy: str) -> PluginRefusal | None:
-    """Why the device plugin exits on a node with these entries under a MIG strategy; None if it starts.
+    """The reason for which the device plugin exits on a node with these entries; None if it starts.
 
-    None as well if mig-parted does not make what the entries say.
+    None as well if mig-parted does not apply the entries as they are written.
     """
     run = apply_on_node(entries, labels)
     if run.error is not None or run.ignored:

@@ -1,4 +1,4 @@
-"""ResourceQuotas of Kubernetes: the claims and extended resources of pods that they count, and refuse.
+"""ResourceQuotas of Kubernetes: the claims and extended resources that they count and refuse.
 
 Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go and pods.go;
 k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go CheckRequest.
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["QuotaRefusal", "QuotaUse", "counts_as_resource", "native_quotas", "refused_claims", "refused_pod"]
+__all__ = ["NativeQuotaRefusal", "QuotaUse", "counts_as_resource", "native_quotas", "refused_claims", "refused_pod"]
 
 _CLAIMS = "count/resourceclaims.resource.k8s.io"
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
-"""What follows the name of a DeviceClass: the limit of its devices in claims."""
+"""The suffix after the name of a DeviceClass: a limit of its devices in claims."""
 _REQUESTS = "requests."
 _COUNTS_RESOURCES_SINCE = (1, 36)
 """The version from which claims count as the extended resources of their DeviceClass."""
@@ -37,23 +37,23 @@ _NATIVE = "kubernetes.io/"
 
 
 class QuotaUse(Enum):
-    """What quotas count already."""
+    """The amounts that quotas are assumed to count already."""
 
     NOTHING = "nothing"
-    """As if they counted nothing, so that only what never fits is refused."""
+    """Nothing, so that only requests above a limit are refused."""
     SHOWN = "shown"
-    """What their status says; where it is missing, only what never fits is refused."""
+    """The amounts in their status; nothing where it is missing."""
     COUNTED = "counted"
-    """What their status says, or the known objects where it is missing."""
+    """The amounts in their status, or of the known objects where it is missing."""
 
 
-class QuotaRefusal(NamedTuple):
+class NativeQuotaRefusal(NamedTuple):
     """A ResourceQuota that refuses an object, and its amounts in billionths by resource."""
 
     quota: str
     requested: Mapping[str, int]
     used: Mapping[str, int]
-    """Without resources of which it is unknown."""
+    """Without resources whose used amount is unknown."""
     limited: Mapping[str, int]
 
     @property
@@ -77,16 +77,21 @@ def native_quotas(namespace: str, view: ClusterView) -> Sequence[Object]:
 
 def counts_as_resource(device_class: str, resource: str, view: ClusterView) -> bool:
     """True if claims of a class count as the resource, also if version or class is unknown."""
-    version = view.server_version()
-    if version is not UNKNOWN and version < _COUNTS_RESOURCES_SINCE:
+    if not _counts_resources(view):
         return False
     found = view.get("DeviceClass", device_class)
     return found is UNKNOWN or (isinstance(found, dict) and extended_resource_name(found) == resource)
 
 
+def _counts_resources(view: ClusterView) -> bool:
+    """True if claims count as the extended resources of their DeviceClass; an unknown version may do so."""
+    version = view.server_version()
+    return version is UNKNOWN or version >= _COUNTS_RESOURCES_SINCE
+
+
 def refused_pod(
     pod: Object, namespace: str, view: ClusterView, use: QuotaUse = QuotaUse.COUNTED
-) -> tuple[QuotaRefusal, ...]:
+) -> tuple[NativeQuotaRefusal, ...]:
     """The ResourceQuotas that refuse to create a pod because of its extended resources.
 
     Args:
@@ -109,7 +114,7 @@ def refused_claims(
     use: QuotaUse = QuotaUse.COUNTED,
     *,
     is_stored: bool = False,
-) -> tuple[QuotaRefusal, ...]:
+) -> tuple[NativeQuotaRefusal, ...]:
     """The ResourceQuotas that refuse claims for a pod, which then waits.
 
     Quotas with scopes count no claims.
@@ -144,14 +149,14 @@ def refused_claims(
 
 def _refusals(
     amounts: Mapping[str, int], quotas: Iterable[Object], before: Mapping[str, int], counted: _Counted
-) -> Iterator[QuotaRefusal]:
+) -> Iterator[NativeQuotaRefusal]:
     """The refusals of quotas for amounts that are created after others."""
     for quota in quotas:
         limited = _hard(quota)
         used = {name: counted.amount(quota, name) for name in amounts if name in limited}
         over = [name for name in used if amounts[name] + before.get(name, 0) + (used[name] or 0) > limited[name]]
         if over:
-            yield QuotaRefusal(
+            yield NativeQuotaRefusal(
                 name_of(quota),
                 {name: amounts[name] for name in over},
                 {name: amount + before.get(name, 0) for name in over if (amount := used[name]) is not None},
@@ -160,7 +165,7 @@ def _refusals(
 
 
 class _Counted:
-    """What the quotas of a namespace count already, without a pod that does not exist yet."""
+    """The amounts that the quotas of a namespace count already, without a pod that does not exist yet."""
 
     def __init__(self, namespace: str, view: ClusterView, use: QuotaUse, new: Object | None) -> None:
         self._namespace = namespace
@@ -170,7 +175,7 @@ class _Counted:
         self._known: Mapping[str, int] | None = None
 
     def amount(self, quota: Object, name: str) -> int | None:
-        """What a quota counts of a resource; None if that is unknown."""
+        """The amount of a resource that a quota counts; None if it is unknown."""
         if self._use is QuotaUse.NOTHING:
             return None
         status = mapping_at(quota, ("status", "used"))
@@ -236,16 +241,15 @@ def _devices(requests: Iterable[DeviceRequest]) -> Counter[str]:
 def _usage_of_claim(devices: Mapping[str, int], view: ClusterView) -> dict[str, int]:
     """The amounts that quotas count of a claim with these devices, by DeviceClass."""
     amounts = Counter({_CLAIMS: ONE})
-    version = view.server_version()
     for name, amount in devices.items():
         amounts[f"{name}{_DEVICES}"] += amount
-        if version is not UNKNOWN and version < _COUNTS_RESOURCES_SINCE:
+        if not _counts_resources(view):
             continue
         amounts[f"{_REQUESTS}{IMPLICIT_PREFIX}{name}"] += amount
         found = view.get("DeviceClass", name)
         resource = extended_resource_name(found) if isinstance(found, dict) else None
         if resource is not None:
-            # Kubernetes sets it for each class, so of several classes with one name one counts.
+            # Kubernetes overwrites this amount for each class, so of several classes with one name only one counts.
             amounts[f"{_REQUESTS}{resource}"] = amount
     return dict(amounts)
 
@@ -255,8 +259,7 @@ def _counts_claims(key: str, view: ClusterView) -> bool:
     if key == _CLAIMS or key.endswith(_DEVICES):
         return True
     resource = key.removeprefix(_REQUESTS)
-    version = view.server_version()
-    if resource == key or (version is not UNKNOWN and version < _COUNTS_RESOURCES_SINCE):
+    if resource == key or not _counts_resources(view):
         return False
     if resource.startswith(IMPLICIT_PREFIX):
         return view.get("DeviceClass", resource.removeprefix(IMPLICIT_PREFIX)) is not None
@@ -270,7 +273,7 @@ def _hard(quota: Object) -> dict[str, int]:
 
 
 def _scopes(quota: Object) -> list[Mapping[str, Any]]:
-    """The conditions on pods that a quota counts; `scopes` are conditions that exist."""
+    """The scopes of a quota as selector terms; each of `scopes` is one with the operator Exists."""
     named = [{"scopeName": name, "operator": "Exists"} for name in items_at(quota, ("spec", "scopes"))]
     return [*named, *items_at(quota, ("spec", "scopeSelector", "matchExpressions"))]
 
@@ -300,7 +303,7 @@ def _ends_by_itself(spec: Any) -> bool:
 
 
 def _is_best_effort(spec: Any) -> bool:
-    """True if nothing of the pod requests or limits cpu or memory."""
+    """True if no container of the pod, nor the pod, requests or limits cpu or memory."""
     containers = (spec, *items_at(spec, ("containers",)), *items_at(spec, ("initContainers",)))
     sections = (mapping_at(each, ("resources", section)) for each in containers for section in ("requests", "limits"))
     return not any(billionths(section.get(name)) for section in sections for name in ("cpu", "memory"))

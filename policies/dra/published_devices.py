@@ -120,8 +120,8 @@ class PublishedDevices:
     def gpus(self) -> tuple[DeviceGroup, ...]:
         """The devices of NVIDIA's GPU driver; in one group are those that no label and no wish can tell apart.
 
-        Without the devices for virtual machines (`gpu-vfio-N`) of GPUs that MIG divides: they are no GPUs beside the MIG
-        devices, and the driver cannot prepare them while it divides the GPU.
+        The devices for virtual machines (`gpu-vfio-N`) of GPUs that MIG divides are left out: they are no further GPUs, and
+        the driver cannot prepare them while MIG divides the GPU.
         """
         alike: defaultdict[Hashable, list[DeviceGroup]] = defaultdict(list)
         own = _without_divided([group for group in self.groups if group.first.driver == DRIVER])

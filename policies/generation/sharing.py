@@ -10,7 +10,6 @@ from policies.configuration.config_maps.device_plugin.replicas import (
     MOST_CLIENTS,
     MOST_CLIENTS_BEFORE_TURING,
 )
-from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.generation.documents import (
     Generated,
     GenerationError,
@@ -20,7 +19,7 @@ from policies.generation.documents import (
     read_products,
     slug,
 )
-from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.identifiers import GPU_RESOURCE, PLUGIN_CONFIG_LABEL
 from policies.phrases import format_list
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def generate_sharing(strategy: Strategy, product: str, replicas: int, target: Ta
             ),
             Step(
                 "Then select the configuration on the nodes. Label the node group as well, for nodes that come later.",
-                (node_label_command(shared, NODE_LABEL, key),),
+                (node_label_command(shared, PLUGIN_CONFIG_LABEL, key),),
             ),
         ),
     )

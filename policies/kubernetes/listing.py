@@ -19,8 +19,8 @@ _PATHS = {
 def list_command(kind: str, namespace: str = "") -> str:
     """The command that writes all objects of a kind to a file, also if there are none.
 
-    `kubectl get -o yaml` prints the same `kind: List` for every kind that is empty, so it does not tell of which kind there
-    are no objects. The API server's own list, `ResourceClaimList`, names it.
+    `kubectl get -o yaml` prints the same empty `kind: List` for every kind without objects. The API server's own list,
+    such as `ResourceClaimList`, names its kind.
     """
     group, plural = _PATHS[kind]
     scope = f"/namespaces/{namespace}" if namespace else ""

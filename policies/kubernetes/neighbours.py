@@ -1,7 +1,7 @@
 """The neighbours of gpu-admission: systems that read or rewrite what GPU pods request.
 
-One row for each. Whether a pod is converted, what `migrate` may remove from a manifest, and what a pod looks like once
-the webhooks of others have seen it, is decided by these rows. docs/neighbours.md is the same table for people.
+One row for each. The rows decide whether a pod is converted, what `migrate` may remove from a manifest, and how other
+webhooks change a pod. docs/neighbours.md is the same table for people.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """What another system reads or rewrites of GPU pods and of the objects that make them."""
+    """A system that reads or rewrites GPU pods, or the objects that make them."""
 
     name: str
     effect: str
-    """What it reads or rewrites, in which objects."""
+    """The fields that it reads or rewrites, and in which objects."""
     answer: str
-    """What gpu-admission does about it."""
+    """The answer of gpu-admission to that."""
     source: str
     """The files and functions, or the page, that say so."""
     version: str
@@ -64,7 +64,7 @@ class Neighbour:
     makes_claims: bool | None = None
     """True if its scheduler makes claims for the extended resources of DeviceClasses (KEP-5004)."""
     resources: Mapping[str, str] = field(default_factory=lambda: _NONE)
-    """Resources of containers that change what `nvidia.com/gpu` beside them means, and what they make of it."""
+    """Resources of containers that change the meaning of `nvidia.com/gpu` beside them, each with the new meaning."""
     annotations: Mapping[str, str] = field(default_factory=lambda: _NONE)
     """The same for annotations of pods."""
     node_labels: Mapping[str, str] = field(default_factory=lambda: _NONE)
@@ -228,7 +228,7 @@ NEIGHBOURS = (KUEUE, KUBERAY, GROVE, HAMI, KAI, VOLCANO, GKE, KSERVE, COMPUTE_DO
 RESOURCES_OF_NEIGHBOURS = frozenset(name for each in NEIGHBOURS for name in each.resources)
 """Resources that a neighbour reads and no node advertises."""
 KEYS_READ = ("kueue.x-k8s.io/", *sorted(key for each in NEIGHBOURS for key in each.annotations))
-"""Beginnings of the labels and annotations of pods by which decisions know a neighbour."""
+"""Prefixes of the labels and annotations of pods by which a neighbour is recognized."""
 
 
 class ForeignRequest(NamedTuple):
@@ -237,7 +237,7 @@ class ForeignRequest(NamedTuple):
     path: FieldPath
     neighbour: Neighbour
     meaning: str
-    """What the neighbour then hands out as `nvidia.com/gpu`."""
+    """The devices that the neighbour then hands out as `nvidia.com/gpu`."""
 
 
 def foreign_requests(pod: Pod) -> Iterator[ForeignRequest]:
@@ -274,7 +274,7 @@ def _node_requests(pod: Pod, neighbour: Neighbour) -> Iterator[ForeignRequest]:
 
 
 def kueue_mark(pod: Pod) -> FieldPath | None:
-    """The label or annotation by which Kueue counts this very pod; None if it does not.
+    """The label or annotation by which Kueue counts this pod by itself; None if it does not.
 
     Since v0.17, Kueue marks the pods of a StatefulSet by an annotation, and adds the label only after their creation.
     """

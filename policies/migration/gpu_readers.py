@@ -26,12 +26,13 @@ __all__ = ["keep_ray_gpus", "kueue_notice", "reason_to_stay"]
 _RAY_GPU = re.compile(r".*gpu|.*nvidia\.com/mig-[0-9]+g\.[0-9]+gb")
 """Resources that KubeRay counts as GPUs. Source: IsGPUResourceKey."""
 _MNNVL_GROUP = "grove.io/mnnvl-group"
-_WITHDRAWN = "none"
+_NO_GROUP = "none"
+"""The value by which a lower layer opts out of the group of the layers above it."""
 _WORKERS = FieldPath(["spec", "predictor", "workerSpec"])
 
 
 def reason_to_stay(workload: Object, templates: Iterable[PodTemplate]) -> str:
-    """Why the GPUs of a workload must stay in its manifest; empty if they may be replaced by claims.
+    """The reason to keep the GPUs of a workload in its manifest; empty if claims may replace them.
 
     Args:
         workload: The object as it is written.
@@ -62,14 +63,14 @@ def _is_in_mnnvl_group(workload: Object, template: PodTemplate) -> bool:
     )
     layers = (clique, *scaling, mapping_at(workload, ("metadata",)))
     named = (lookup(each, ("annotations", _MNNVL_GROUP)) for each in layers)
-    return next((name for name in named if name is not None), _WITHDRAWN) != _WITHDRAWN
+    return next((name for name in named if name is not None), _NO_GROUP) != _NO_GROUP
 
 
 def keep_ray_gpus(workload: Object, template: PodTemplate, migrated: Object, edits: Editor) -> Iterator[str]:
-    """Write the GPUs of a group of Ray nodes where KubeRay still finds them; yields a notice about it.
+    """Write the GPUs of a Ray group where KubeRay still finds them; yields a notice about the change.
 
-    KubeRay reads the limits of the first container, unless the parameters or the resources of the group say it. It
-    refuses groups that have both.
+    KubeRay reads the limits of the first container, unless the parameters or the resources of the group have the number.
+    It refuses groups that have both.
 
     Args:
         workload: The object as it is written.
@@ -101,7 +102,7 @@ def keep_ray_gpus(workload: Object, template: PodTemplate, migrated: Object, edi
 
 
 def kueue_notice(workload: Object, classes: Iterable[str]) -> Iterator[str]:
-    """What Kueue needs to count claims of these DeviceClasses; nothing for a workload without a queue."""
+    """A notice about the mapping that Kueue needs for DeviceClasses; none for a workload without a queue."""
     places = (FieldPath(["metadata", "labels"]), FieldPath(["spec", "jobTemplate", "metadata", "labels"]))
     queued = next((place for place in places if lookup(workload, place / QUEUE)), None)
     names = " and ".join(f'"{name}"' for name in sorted(set(classes)))

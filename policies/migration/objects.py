@@ -45,7 +45,7 @@ class MigratedObject:
     is_left: bool = False
     """True if it, or a part of it, requests GPUs and is not migrated."""
     notices: tuple[str, ...] = ()
-    """What other controllers read in the migrated object, and what they need now."""
+    """Notices about other controllers that read the object: fields that were added for them, and what they need now."""
 
 
 def migrate_object(

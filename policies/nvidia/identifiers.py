@@ -16,8 +16,10 @@ __all__ = [
     "MEMORY_LABEL",
     "MIG_CAPABLE_LABEL",
     "MIG_CONFIG_LABEL",
+    "MIG_STRATEGY_LABEL",
     "OFF_BY_DEFAULT",
     "ON_BY_DEFAULT",
+    "PLUGIN_CONFIG_LABEL",
     "PRESENT_LABEL",
     "PRODUCT_LABEL",
     "VENDOR_PREFIX",
@@ -45,6 +47,7 @@ MEMORY_LABEL = "nvidia.com/gpu.memory"
 COUNT_LABEL = "nvidia.com/gpu.count"
 COMPUTE_LABELS = ("nvidia.com/gpu.compute.major", "nvidia.com/gpu.compute.minor")
 MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
+MIG_STRATEGY_LABEL = "nvidia.com/mig.strategy"
 DRIVER_VERSION_LABEL = "nvidia.com/cuda.driver-version.full"
 CUDA_VERSION_LABEL = "nvidia.com/cuda.runtime-version.full"
 
@@ -53,6 +56,8 @@ PRESENT_LABEL = "nvidia.com/gpu.present"
 """On nodes with a GPU, before any component hands the GPUs out."""
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """The configuration of the MIG manager that a node is to have."""
+PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
+"""The key of the ConfigMap that the device plugin of a node reads."""
 DEPLOY_OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 """`false` keeps all components of the operator away from a node."""
 

@@ -114,10 +114,10 @@ class Entry:
 
         An empty item of a list matches no GPU.
         """
-        told = self.fields.get("device-filter")
-        if isinstance(told, list):
-            return ["" if item is None else item for item in told if item is None or isinstance(item, str)]
-        return [told] if isinstance(told, str) and told else []
+        value = self.fields.get("device-filter")
+        if isinstance(value, list):
+            return ["" if item is None else item for item in value if item is None or isinstance(item, str)]
+        return [value] if isinstance(value, str) and value else []
 
     @property
     def device_ids(self) -> list[DeviceID]:
@@ -133,10 +133,10 @@ class Entry:
     @property
     def devices(self) -> set[int] | None:
         """The numbers of the GPUs in `devices`, where an empty one is 0; None for all."""
-        told = self.fields.get("devices")
-        if not isinstance(told, list):
+        value = self.fields.get("devices")
+        if not isinstance(value, list):
             return None
-        return {int(item or 0) for item in told if item is None or is_count(item)}
+        return {int(item or 0) for item in value if item is None or is_count(item)}
 
     @property
     def requested(self) -> dict[str, int]:
@@ -144,8 +144,8 @@ class Entry:
 
         Invalid numbers are left out, and an empty one is 0.
         """
-        told = self.fields.get("mig-devices")
-        items = told.items() if isinstance(told, dict) else ()
+        value = self.fields.get("mig-devices")
+        items = value.items() if isinstance(value, dict) else ()
         return {name: int(count or 0) for name, count in items if count is None or is_count(count)}
 
     @property
@@ -221,7 +221,7 @@ def _read(text: str) -> Configs | None:
 
 
 _BALANCED = {"1g": 2, "2g": 1, "3g": 1}
-"""What `all-balanced` makes of a GPU; those with four slices have no profile of three."""
+"""The devices that `all-balanced` makes on a GPU; GPUs with four slices have no profile of three."""
 
 
 def shipped_entries(name: str, product: MIGProduct | None) -> tuple[Entry, ...]:

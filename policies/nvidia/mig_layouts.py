@@ -83,9 +83,9 @@ def possible_places(geometry: Geometry) -> tuple[Placement, ...]:
 
 
 def excess(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> str | None:
-    """What so many of these profiles need and one GPU lacks: `9 of 8 memory slices`; None where they fit.
+    """The shortage of one GPU for so many devices: `9 of 8 memory slices`; None if they fit.
 
-    A profile under the name of another driver counts as the one that it means. Those that the GPU does not have take
+    A profile under the name of another driver counts as the one that it means. Profiles that the GPU does not have take
     nothing.
     """
     instances = gpu_instances(geometry, counts)
@@ -95,8 +95,8 @@ def excess(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> str | None:
 def gpu_instances(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> DeviceCounts:
     """The fewest GPU instances that hold so many devices; compute instances of one profile share them.
 
-    The compute slices of a GPU instance are 1, 2, 3, 4 or 7, and its compute instances take at most half of them,
-    rounded up, or all: filled with the largest first, none is used in vain.
+    A GPU instance has 1, 2, 3, 4 or 7 compute slices, and a compute instance takes at most half of them, rounded up, or
+    all. So placing the largest first wastes no slice.
     """
     rooms: dict[MIGProfile, list[int]] = {}
     beyond: DeviceCounts = {}

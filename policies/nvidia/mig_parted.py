@@ -1,4 +1,4 @@
-"""mig-parted: why it refuses an entry of a MIG configuration, and what it makes of the GPUs of a node.
+"""mig-parted: its errors for entries of a MIG configuration, and the GPUs of a node after it has run.
 
 Source: github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types, pkg/mig/config, cmd/nvidia-mig-parted (v0.15.0);
 github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go.
@@ -42,12 +42,12 @@ _INVALID = "error validating values in 'mig-devices' field"
 
 
 class EntryError(NamedTuple):
-    """Why mig-parted cannot read an entry, and with it the whole file."""
+    """An error for which mig-parted cannot read an entry, and with it the whole file."""
 
     steps: tuple[str | int, ...]
     """The path below the entry."""
     text: str
-    """What is wrong, as a predicate: `has no devices`."""
+    """The error as a predicate: `has no devices`."""
     words: str
     """The error that mig-parted reports."""
     of_key: bool = False
@@ -92,19 +92,19 @@ def _list_errors(name: Literal["device-filter", "devices"], value: Any) -> Itera
 
 
 def _mig_device_errors(fields: Mapping[str, Any]) -> Iterator[EntryError]:
-    told, steps = fields.get("mig-devices"), ("mig-devices",)
-    if told is None:
+    value, steps = fields.get("mig-devices"), ("mig-devices",)
+    if value is None:
         if fields.get("mig-enabled") is True:
             yield EntryError(steps, "is missing", "missing required field 'mig-devices' when 'mig-enabled' is true")
         return
-    if not isinstance(told, dict):
-        words = _unreadable(told, "types.MigConfig")
-        yield EntryError(steps, f"is {_text(told)}, not a mapping of profiles to numbers", words)
+    if not isinstance(value, dict):
+        words = _unreadable(value, "types.MigConfig")
+        yield EntryError(steps, f"is {_text(value)}, not a mapping of profiles to numbers", words)
         return
-    if told and fields.get("mig-enabled", True) in (False, None):
+    if value and fields.get("mig-enabled", True) in (False, None):
         words = "MIG devices included when 'mig-enabled' is false"
         yield EntryError(steps, "is not empty", words, of_key=True)
-    for name, count in told.items():
+    for name, count in value.items():
         if invalid := _format_error(name):
             said = f"{_INVALID}: invalid format for '{name}': {invalid}"
             yield EntryError((*steps, name), "is not a MIG profile", said, of_key=True)
@@ -114,7 +114,7 @@ def _mig_device_errors(fields: Mapping[str, Any]) -> Iterator[EntryError]:
         elif count is not None and count < 0:
             said = f"{_INVALID}: invalid count for '{int(count)}': <nil>"
             yield EntryError((*steps, name), f"is {count}", said)
-    if told and not any(count is not None and (not is_count(count) or count) for count in told.values()):
+    if value and not any(count is not None and (not is_count(count) or count) for count in value.values()):
         said = f"{_INVALID}: all counts for all MigProfiles are 0"
         yield EntryError(steps, "has no count above 0", said, of_key=True)
 
@@ -136,7 +136,10 @@ def _unreadable(value: Any, kind: str, of: str = "") -> str:
 
 
 def _format_error(profile: str) -> str | None:
-    """Why a text does not have the form of a MIG profile; None if it has. No GPU need have it."""
+    """The error of a text that does not have the form of a MIG profile; None if it has.
+
+    A GPU with the profile need not exist.
+    """
     if not profile:
         return "profile is the empty string"
     size, plus, attributes = profile.partition("+")
@@ -186,7 +189,7 @@ def _attributes_error(text: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class GPUModel:
-    """What mig-parted reads of a GPU."""
+    """A GPU as mig-parted sees it."""
 
     geometry: Geometry | None
     """None if MIG cannot cut it."""
@@ -201,7 +204,7 @@ class GPUModel:
 
 @dataclass(frozen=True, slots=True)
 class GPUState:
-    """How one GPU is cut."""
+    """The MIG mode and devices of one GPU."""
 
     is_mig_enabled: bool = False
     devices: Mapping[MIGProfile, int] = field(default_factory=dict)
@@ -209,7 +212,7 @@ class GPUState:
 
 @dataclass(frozen=True, slots=True)
 class ApplyError:
-    """Why mig-parted fails, after which it leaves all other GPUs as they are."""
+    """An error at which mig-parted stops, and leaves all other GPUs as they are."""
 
     entry: int
     """The index of the entry in its configuration."""
@@ -218,28 +221,28 @@ class ApplyError:
     words: str
     """The error that mig-parted reports."""
     lacks: str = ""
-    """What the GPU lacks for the devices: `9 of 8 memory slices`; empty if that is not the reason."""
+    """The shortage of the GPU for the devices: `9 of 8 memory slices`; empty if that is not the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What mig-parted makes of the GPUs of a node."""
+    """The result of mig-parted on a node."""
 
     states: tuple[GPUState, ...]
     """The state of each GPU afterwards, also where it fails."""
     error: ApplyError | None
     """None if it succeeds."""
     ignored: Mapping[int, tuple[str, ...]]
-    """The profiles that no GPU of the node has, as the entries spell them, by the index of the entry: each GPU of such an
-    entry has MIG enabled and no MIG devices at all, without an error."""
+    """The profiles that no GPU of the node has, as the entries spell them, by the index of the entry. Each GPU of such an
+    entry has MIG enabled and no MIG devices, without an error."""
 
 
 def apply_entries(entries: Sequence[Entry], gpus: Sequence[GPUModel], before: Sequence[GPUState] = ()) -> Applied:
-    """What mig-parted makes of the GPUs of a node by a configuration that it can read.
+    """Apply a configuration that mig-parted can read to the GPUs of a node, as mig-parted does.
 
     First it sets the MIG mode of all GPUs, then their devices. Entries are applied in their order, so of two that divide
-    the same GPU the later one counts; if they differ in the mode, it fails. GPUs that no entry is for keep what they
-    have. The order of `mig-devices` does not matter, because mig-parted tries all.
+    the same GPU the later one counts; if they differ in the mode, mig-parted fails. GPUs without an entry stay as they
+    are. The order of `mig-devices` does not matter, because mig-parted tries all orders.
 
     Args:
         entries: The entries of the configuration.
@@ -256,11 +259,11 @@ def apply_entries(entries: Sequence[Entry], gpus: Sequence[GPUModel], before: Se
 
 
 def apply_on_node(entries: Sequence[Entry], labels: Mapping[str, str]) -> Applied:
-    """What mig-parted makes of the GPUs of a node by its labels.
+    """Apply a configuration to the GPUs that the labels of a node describe, as mig-parted does.
 
-    Where drivers differ in the names of profiles, the one is taken under which most is made; where the GPUs are unknown,
-    the product. A node that does not tell how many GPUs it has gets as many as the entries name. Only the first entries
-    are applied: there are not so many kinds of GPU.
+    Drivers differ in the names of profiles. The driver is assumed under which the fewest profiles are unknown; if the
+    product is unknown, it is assumed in the same way. If the labels do not count the GPUs, there are as many as the
+    entries name. Only the first 64 entries are applied: there are not so many kinds of GPU.
     """
     entries = entries[:_MOST_ENTRIES]
     needed = 1 + max((number for entry in entries for number in entry.devices or ()), default=0)
@@ -353,7 +356,7 @@ class _Run:
         return None
 
     def _request(self, entry: Entry) -> _Request:
-        """What an entry requests; read once, because an entry is for many GPUs."""
+        """The devices that an entry requests; read once, because an entry is for many GPUs."""
         if entry.index not in self.requests:
             spelled = entry.requested
             profiles = {name: MIGProfile.parse(name) for name in spelled}
@@ -375,7 +378,7 @@ class _Request:
     lacking: dict[GPUModel, str] = field(default_factory=dict)
 
     def lacks(self, gpu: GPUModel) -> str:
-        """What a GPU lacks for the devices; empty if it has room for them."""
+        """The shortage of a GPU for the devices; empty if it has room for them."""
         if gpu not in self.lacking:
             # Another GPU of the node has all profiles, so only this one may lack some.
             missing = next((profile for profile in self.counts if not gpu.has(profile)), None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["LIMITS", "PluginConfig", "SharedResource", "Sharing", "Strategy"]
 
 LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
-"""A ConfigMap holds at most a mebibyte; no configuration that means something comes near the others."""
+"""A ConfigMap holds at most a mebibyte; no real configuration comes near the other limits."""
 _FEWEST = 2
 
 Steps = tuple[str | int, ...]
@@ -28,7 +28,7 @@ Steps = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """How a configuration shares devices: by MPS if it has both strategies."""
+    """The sharing of devices by a configuration: MPS if it has both strategies."""
 
     strategy: Literal["mps", "time-slicing"]
     entries: tuple[tuple[str, int], ...]
@@ -106,7 +106,7 @@ class PluginConfig:
 
     @property
     def sharing(self) -> Sharing | None:
-        """How devices are shared; None if they are not."""
+        """The sharing of devices; None if they are not shared."""
         mps = self.strategy("mps")
         chosen = mps or self.strategy("timeSlicing")
         if chosen is None:
@@ -121,15 +121,16 @@ class PluginConfig:
 
     @property
     def error(self) -> str:
-        """Why the device plugin exits at the document, in its own words; empty if it reads it.
+        """The message with which the device plugin exits at the document; empty if it reads it.
 
-        Source: there, UnmarshalJSON of each type; cmd/nvidia-device-plugin/main.go validateFlags.
+        Source: github.com/NVIDIA/k8s-device-plugin api/config/v1, UnmarshalJSON of each type;
+        cmd/nvidia-device-plugin/main.go validateFlags.
         """
         return self._error(of_plugin=True)
 
     @property
     def label_error(self) -> str:
-        """Why GPU Feature Discovery exits when it reads the document; empty if it reads it."""
+        """The message with which GPU Feature Discovery exits at the document; empty if it reads it."""
         return self._error(of_plugin=False)
 
     def _error(self, *, of_plugin: bool) -> str:
@@ -165,7 +166,7 @@ class Strategy:
 
     @property
     def error(self) -> str:
-        """Why the device plugin cannot read the resource list, in its own words; empty if it can."""
+        """The error of the device plugin for the resource list; empty if it can read it."""
         if self.value is None:
             # `mps` is a pointer in Go, which null leaves out.
             return "no resources specified" if self.name == "timeSlicing" else ""
@@ -201,7 +202,7 @@ class SharedResource:
 
     @property
     def error(self) -> str:
-        """Why the device plugin cannot read the item, in its own words; empty if it can."""
+        """The error of the device plugin for the item; empty if it can read it."""
         if "name" not in self.item:
             return "no resource name specified"
         if error := name_exit(self.item["name"]):
@@ -215,7 +216,7 @@ class SharedResource:
 
 
 def _spelling(mapping: Any, name: str) -> str:
-    """How a mapping spells a field: exactly, or in any case; the field's name if it is missing."""
+    """The key by which a mapping has a field: exactly, or in any case; the field's name if it is missing."""
     if not isinstance(mapping, dict) or name in mapping:
         return name
     return next((key for key in mapping if isinstance(key, str) and key.lower() == name.lower()), name)

@@ -1,7 +1,7 @@
-"""The grammar of a configuration: its fields and their allowed values.
+"""The grammar of a device-plugin configuration: its fields and their allowed values.
 
-What is wrong with the resource list of a sharing strategy (no list, no name, no replicas) is left to the rules on
-sharing, which know more about it.
+A missing list, name or number of replicas below a sharing strategy is left to the rules on sharing, whose messages say
+more.
 
 Source: github.com/NVIDIA/k8s-device-plugin api/config/v1 (v0.20).
 """
@@ -84,13 +84,13 @@ _UPSTREAM = {
     "deviceListStrategy": "invalid --device-list-strategy option: invalid strategy: {}",
     "sharedDevicesAllocationPolicy": "invalid --shared-devices-allocation-policy option: {}",
 }
-"""What the device plugin says of a choice that is none."""
+"""The messages of the device plugin for values that are not among the choices of a field."""
 
 _ELSEWHERE = {
     "sharing.resources": "indent it below timeSlicing or mps",
     "resources.migs": 'write "mig"',
 }
-"""Fields that guides put where they are not."""
+"""Fields that guides put in the wrong place, each with the remedy."""
 
 _EXACT = ("strategy", "resources", "list")
 """Types whose mappings Go reads as maps of its own, so that keys count only as they are spelt."""
@@ -114,12 +114,12 @@ class GrammarProblem:
     steps: Steps
     message: str
     remedy: str
-    clear: bool = True
-    """Of an unknown field: whether it is clear what was meant."""
+    is_clear: bool = True
+    """False for an unknown field that resembles no known one."""
 
     @property
     def exit(self) -> str:
-        """The words with which the device plugin exits; empty if it starts."""
+        """The message with which the device plugin exits; empty if it starts."""
         _, is_quoted, words = self.message.partition(f"{_EXITS} with: ")
         return words if is_quoted else UNPARSED if _UNPARSED in self.message else ""
 
@@ -180,7 +180,7 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
         yield GrammarProblem("unknown", steps, text, f"indent it below {home}")
     else:
         remedy = f"remove it; there are {', '.join(schema.fields)}"
-        yield GrammarProblem("unknown", steps, text, remedy, clear=len(steps) == 1)
+        yield GrammarProblem("unknown", steps, text, remedy, is_clear=len(steps) == 1)
 
 
 def _is_told_elsewhere(schema: Field, key: str, guess: str | None, mapping: dict[str, Any]) -> bool:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["UNPARSED", "brief", "device_errors", "full_resource_name", "guess_resource", "name_error", "name_exit"]
 
 UNPARSED = "unable to parse config file"
-"""What the device plugin says of a value of another type; the rest of its message is that of Go's encoding/json."""
+"""The error of the device plugin for a value of another type; Go's encoding/json adds the rest of the message."""
 
 
 _LONGEST = 63
@@ -46,7 +46,7 @@ def guess_resource(name: str) -> str | None:
 
 
 def name_exit(value: Any) -> str:
-    """Why the device plugin exits at a resource name, in its own words; empty if the name is valid.
+    """The message with which the device plugin exits at a resource name; empty if the name is valid.
 
     Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/resources.go NewResourceName.
     """

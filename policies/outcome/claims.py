@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.decision import Template
-    from policies.dra.native_quotas import QuotaRefusal, QuotaUse
+    from policies.dra.native_quotas import NativeQuotaRefusal, QuotaUse
     from policies.kubernetes.objects import Object
     from policies.kubernetes.paths import FieldPath
     from policies.kubernetes.pods import Pod
@@ -223,7 +223,7 @@ def quota_obstacles(
     )
 
 
-def _quota_remedy(refusal: QuotaRefusal) -> str:
+def _quota_remedy(refusal: NativeQuotaRefusal) -> str:
     if any(amount > refusal.limited[name] for name, amount in refusal.requested.items()):
         return f"raise the limit of ResourceQuota {printable(refusal.quota)}, or request fewer devices"
     return f"wait until there is room, or raise the limit of ResourceQuota {printable(refusal.quota)}"

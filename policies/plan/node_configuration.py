@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Change
 from policies.configuration.config_maps.device_plugin.configuration import configurations
-from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.facts import Facts
 from policies.configuration.selectable_configs import selectable_configs
 from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
@@ -16,7 +15,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
-from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import is_capable, node_product
@@ -98,7 +97,7 @@ class Configurations:
     def _plugin_configuration(self, labels: Mapping[str, str]) -> tuple[PluginConfig | None, str]:
         """The document that the device plugin of a node reads; None without one; and why it is not known."""
         config = lookup(self._policy, ("spec", "devicePlugin", "config"))
-        name, key = lookup(config, ("name",)), labels.get(NODE_LABEL) or lookup(config, ("default",))
+        name, key = lookup(config, ("name",)), labels.get(PLUGIN_CONFIG_LABEL) or lookup(config, ("default",))
         if not isinstance(name, str) or not name or not isinstance(key, str) or not key:
             return None, ""
         if key not in self._documents:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from policies.checks import Problem, problem
 from policies.configuration.checks import CLUSTER_POLICY
 from policies.configuration.config_maps.device_plugin.configuration import configurations
-from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL
 from policies.configuration.named_objects import quoted_names, the_nodes
 from policies.configuration.operator_objects import check_object, data_keys
 from policies.decision import Severity
@@ -20,6 +19,7 @@ from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.printable import shown
+from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_grammar import STRATEGIES
 from policies.view import UNKNOWN
 
@@ -115,10 +115,10 @@ def _missing_keys(change: Change, name: str, default: str, keys: list[str]) -> I
         text = f'"{default}" is not a key of ConfigMap "{name}", {has}; {_MISSING_KEY}  does not exist'
         guess = closest(default, keys) or (keys[0] if len(keys) == 1 else None)
         yield problem(change.at(*_CONFIG, "default"), text, f'write "{guess}"' if guess else None)
-    for key in sorted({labels_of(node)[NODE_LABEL] for node in change.facts.nodes_with(NODE_LABEL)}):
+    for key in sorted({labels_of(node)[PLUGIN_CONFIG_LABEL] for node in change.facts.nodes_with(PLUGIN_CONFIG_LABEL)}):
         if key and key not in keys:
-            nodes = the_nodes(change.facts.nodes_with(NODE_LABEL, key))
-            text = f'ConfigMap "{name}" has no key "{key}", which the label {NODE_LABEL} of {nodes} selects; '
+            nodes = the_nodes(change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key))
+            text = f'ConfigMap "{name}" has no key "{key}", which the label {PLUGIN_CONFIG_LABEL} of {nodes} selects; '
             remedy = f'add "{key}" to the ConfigMap, or label the nodes with an existing key'
             message = f"{text}{_MISSING_KEY} {key} does not exist"
             yield problem(change.at(*_CONFIG, "name"), message, remedy, severity=Severity.WARN)
@@ -127,11 +127,13 @@ def _missing_keys(change: Change, name: str, default: str, keys: list[str]) -> I
 def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
     """A warning if no GPU node has the label; if some have it, the others may have none on purpose."""
     nodes = change.facts.known_gpu_nodes()
-    bare = [node for node in nodes if not labels_of(node).get(NODE_LABEL)]
+    bare = [node for node in nodes if not labels_of(node).get(PLUGIN_CONFIG_LABEL)]
     if bare:
-        text = f"is empty, and {the_nodes(bare)} without the label {NODE_LABEL} would get an empty configuration"
+        text = (
+            f"is empty, and {the_nodes(bare)} without the label {PLUGIN_CONFIG_LABEL} would get an empty configuration"
+        )
         which = f"one of {quoted_names(keys)}" if len(keys) > 1 else keys[0] if keys else "a key of the ConfigMap"
-        remedy = f"set default to {which}, or label the nodes with {NODE_LABEL}"
+        remedy = f"set default to {which}, or label the nodes with {PLUGIN_CONFIG_LABEL}"
         severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
         yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
 

@@ -12,7 +12,7 @@ from policies.configuration.named_objects import the_nodes
 from policies.decision import Severity
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.yaml import YAMLError, load_document
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -121,7 +121,7 @@ def _named_by(change: Change, key: str) -> Iterator[str]:
     config = change.facts.policy_value("devicePlugin", "config")
     if isinstance(config, dict) and config.get("name") == change.name and config.get("default") == key:
         yield "spec.devicePlugin.config.default of the ClusterPolicy names it"
-    nodes = change.facts.nodes_with("nvidia.com/device-plugin.config", key)
+    nodes = change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key)
     if nodes:
         yield f"the label nvidia.com/device-plugin.config of {the_nodes(nodes)} names it"
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
 from policies.configuration.named_objects import quoted_names
-from policies.configuration.nodes.labels import DEVICE_PLUGIN_CONFIG, NODE, label_path, newly_set
+from policies.configuration.nodes.labels import NODE, label_path, newly_set
 from policies.configuration.operator_objects import data_keys
 from policies.configuration.selectable_configs import selectable_configs
 from policies.decision import Severity
 from policies.kubernetes.misspellings import closest, write_closest
 from policies.kubernetes.names import is_label_value
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig_products import shipped_configs
 from policies.view import UNKNOWN
 
@@ -42,7 +42,7 @@ def existing_configs(change: Change) -> Iterator[Problem]:
     """
     if mig_config := newly_set(change, MIG_CONFIG_LABEL):
         yield from _mig_config(change, mig_config)
-    if key := newly_set(change, DEVICE_PLUGIN_CONFIG):
+    if key := newly_set(change, PLUGIN_CONFIG_LABEL):
         yield from _device_plugin_config(change, key)
 
 
@@ -92,7 +92,7 @@ def _not_shipped(change: Change, value: str) -> Problem:
 def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     if not isinstance(change.facts.cluster_policy(), dict):
         return
-    path = label_path(DEVICE_PLUGIN_CONFIG)
+    path = label_path(PLUGIN_CONFIG_LABEL)
     name = change.facts.policy_value("devicePlugin", "config", "name")
     if not isinstance(name, str) or not name:
         text = f'"{value}" is never read, because the ClusterPolicy names no ConfigMap in devicePlugin.config.name'

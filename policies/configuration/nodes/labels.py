@@ -12,7 +12,7 @@ from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,16 +21,15 @@ if TYPE_CHECKING:
     from policies.decision import Finding
     from policies.request import UserInfo
 
-__all__ = ["DEVICE_PLUGIN_CONFIG", "NODE", "RESERVED", "is_kubelet", "label_path", "newly_set"]
+__all__ = ["NODE", "RESERVED", "is_kubelet", "label_path", "newly_set"]
 
-DEVICE_PLUGIN_CONFIG = "nvidia.com/device-plugin.config"
 RESERVED = {
     "nvidia.com/gpu-operator.driver.owner": "says which NVIDIADriver a node belongs to",
     "nvidia.com/mig.config.state": "says how far the MIG manager is",
     "nvidia.com/vgpu.config.state": "says how far the vGPU device manager is",
 }
 """Labels that the operator and its managers set, and what they say by them."""
-_WATCHED = (MIG_CONFIG_LABEL, DEVICE_PLUGIN_CONFIG, WORKLOAD_CONFIG, *RESERVED)
+_WATCHED = (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL, WORKLOAD_CONFIG, *RESERVED)
 
 
 def newly_set(change: Change, label: str) -> str:

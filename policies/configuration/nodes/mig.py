@@ -13,7 +13,7 @@ from policies.decision import Severity
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, node_workload, runs_device_plugin
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import gpu_count, is_capable, shipped_configs
 
@@ -90,7 +90,7 @@ def _strategy_problems(change: Change, config: str, entries: Sequence[Entry]) ->
     if not runs_device_plugin(change.object, change.facts.view):
         return
     known = isinstance(change.facts.cluster_policy(), dict)
-    strategy = change.facts.policy_value("mig", "strategy") if known else labels.get("nvidia.com/mig.strategy")
+    strategy = change.facts.policy_value("mig", "strategy") if known else labels.get(MIG_STRATEGY_LABEL)
     if strategy in ("single", "mixed") and (refusal := plugin_refusal_of(entries, labels, strategy)):
         text = f'"{config}" does not go with mig.strategy "{strategy}": it {refusal.text}'
         severity = None if refusal.is_certain else Severity.WARN

@@ -24,7 +24,7 @@ __all__ = ["EACH", "MOST_COST_OF_ALL", "MOST_OF_CLASSES", "MOST_TEXT", "STORED",
 T = TypeVar("T")
 
 STORED = CelFeatures()
-"""What the scheduler compiles stored selectors with; gates take nothing away from these.
+"""The features with which the scheduler compiles stored selectors; gates take nothing away from these.
 
 Attributes may be lists, because a device that has a list proves the gate for them.
 """

@@ -12,13 +12,14 @@ from policies.configuration.config_maps.device_plugin.configuration import (
     reviewed_texts,
     texts,
 )
-from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL, default_key, is_governed, is_used
+from policies.configuration.config_maps.device_plugin.usage import default_key, is_governed, is_used
 from policies.configuration.named_objects import the_nodes
 from policies.decision import Place, Severity
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import FieldPath
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS
 from policies.nvidia.plugin_grammar import GRAMMAR, grammar_problems
 
@@ -84,7 +85,7 @@ def readable_documents(change: Change) -> Iterator[Problem]:
 
 def _of_key(key: str) -> Iterator[Problem]:
     if key and not is_label_value(key):
-        text = f"cannot be the value of a label, so no node can select it by {NODE_LABEL}"
+        text = f"cannot be the value of a label, so no node can select it by {PLUGIN_CONFIG_LABEL}"
         remedy = "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
         yield problem(_DATA / key, text, remedy, severity=Severity.WARN)
 
@@ -162,7 +163,7 @@ def existing_fields(configuration: Configuration) -> Iterator[Problem]:
     """
     for found in grammar_problems(configuration.value):
         if found.kind == "unknown":
-            severity = None if found.clear else Severity.WARN
+            severity = None if found.is_clear else Severity.WARN
             yield configuration.embedded.problem(
                 found.steps, found.message, found.remedy, severity=severity, of_key=True
             )
@@ -210,9 +211,9 @@ def _missing_keys(change: Change) -> Iterator[Problem]:
         text = f'has no "{default}", which spec.devicePlugin.config.default of the ClusterPolicy names; {exits}  does not exist'
         yield problem(_DATA, text, f'add "{default}", or name one of {listed} there')
     selected: dict[str, list[Object]] = {}
-    for node in change.facts.nodes_with(NODE_LABEL):
-        selected.setdefault(labels_of(node)[NODE_LABEL], []).append(node)
+    for node in change.facts.nodes_with(PLUGIN_CONFIG_LABEL):
+        selected.setdefault(labels_of(node)[PLUGIN_CONFIG_LABEL], []).append(node)
     for key, nodes in sorted(selected.items()):
         if key and key not in keys:
-            text = f'has no "{key}", which the label {NODE_LABEL} of {the_nodes(nodes)} names; {exits} {key} does not exist'
+            text = f'has no "{key}", which the label {PLUGIN_CONFIG_LABEL} of {the_nodes(nodes)} names; {exits} {key} does not exist'
             yield problem(_DATA, text, f'add "{key}", or label with one of {listed}')

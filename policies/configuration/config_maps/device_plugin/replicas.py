@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.usage import NODE_LABEL, is_used, nodes_using, requesting_pods
+from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, requesting_pods
 from policies.configuration.named_objects import counted_names, namespaced_name, the_nodes
 from policies.decision import Severity
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
-from policies.nvidia.identifiers import COMPUTE_LABELS
+from policies.nvidia.identifiers import COMPUTE_LABELS, PLUGIN_CONFIG_LABEL
 from policies.nvidia.products import Product
 from policies.view import UNKNOWN
 
@@ -172,7 +172,5 @@ def _more_than_one(configuration: Configuration, resource: SharedResource) -> It
         text = f"is shared, and {users}; two shares of the same GPU compute no faster than one"
     remedy = "request one in these pods"
     if is_new:
-        remedy = (
-            f"keep these pods on nodes that do not share it: let label {NODE_LABEL} of their nodes select another key"
-        )
+        remedy = f"keep these pods on nodes that do not share it: let label {PLUGIN_CONFIG_LABEL} of their nodes select another key"
     yield configuration.embedded.problem((*resource.steps, "name"), text, remedy)

@@ -10,6 +10,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, has_ended, name_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.view import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-__all__ = ["NODE_LABEL", "default_key", "is_governed", "is_used", "nodes_using", "policy_strategy", "requesting_pods"]
-
-NODE_LABEL = "nvidia.com/device-plugin.config"
-"""The label by which a node selects a key of the ConfigMap."""
+__all__ = ["default_key", "is_governed", "is_used", "nodes_using", "policy_strategy", "requesting_pods"]
 
 
 def is_governed(change: Change) -> bool:
@@ -52,7 +50,8 @@ def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
     return [
         node
         for node in nodes
-        if labels_of(node).get(NODE_LABEL, default_key(change)) == key and runs_device_plugin(node, change.facts.view)
+        if labels_of(node).get(PLUGIN_CONFIG_LABEL, default_key(change)) == key
+        and runs_device_plugin(node, change.facts.view)
     ]
 
 

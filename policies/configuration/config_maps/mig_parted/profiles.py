@@ -30,7 +30,7 @@ LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """What GPUs lack for an entry of a configuration."""
+    """A shortage of GPUs for an entry of a configuration."""
 
     entry: Entry
     profile: str
@@ -46,7 +46,10 @@ class Misfit:
 
     @property
     def consequence(self) -> str:
-        """What becomes of the GPUs, as a clause: mig-parted does not fail for a profile that it does not know."""
+        """The consequence for the GPUs, as a clause.
+
+        mig-parted does not fail for a profile that it does not know.
+        """
         if self.profile:
             return "the GPUs would have MIG enabled and no MIG devices" if self.certain else ""
         return "nvidia.com/mig.config.state would become failed"
