@@ -21,7 +21,7 @@ from policies.dra.resource_claims import MOST_DEVICES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["ContainerRequest", "Piece", "TooManyDevicesError", "device_layout", "requests_by_container"]
+__all__ = ["ContainerRequest", "Piece", "TooManyDevicesError", "device_layout", "most_at_once", "requests_by_container"]
 
 
 class TooManyDevicesError(ValueError):
@@ -72,7 +72,7 @@ def device_layout(containers: Sequence[ContainerRequest]) -> tuple[Piece, ...]:
         for resource, count in container.resources.items():
             if count:
                 by_resource.setdefault(resource, []).append(container)
-    total = sum(_most_at_once(those, resource) for resource, those in by_resource.items())
+    total = sum(most_at_once(those, resource) for resource, those in by_resource.items())
     if total > MOST_DEVICES:
         raise TooManyDevicesError(f"the pod needs {total} devices at once, and a claim can hold {MOST_DEVICES}")
     pieces = [
@@ -93,11 +93,14 @@ def requests_by_container(pieces: Iterable[Piece]) -> dict[str, list[str]]:
     return requests
 
 
-def _most_at_once(containers: Sequence[ContainerRequest], resource: str) -> int:
-    """The most devices of a resource that the pod ever holds at once; all `containers` request it."""
+def most_at_once(containers: Sequence[ContainerRequest], resource: str) -> int:
+    """The most devices of a resource that the pod ever holds at once.
+
+    `containers` are in the order in which they start.
+    """
     most = running = 0
     for container in containers:
-        count = container.resources[resource]
+        count = container.resources.get(resource, 0)
         if container.kind == "init":
             most = max(most, running + count)
         else:

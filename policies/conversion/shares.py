@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.conversion.device_layout import most_at_once
 from policies.decision import Severity
 from policies.dra.deviceclasses import MIG_CLASS
 from policies.dra.published_devices import gpu_groups
@@ -117,10 +118,11 @@ def _no_shares(
     if resource != GPU_RESOURCE:
         return SHARED.finding(path, "is a share of a GPU, and no ResourceSlice offers shares")
     text = "every node that hands it out shares its GPUs, and no ResourceSlice offers shares"
+    wanted = most_at_once(record.containers, resource)
     whole = [
         group.product
         for group in (() if groups is UNKNOWN else groups)
-        if group.type == "gpu" and shares_of(group.first) == 0
+        if group.type == "gpu" and shares_of(group.first) == 0 and group.most_on_a_node >= wanted
         if wish.products is None or wish.products.admits(group.product, None)
     ]
     if mig or wish.sharing == "shared" or any(record.constraints.places()) or not (whole or groups is UNKNOWN):

@@ -70,8 +70,8 @@ def node(name, product, **labels):
     }
 
 
-def pod(resource=GPU, **spec):
-    wanted = {"limits": {resource: "1"}, "requests": {resource: "1"}}
+def pod(resource=GPU, count=1, **spec):
+    wanted = {"limits": {resource: str(count)}, "requests": {resource: str(count)}}
     return Pod.read({"spec": {"containers": [{"name": "train", "resources": wanted}], **spec}})
 
 
@@ -162,6 +162,15 @@ def test_shared_gpu_is_told_how_to_get_a_whole_one_and_that_works():
     )
     for wish in ({"sharing": "exclusive"}, {"product": "NVIDIA-H100-80GB-HBM3"}):
         assert converted(objects, wish).edits is not None
+
+
+def test_pod_of_shared_gpus_is_told_a_product_of_which_a_node_has_enough():
+    small, large = [gpu(product="NVIDIA A100-SXM4-80GB")], [gpu("gpu-0"), gpu("gpu-1")]
+    objects = [node("a", "NVIDIA-A10G-SHARED"), resource_slice(*small, node="b"), resource_slice(*large, node="c")]
+    (one,), (two,), (three,) = (converted(objects, {}, pod(GPU, count)).obstacles for count in (1, 2, 3))
+    assert 'product: "NVIDIA-A100-SXM4-80GB"' in one.remedy
+    assert 'product: "NVIDIA-H100-80GB-HBM3"' in two.remedy
+    assert "exclusive" not in three.remedy
 
 
 @pytest.mark.parametrize(
