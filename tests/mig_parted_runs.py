@@ -1,4 +1,4 @@
-"""What NVIDIA's mig-parted made of layouts on mock GPUs, four on each node: measured runs, and a few facts of our own.
+"""Measured runs of NVIDIA's mig-parted on four mock GPUs a node, and a few facts of our own.
 
 The runs lie beside the repository, and are missing in most checkouts.
 """
@@ -14,7 +14,7 @@ from policies.nvidia.mig_products import product_named
 
 GPUS = 4
 PREFIX = "unmarshal error: error unmarshaling JSON: while decoding JSON: "
-"""What the words of each parse error begin with."""
+"""The beginning of each parse error."""
 
 _RUNS = Path(__file__).parents[2] / "shared" / "reference" / "nvidia" / "mig-parted-runs.json"
 
@@ -62,9 +62,9 @@ class MIGPartedRun:
     case: str
     document: list
     parse: str
-    """Why mig-parted could not read it; empty if it could."""
+    """The error with which mig-parted could not read it; empty if it could."""
     apply: str
-    """Why it failed; empty if it did not."""
+    """The error with which it failed; empty if it did not."""
     devices: list | None
     """The MIG devices of each GPU afterwards, by profile."""
     modes: list | None
@@ -75,9 +75,11 @@ class MIGPartedRun:
         return HARDWARE[self.case.partition("/")[0]]
 
 
-def measured_runs():
-    """All runs, as parameters of a test; the test is skipped where they are missing."""
+def measured_runs(is_wanted=None):
+    """The wanted runs, all by default, as parameters of a test, which is skipped where the runs are missing."""
     if not _RUNS.exists():
         return [pytest.param(None, marks=pytest.mark.skip("the measured runs are not beside the repository"))]
-    runs = [{key: run[key] for key in MIGPartedRun.__annotations__} for run in json.loads(_RUNS.read_text())]
-    return [pytest.param(MIGPartedRun(**run), id=run["case"]) for run in runs]
+    runs = [
+        MIGPartedRun(**{key: run[key] for key in MIGPartedRun.__annotations__}) for run in json.loads(_RUNS.read_text())
+    ]
+    return [pytest.param(run, id=run.case) for run in filter(is_wanted, runs)]

@@ -56,10 +56,10 @@ class NodeGroup:
     fits_if_empty: bool
     """True if each would fit if nothing were in use."""
     reason: Reason | None = None
-    """Why the nodes do not fit; None if they fit. Of several reasons, one that remains if nothing is in use."""
+    """The reason why the nodes do not fit; None if they fit. Of several, one that remains if nothing is in use."""
     devices: tuple[str, ...] = ()
     """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
     outcomes: tuple[DeviceOutcome, ...] = ()
     """What each request finds of the devices of the first node; of many devices, the first are named."""
     other_reasons: tuple[Reason, ...] = ()
-    """What else keeps the question off all or some of the nodes."""
+    """Further reasons why all or some of the nodes do not fit."""

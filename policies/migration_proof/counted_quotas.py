@@ -1,4 +1,4 @@
-"""Whether quotas count the same of a workload after its migration."""
+"""Quotas of a workload that count something else after its migration."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REQUESTS = "requests."
 
 
 def quota_cell(subject: Subject, before: Situation, after: Situation) -> Cell:
-    """Whether the quotas of the namespace count the same."""
+    """The cell about the quotas of the namespace: kept if they count the same."""
     if uncounted := _find_uncounted(subject.namespace, before.view):
         return Cell(Outcome.LOST, uncounted)
     document = quota_shown(subject.namespace, before.view)
@@ -51,7 +51,7 @@ def quota_cell(subject: Subject, before: Situation, after: Situation) -> Cell:
 
 
 def _find_uncounted(namespace: str, view: ClusterView) -> str:
-    """Why a ResourceQuota limits the device plugin's resources but no claims; empty if none does."""
+    """The problem if a ResourceQuota limits the resources of device plugins but no claims; else empty."""
     quotas = view.list("ResourceQuota", namespace)
     for quota in () if quotas is UNKNOWN else quotas:
         hard = lookup(quota, ("spec", "hard"))

@@ -128,7 +128,7 @@ def _fit_cell(fit: FitComparison) -> Cell:
 
 
 def _devices_cell(fit: FitComparison, view: ClusterView) -> Cell:
-    """Whether the pods get the same GPUs, or better ones."""
+    """The cell about the devices: kept if the pods get the same GPUs, or better ones."""
     missing = [name for kind, name in _SOURCES.items() if view.list(kind) is UNKNOWN]
     if missing:
         return Cell(Outcome.UNKNOWN, f"unknown without {format_list(missing)}")

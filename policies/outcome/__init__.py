@@ -1,4 +1,4 @@
-"""Says what becomes of a pod, claim or workload on a cluster, now or after a change.
+"""The outcome for a pod, claim or workload on a cluster, now or after a change.
 
 `questions` makes questions of a document; `simulate` answers one: which nodes fit, why the others do not, how many replicas
 fit. `subjects_of` finds the workloads of a cluster; `compare_fits`, `compare_limits` and `quota_refusals` compare two

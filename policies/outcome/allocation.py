@@ -185,7 +185,7 @@ def _implicit_claim(question: Question, classes: Mapping[str, Object], resources
 
 
 class SolutionState(Enum):
-    """Whether the claims fit a node."""
+    """The result of allocating claims on a node."""
 
     FITS = "fits"
     DOES_NOT_FIT = "does not fit"

@@ -62,7 +62,7 @@ _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 """Resources that a node in a file may omit; a node that omits another resource has none of it."""
 
 OTHER_NAMESPACES = "pods of other namespaces"
-"""What holds a device, if the holder must not be named."""
+"""The name of a holder that must not be named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Nodes:
         return self._results[function]
 
     def allocatable(self, resource: str) -> Sequence[int | None]:
-        """How much of a resource each node offers, in billionths.
+        """The amount of a resource that each node offers, in billionths.
 
         None stands for a resource that every node has, where a file omits it.
         """
@@ -196,7 +196,7 @@ class Cluster:
     holding: Sequence[Holding] = ()
     """The claims that hold devices."""
     problem: str = ""
-    """Why the slices or the allocations cannot be read; empty if they can."""
+    """The reason why the slices or the allocations cannot be read; empty if they can."""
     gatherers: dict[Features, PoolGatherer] = field(default_factory=dict, compare=False)
     """The pools of the slices, which are gathered once for all questions."""
 

@@ -1,4 +1,4 @@
-"""Why claims do not fit the devices of a node."""
+"""Reasons why claims do not fit the devices of a node."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason", "constraint_w
 
 @dataclass(frozen=True, slots=True)
 class DeviceMismatch:
-    """Why the claims do not fit the devices of a node."""
+    """A reason why the claims do not fit the devices of a node."""
 
     reason: Reason
     gist: Hashable

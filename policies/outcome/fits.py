@@ -1,4 +1,4 @@
-"""Fits: where a subject would find a place in one cluster, as if its own pods had ended."""
+"""Fits: the places of a subject in one cluster, as if its own pods had ended."""
 
 from __future__ import annotations
 
@@ -52,23 +52,23 @@ class Situation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Where a subject would find a place, after its own pods have ended and everything else runs on."""
+    """The places of a subject, after its own pods have ended and everything else runs on."""
 
     verdict: Feasibility
     """FITS, FULL, IMPOSSIBLE, BLOCKED or UNKNOWN; never SCHEDULED."""
     room: int | None
-    """How many of the subject's pods find a place at once, at most its own number; None if it is unknown."""
+    """The number of the subject's pods that find a place at once; None if it is unknown."""
     nodes: frozenset[str]
     """The nodes on which one would fit if nothing were in use; empty if nodes were not surveyed."""
     why: str
     """The verdict as a clause, with what is missing where it does not fit."""
     remedy: str = ""
-    """What to do about an obstacle, an imperative; empty if the sentence says enough."""
+    """The remedy for an obstacle, an imperative; empty if the sentence says enough."""
     grants: Mapping[Grant, int] = field(default_factory=dict)
-    """What the subject's pods get where they find a place, each with the number that can get it at once, at most the
-    subject's own. If none finds a place now, what they get if nothing is in use, with the subject's number."""
+    """The GPUs that a pod can get where it finds a place, each with the number of pods that can get them at once, at most
+    the subject's own. If no pod finds a place now: those if nothing is in use, with the subject's number."""
     held: Mapping[Grant, int] = field(default_factory=dict)
-    """What the running pods of the subject hold, or the claim, each with the number of pods."""
+    """The GPUs that the running pods of the subject hold, or the claim, each with the number of pods."""
 
     @property
     def is_possible(self) -> bool:
@@ -77,18 +77,18 @@ class Fit:
 
 
 class Service(NamedTuple):
-    """What some nodes do for a subject; equal in two clusters if they serve it alike there."""
+    """The places of a subject on some nodes; equal in two clusters if these nodes serve it alike."""
 
     requested: tuple[Any, ...]
-    """What the pods request after admission, and what keeps them from every node."""
+    """The requests of the pods after admission, and obstacles on every node."""
     nodes: Mapping[str, tuple[bool, bool, int | None]] = MappingProxyType({})
     """By node: whether one fits now, whether one would if nothing were in use, and the room without devices."""
     grants: Mapping[Grant, frozenset[str]] = MappingProxyType({})
-    """What one pod gets if nothing is in use, and on which nodes."""
+    """The GPUs that one pod gets if nothing is in use, and the nodes where it gets them."""
     room: int = 0
-    """How many of its pods find a place on these nodes at once."""
+    """The number of its pods that find a place on these nodes at once."""
     failure: object = None
-    """What stops the scheduler, or the number of nodes that are unknown."""
+    """The error that stops the scheduler, or the number of nodes that are unknown."""
 
 
 class FitFinder:
@@ -108,7 +108,7 @@ class FitFinder:
         """Each set of nodes once, because most subjects fit the same nodes."""
 
     def fit(self, subject: Subject, expected: Collection[str] = ()) -> Fit:
-        """Where a subject would find a place.
+        """The places of a subject.
 
         Args:
             subject: The pods of a template, or a claim.
@@ -135,9 +135,9 @@ class FitFinder:
         )
 
     def service_of(self, subject: Subject, names: frozenset[str]) -> Service:
-        """What some nodes do for a subject, after its own pods have ended.
+        """The places of a subject on some nodes, after its own pods have ended.
 
-        This takes as long as there are such nodes, and not as there are nodes in the cluster.
+        The time depends on the number of these nodes, and not on the size of the cluster.
         """
         check_cancelled()
         question = self._question(subject)
@@ -157,7 +157,7 @@ class FitFinder:
         return Service(requested, _served_nodes(outcome), names_by_grant, room, outcome.obstacles or unknown)
 
     def _whole_outcome(self, subject: Subject, question: Question) -> PlacementOutcome:
-        """What becomes of one pod of the subject in the whole cluster, once its own pods have ended.
+        """The outcome for one pod of the subject in the whole cluster, once its own pods have ended.
 
         Only the nodes on which its own pods run, or hold devices, differ from the outcome for others with equal requests.
         """
@@ -186,7 +186,7 @@ class FitFinder:
         return replace(shared, survey=survey)
 
     def _outcome(self, subject: Subject, question: Question, cluster: Cluster) -> PlacementOutcome:
-        """What becomes of one pod of the subject, once its own pods have ended."""
+        """The outcome for one pod of the subject, once its own pods have ended."""
         cluster, _ = self._without_own_devices(subject, cluster)
         usage, _ = self._without_own_amounts(subject)
         return simulate(question, self._view, self._settings, cluster=cluster, resource_usage=usage)
@@ -255,7 +255,7 @@ class FitFinder:
         return replace(cluster, usage=usage), held
 
     def _room(self, subject: Subject, outcome: PlacementOutcome) -> int | None:
-        """How many pods of the subject find a place at once; counting ends at its own number."""
+        """The number of the subject's pods that find a place at once; counting ends at its own number."""
         survey = outcome.survey
         if survey is None or not (now := survey.count()):
             return None if survey is not None and survey.unknown else 0
@@ -270,7 +270,7 @@ class FitFinder:
     def _rooms(
         self, subject: Subject, outcome: PlacementOutcome, granted: Mapping[Grant, Sequence[AlikeNodes]]
     ) -> Mapping[Grant, int]:
-        """What the pods of a subject get, with the number that can get it at once; see `Fit.grants`."""
+        """The GPUs that pods of a subject get, with the number that can get them at once; see `Fit.grants`."""
         survey = outcome.survey
         if survey is None or not granted:
             return dict.fromkeys(self._grants.on_nodes(survey, if_empty=True), subject.count) if survey else {}
@@ -286,7 +286,7 @@ class FitFinder:
         return rooms
 
     def _held_grants(self, subject: Subject) -> Mapping[Grant, int]:
-        """What the running pods of a subject hold, or the claim, each with the number of pods."""
+        """The GPUs that the running pods of a subject hold, or the claim, each with the number of pods."""
         if not subject.is_pod:
             allocated = Claim(subject.document).allocated_devices
             return {self._grants.of_claim(Held.by(allocated)): 1} if allocated else {}

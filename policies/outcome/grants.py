@@ -1,4 +1,4 @@
-"""Grants: the GPUs that one pod gets on a node, and whether others are as good.
+"""Grants: the GPUs that one pod gets on a node, and their comparison with others.
 
 A kind of device is what quotas count (`DeviceKind`), and how it is shared (`ShownSharing`). Resources of the device plugin get
 what labels say that the node hands out under their names; claims get the devices that the allocator picks.
@@ -216,7 +216,7 @@ class GrantFinder:
         ]
 
     def held_by(self, pod: Object, holdings: Iterable[Held]) -> Grant | None:
-        """What a pod holds; None if it has no node.
+        """The GPUs that a pod holds; None if it has no node.
 
         Args:
             pod: A stored pod.
@@ -231,7 +231,7 @@ class GrantFinder:
         return Grant.of(counts)
 
     def of_claim(self, held: Held) -> Grant:
-        """What a claim holds."""
+        """The GPUs that a claim holds."""
         return Grant.of(Counter(self._device_kinds(held)))
 
     def _plugin_counts(self, node: str, amounts: Iterable[tuple[str, int]]) -> Counter[Offer]:
@@ -260,7 +260,7 @@ def _offer(device: Device, consumed: Any) -> Offer:
 
 
 def _published_kinds(view: ClusterView) -> Mapping[str, frozenset[tuple[int, int]]]:
-    """What is published on each node: kinds as numbers, each with the number of devices."""
+    """The published devices of each node: kinds as numbers, each with the number of devices."""
     groups = gpu_groups(view)
     found: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for number, group in enumerate(() if groups is UNKNOWN else groups):
@@ -278,7 +278,7 @@ class QualityChange(NamedTuple):
 
     @property
     def gist(self) -> str:
-        """What they get in a few words: `shares instead of whole GPUs`."""
+        """The change in a few words: `shares instead of whole GPUs`."""
         new, old = self.after.main_kind, self.before.main_kind
         if new is None or old is None:
             return "no GPUs" if new is None else "other GPUs"

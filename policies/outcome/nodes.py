@@ -30,7 +30,7 @@ _PREVENTING = ("NoSchedule", "NoExecute")
 
 
 class _Guard(NamedTuple):
-    """What keeps pods off a node that do not tolerate it."""
+    """The cordon and the taints of a node, which keep pods off that do not tolerate them."""
 
     is_cordoned: bool
     taints: tuple[Taint, ...]

@@ -59,12 +59,12 @@ class Feasibility(StrEnum):
 
 @dataclass(frozen=True)
 class PlacementOutcome:
-    """What becomes of a question on a cluster."""
+    """The outcome of a question on a cluster."""
 
     question: Question
     audience: Audience
     obstacles: tuple[Obstacle, ...] = ()
-    """Why no node can fit, or which facts are missing; the worst first."""
+    """Reasons why no node can fit, or missing facts; the worst first."""
     survey: Survey | None = None
     """The nodes; None if they were not checked, or there are obstacles."""
 
@@ -75,7 +75,7 @@ class PlacementOutcome:
 
     @cached_property
     def verdict(self) -> Feasibility:
-        """Whether it fits."""
+        """The verdict: fits now, if empty, never, blocked, unknown or scheduled."""
         if self.obstacles:
             is_unknown = all(each.kind is ObstacleKind.FACT_UNKNOWN for each in self.obstacles)
             return Feasibility.UNKNOWN if is_unknown else Feasibility.BLOCKED
@@ -153,7 +153,7 @@ def simulate(
     cluster: Cluster | None = None,
     resource_usage: ResourceUsage | None = None,
 ) -> PlacementOutcome:
-    """What becomes of a question's pod or claims on a cluster.
+    """Compute the outcome of a question's pod or claims on a cluster.
 
     Problems of the question or the cluster are part of the outcome; they raise nothing. The caller may cancel the work
     (see `policies.work`), but not the view's digest of the cluster.

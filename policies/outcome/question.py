@@ -86,7 +86,7 @@ class Question:
     node_name: str = ""
     """The node that the pod is bound to; empty if it is not bound."""
     obstacles: tuple[Obstacle, ...] = ()
-    """Why no node can fit."""
+    """Reasons why no node can fit."""
     warnings: tuple[Finding, ...] = ()
     """Warnings of review about conversion and placement."""
 

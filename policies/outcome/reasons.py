@@ -1,4 +1,4 @@
-"""Reasons: why nodes do not fit, as data and as sentences."""
+"""Reasons why nodes do not fit, as data and as sentences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CONDITIONS = {
 
 
 class ReasonKind(StrEnum):
-    """Why a node does not fit, in the order of the checks."""
+    """The kind of a reason why a node does not fit, in the order of the checks."""
 
     CORDONED = "cordoned"
     TAINT = "taint"
@@ -61,7 +61,7 @@ class ReasonKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a group of nodes does not fit."""
+    """A reason why a group of nodes does not fit."""
 
     kind: ReasonKind
     sentence: str
@@ -122,7 +122,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class NodeMismatch:
-    """Why a node does not fit, other than for its devices."""
+    """A reason why a node does not fit, other than its devices."""
 
     kind: ReasonKind
     key: Hashable = ""

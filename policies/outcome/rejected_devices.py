@@ -39,7 +39,7 @@ _SPREAD = 2
 
 @dataclass(frozen=True, slots=True)
 class DeviceRejection:
-    """Why a device cannot serve a request."""
+    """A reason why a device cannot serve a request."""
 
     check: Check
     text: str

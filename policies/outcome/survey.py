@@ -1,4 +1,4 @@
-"""The survey: whether a question fits on each node, now and if nothing were in use."""
+"""The survey: the result of a question on each node, now and if nothing were in use."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ class AlikeNodes:
     solution: Solution | None = None
     """The result for the devices now, if their devices decide."""
     devices: DeviceMismatch | None = None
-    """Why the devices do not suffice now, if their devices decide."""
+    """The reason why the devices do not suffice now, if their devices decide."""
     lasting: DeviceMismatch | None = None
-    """Why the devices do not suffice even if nothing is in use."""
+    """The reason why the devices do not suffice even if nothing is in use."""
     is_unknown: bool = False
     """True if the search was given up."""
     resources: frozenset[str] = frozenset()
@@ -213,7 +213,7 @@ class Survey:
         )
 
     def _state_if_empty(self, position: int, resources: frozenset[str]) -> SolutionState | None:
-        """Whether the devices of a node suffice if nothing is in use; None if the scheduler fails then."""
+        """The result for the devices of a node if nothing is in use; None if the scheduler fails then."""
         try:
             return self._empty.solution(position, resources).state
         except AllocationError:
@@ -278,7 +278,7 @@ class Survey:
         return dict(sorted(found.items(), key=lambda item: (kinds.index(item[0][0]), -len(item[1]))))
 
     def _device_reason(self, groups: Sequence[AlikeNodes]) -> tuple[Reason | None, bool]:
-        """Why the devices of nodes do not suffice, and whether that remains if nothing is in use."""
+        """The reason why the devices of nodes do not suffice, and True if it remains if nothing is in use."""
         first = min(groups, key=lambda alike: alike.positions[0])
         if first.is_unknown:
             return Reason(ReasonKind.GAVE_UP, _GAVE_UP), True
@@ -296,7 +296,7 @@ class Survey:
         return replace(mismatch.reason, sentence=f"{mismatch.reason.sentence} (on the first of these nodes)"), lasts
 
     def _device_mismatch(self, position: int, resources: frozenset[str]) -> tuple[DeviceMismatch | None, bool]:
-        """Why the devices of a node do not suffice, or None; and whether that remains if nothing is in use."""
+        """The mismatch of the devices of a node, or None; and True if it remains if nothing is in use."""
         if self._state_if_empty(position, resources) is SolutionState.DOES_NOT_FIT:
             return self._reasons_if_empty.mismatch(position, resources), True
         try:

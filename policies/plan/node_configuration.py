@@ -48,7 +48,7 @@ class NodeConfiguration:
     strategy: str
     """`none`, `single` or `mixed`."""
     config: PluginConfig = NO_CONFIG
-    """What the device plugin and GPU Feature Discovery read."""
+    """The document that the device plugin and GPU Feature Discovery read."""
     mig_config: str = ""
     """The name of the MIG configuration; empty if the GPUs are left as they are."""
     mig_entries: tuple[Entry, ...] = ()

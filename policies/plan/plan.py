@@ -75,7 +75,7 @@ class Plan:
     remarks: tuple[str, ...] = ()
     """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
-    """What to do about each subject that is lost or changed, by its label; imperatives without a full stop."""
+    """The remedy for each subject that is lost or changed, by its label; imperatives without a full stop."""
 
     def fits_with(self, outcome: Outcome) -> tuple[FitComparison, ...]:
         """The comparisons with an outcome."""
@@ -192,7 +192,7 @@ def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitCompar
 
 
 def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:
-    """What to do about a subject that is lost or changed."""
+    """The remedy for a subject that is lost or changed."""
     subject, before, after = comparison.subject, comparison.before, comparison.after
     changed = sorted(before.nodes & {each.node for each in prediction.nodes})
     if comparison.outcome is Outcome.CHANGED:

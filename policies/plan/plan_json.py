@@ -90,9 +90,9 @@ class _RefusalJSON:
 
 @dataclass(frozen=True, slots=True)
 class PlanJSON:
-    """What a change would do. `fits` has only what is not kept, and `counts` counts everything.
+    """The effects of a change. `fits` has only what is not kept, and `counts` counts everything.
 
-    `changed_pods` has the number of pods that would get other GPUs, by what they get: `shares instead of whole GPUs`.
+    `changedPods` has the number of pods that would get other GPUs, by the change: `shares instead of whole GPUs`.
     """
 
     is_harmless: bool

@@ -53,7 +53,7 @@ class NodeChange:
     unknown: str = ""
     """Why it is unknown what the node offers afterwards; empty if it is known."""
     refusal: str = ""
-    """Why the device plugin exits on the node afterwards, in its own words; empty if it starts, or does not run."""
+    """The message with which the device plugin exits on the node afterwards; empty if it starts, or does not run."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
     """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
 

@@ -13,7 +13,7 @@ from webhook.sandbox.server import Sandbox
 
 COMMAND = re.compile(r"kubectl get --raw (\S+) > (\w+\.json)")
 EMPTY = {"apiVersion": "v1", "kind": "List", "items": [], "metadata": {"resourceVersion": ""}}
-"""What `kubectl get -o yaml` prints for any kind without objects."""
+"""The output of `kubectl get -o yaml` for any kind without objects."""
 CLASS = k8s.device_class()
 NODE = k8s.node()
 

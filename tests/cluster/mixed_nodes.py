@@ -64,7 +64,7 @@ def _devices(product, memory, whole, parts=0):
 
 
 def slices():
-    """What the DRA driver publishes."""
+    """The devices that the DRA driver publishes."""
     published = {
         "dra-h100": _devices("NVIDIA H100 80GB HBM3", "81559Mi", 4),
         "dra-a100": _devices("NVIDIA A100-SXM4-40GB", "40960Mi", 2),

@@ -36,7 +36,7 @@ STRATEGIES = ("none", "single", "mixed")
 
 @dataclass(frozen=True)
 class State:
-    """How the GPUs of a node are cut and shared."""
+    """The cut and sharing of a node's GPUs."""
 
     layout: str
     sharing: str
@@ -57,12 +57,12 @@ class State:
 
     @property
     def slices(self):
-        """What the DRA driver publishes, without its name of the node."""
+        """The devices that the DRA driver publishes, without the name of the node."""
         return facts()[f"dra-{self.layout}-default"]["dra"]["slices"]
 
 
 def facts():
-    """What was computed, by layout, strategy and configuration."""
+    """The computed states, by layout, strategy and configuration."""
     if not _FACTS.exists():
         pytest.skip("the facts of NVIDIA's components are not beside the project")
     return json.loads(_FACTS.read_text())

@@ -1,4 +1,4 @@
-"""What `plan` says of generated changes, and what NVIDIA's components and the real scheduler make of them.
+"""Generated changes: the answers of `plan` beside NVIDIA's components and the real scheduler.
 
 After a change, the nodes of the scenario show what NVIDIA's own components were seen to write for that state. Each pod is
 then created again while all others run on, and the scheduler must bind it exactly if the plan says so.
@@ -25,7 +25,7 @@ NODES = ("state-1", "state-2", "state-dra")
 GPU = "nvidia.com/gpu"
 PRODUCT = "NVIDIA-H100-80GB-HBM3"
 _STARTS = {"kept": None, "lost": False, "gained": True, "changed": True}
-"""Whether a pod starts after the change; None if as before."""
+"""True if a pod starts after the change; None if as before."""
 
 
 class States(Scheduled):

@@ -1,4 +1,4 @@
-"""What `explain` says of generated pods, and what the real scheduler does with them.
+"""Generated pods: the answers of `explain` beside the real scheduler.
 
 The oracle is the scheduler's outcome: it binds a pod exactly if some node fits now, and in an empty cluster exactly if some
 node would fit if nothing were in use.
@@ -42,7 +42,7 @@ class Mixed(Scheduled):
         return [pod["metadata"] for pod in wrong]
 
     def verdicts(self, pods):
-        """What `explain` says of each pod that is not created yet."""
+        """The answer of `explain` for each pod that is not created yet."""
         arguments = ("explain", "--live", "--kubeconfig", self.cluster.kubeconfig, "-o", "json", "-")
         found = json.loads(command_output(*arguments, stdin=yaml.safe_dump_all(pods)))
         assert len(found) == len(pods)

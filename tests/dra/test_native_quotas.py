@@ -1,4 +1,4 @@
-"""What Kubernetes' own ResourceQuotas refuse of pods and their claims, in the words of the API server."""
+"""Pods and claims that Kubernetes' own ResourceQuotas refuse, in the words of the API server."""
 
 import pytest
 

@@ -106,9 +106,12 @@ def test_template_of_a_domain_is_the_one_that_its_controller_makes(place):
 def test_pod_of_a_domain_fits_where_a_channel_is_free():
     asked, view = question(files=[domain()])
     assert simulate(asked, view, DEFAULTS).verdict is Feasibility.FITS
-    held = ManifestsView([NAMESPACE, CLASS, OTHER_TEMPLATE, *node("b", "daemon")], [domain()])
-    asked = pod_question(POD, "pod team/train", "team", held, DEFAULTS, stored=False)
-    assert simulate(asked, held, DEFAULTS).verdict is Feasibility.IMPOSSIBLE
+
+
+def test_pod_of_a_domain_never_fits_without_channels():
+    view = ManifestsView([NAMESPACE, CLASS, OTHER_TEMPLATE, *node("b", "daemon")], [domain()])
+    asked = pod_question(POD, "pod team/train", "team", view, DEFAULTS, stored=False)
+    assert simulate(asked, view, DEFAULTS).verdict is Feasibility.IMPOSSIBLE
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What mig-parted makes of a layout: its parse errors, its apply errors, the MIG devices and modes of each GPU."""
+"""mig-parted on a layout: its parse errors, its apply errors, the MIG devices and modes of each GPU."""
 
 import itertools
 
@@ -49,15 +49,17 @@ def test_layout_is_read_as_by_mig_parted(run):
     assert (run.parse.removeprefix(PREFIX) in words) if run.parse else (words == [])
 
 
-@pytest.mark.parametrize("run", measured_runs())
-def test_layout_is_applied_as_by_mig_parted(run):
-    if run.parse:
-        return
+@pytest.mark.parametrize("run", measured_runs(lambda run: not run.parse and run.apply))
+def test_layout_fails_as_in_mig_parted(run):
     applied = apply_entries(entries(*run.document), [run.hardware.model] * GPUS)
-    assert bool(run.apply) == (applied.error is not None)
-    if applied.error:
-        assert run.apply.endswith(applied.error.words)
-        return
+    assert applied.error is not None
+    assert run.apply.endswith(applied.error.words)
+
+
+@pytest.mark.parametrize("run", measured_runs(lambda run: not run.parse and not run.apply))
+def test_layout_is_applied_as_by_mig_parted(run):
+    applied = apply_entries(entries(*run.document), [run.hardware.model] * GPUS)
+    assert applied.error is None
     assert [each.is_mig_enabled for each in applied.states] == [mode == 1 for mode in run.modes]
     assert [each or {} for each in made(applied)] == run.devices
 

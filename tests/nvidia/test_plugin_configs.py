@@ -89,7 +89,7 @@ def test_resource_that_is_listed_twice_is_shared_by_the_larger_number_and_labell
     assert sharing.replicas("nvidia.com/mig-1g.5gb") == 1
 
 
-def test_resource_that_is_not_shared_keeps_its_name():
+def test_only_shared_resources_are_renamed():
     sharing = document(shared(), renameByDefault=True).sharing
     assert sharing.offered_name(GPU) == "nvidia.com/gpu.shared"
     assert sharing.offered_name("nvidia.com/mig-1g.5gb") == "nvidia.com/mig-1g.5gb"

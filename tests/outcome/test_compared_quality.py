@@ -1,4 +1,4 @@
-"""What a change of the cluster does to the quality of the GPUs that pods get."""
+"""The quality of the GPUs that pods get, before and after a change of the cluster."""
 
 import pytest
 

@@ -34,7 +34,7 @@ def runs(file):
 
 
 def published(slices):
-    """What devices are published: `gpu` for whole GPUs, profiles for MIG devices."""
+    """The published devices: `gpu` for whole GPUs, profiles for MIG devices."""
     devices = [device["attributes"] for each in slices for device in each["spec"].get("devices", ())]
     return {each.get("profile", each["type"])["string"] for each in devices}
 

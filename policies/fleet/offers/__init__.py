@@ -1,4 +1,4 @@
-"""What a node offers: one model of resources, labels and devices by hardware and configuration."""
+"""Offers: the resources, labels and devices of a node, by its hardware and configuration."""
 
 from policies.fleet.offers.hardware import Cut, Hardware, measured_sizes, read_hardware
 from policies.fleet.offers.offer import NodeOffer, offer_of

@@ -54,7 +54,7 @@ NOTHING_MEASURED: Mapping[str, Mapping[MIGProfile, MIGSize]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """How the GPUs of a node are cut by MIG."""
+    """The cut of a node's GPUs by MIG."""
 
     whole: int
     """GPUs with MIG off."""
@@ -219,7 +219,7 @@ def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None
 
 
 def _offered_amount(node: Object, resource: str) -> int:
-    """How much of a resource a node offers; 0 if it is not an amount."""
+    """The amount of a resource that a node offers; 0 if it is not an amount."""
     try:
         return int(parse_quantity(allocatable(node, resource)))
     except QuantityError:

@@ -39,7 +39,7 @@ class LabelOffer:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     refusal: str = ""
-    """Why it exits, in its own words, so that the node keeps the labels it has; empty if it starts."""
+    """The message with which it exits, so that the node keeps its labels; empty if it starts."""
     predicted: frozenset[str] = frozenset()
     """The names of labels whose values are estimates: the memory of MIG devices that no GPU has yet."""
 

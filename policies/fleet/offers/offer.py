@@ -1,4 +1,4 @@
-"""What a node offers by its hardware and configuration: resources, labels and published devices."""
+"""The offer of a node, by its hardware and configuration: resources, labels and published devices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["NodeOffer", "offer_of"]
 
 @dataclass(frozen=True, slots=True)
 class NodeOffer:
-    """What a node offers.
+    """The offer of a node.
 
     Values are exact unless `plugin.refusal`, `labels.predicted` or `unpublished` say otherwise. What does not change
     keeps the values that were measured.
@@ -30,11 +30,11 @@ class NodeOffer:
     slices: tuple[PublishedSlice, ...] = ()
     """The slices of the DRA driver; empty if it does not run."""
     unpublished: str = ""
-    """Why the slices cannot be predicted, as a clause; empty if they can."""
+    """The reason why the slices cannot be predicted, as a clause; empty if they can."""
 
 
 def offer_of(hardware: Hardware, state: NodeState) -> NodeOffer:
-    """What a node offers of its GPUs in a certain state."""
+    """The offer of a node with this hardware in this state."""
     slices = published_slices(hardware, state)
     return NodeOffer(
         plugin_offer(hardware.gpus, state),

@@ -31,13 +31,13 @@ class PluginOffer:
     resources: Mapping[str, int] = field(default_factory=dict)
     """The number of devices or shares of each resource, above 0."""
     refusal: str = ""
-    """Why the plugin exits, in its own words; empty if it starts."""
+    """The message with which the plugin exits; empty if it starts."""
     single: frozenset[str] = frozenset()
-    """The resources of which it refuses a container that requests more than one."""
+    """The resources of which a container may request only one; the plugin refuses more."""
 
 
 def plugin_offer(gpus: int, state: NodeState) -> PluginOffer:
-    """What the device plugin offers of so many GPUs; nothing if it does not run."""
+    """The offer of the device plugin on a node with so many GPUs; empty if it does not run."""
     if not state.has_plugin:
         return PluginOffer()
     if refusal := plugin_refusal(gpus, state.cut, state.strategy, state.config):
@@ -63,7 +63,7 @@ def plugin_offer(gpus: int, state: NodeState) -> PluginOffer:
 
 
 def plugin_refusal(gpus: int, cut: Cut, strategy: str, config: PluginConfig) -> str:
-    """Why the device plugin exits, in its own words; empty if it starts.
+    """The message with which the device plugin exits; empty if it starts.
 
     Source: cmd/nvidia-device-plugin/main.go startPlugins, validateFlags; internal/rm/device_map.go
     buildDeviceMapFromConfigResources; internal/plugin/mps.go getMPSOptions.
@@ -80,7 +80,7 @@ def plugin_refusal(gpus: int, cut: Cut, strategy: str, config: PluginConfig) -> 
 
 
 def cut_refusal(gpus: int, cut: Cut, strategy: str) -> str:
-    """Why the device plugin exits at a cut, whatever it shares; empty if it starts.
+    """The message with which the device plugin exits at a cut, whatever it shares; empty if it starts.
 
     Under `mixed` it has a resource for each profile that fills its GPU instance. Under `single` it takes MIG devices of
     any profile, if all GPUs have the same.

@@ -70,7 +70,7 @@ def device_name(product: str) -> str:
 
 
 def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSlice, ...] | str:
-    """The slices of the driver, or why they cannot be predicted, as a clause."""
+    """The slices of the driver, or the reason why they cannot be predicted, as a clause."""
     driver = state.driver
     if driver is None:
         return ()
@@ -213,7 +213,7 @@ def _mig_device(hardware: Hardware, number: int, profile: MIGProfile, place: Pla
 
 
 def _attributes(hardware: Hardware, number: int) -> dict[str, Any]:
-    """What all devices of one GPU have in common, with its UUID as that of a parent."""
+    """The common attributes of all devices of one GPU, with its UUID as `parentUUID`."""
     shown = hardware.devices.get(number, ())
     if shown:
         first = mapping_at(shown[0], ("attributes",))

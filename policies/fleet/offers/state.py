@@ -45,7 +45,7 @@ class NodeState:
     strategy: str = "none"
     """The MIG strategy: `none`, `single` or `mixed`."""
     config: PluginConfig = NO_CONFIG
-    """What the device plugin and GPU Feature Discovery read."""
+    """The document that the device plugin and GPU Feature Discovery read."""
     has_plugin: bool = True
     """True if NVIDIA's device plugin runs on the node."""
     driver: DriverState | None = None

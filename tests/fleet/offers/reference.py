@@ -1,4 +1,4 @@
-"""What NVIDIA's own components made of nodes, as the files beside the repository have it, and these nodes as hardware."""
+"""Measured runs of NVIDIA's own components, from files beside the repository, and their nodes as hardware."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def plugin_runs():
 
 
 def test_resources_and_refusals_are_those_of_the_plugin():
-    """Also which resources refuse a request of two."""
+    """Resources, those that refuse a request of two, and whether the plugin exits."""
     wrong = {}
     for name, cut, state, _, (resources, answers, errors, _) in plugin_runs():
         offer = plugin_offer(len(cut.by_gpu), state)
