@@ -16,11 +16,12 @@ from policies.audit.policy_reports import (
     is_our_report,
     policy_reports,
 )
-from policies.audit.readiness import ConversionObstacle, ConversionReadiness
+from policies.audit.readiness import LOSS, ConversionObstacle, ConversionReadiness
 from policies.audit.report import MOST_FINDINGS, AuditCounts, AuditFinding, AuditReport, Gap
 from policies.audit.survey import Survey, surveyed_kinds
 
 __all__ = [
+    "LOSS",
     "MOST_FINDINGS",
     "OPEN_REPORTS",
     "POLICY_REPORTS",

@@ -66,6 +66,8 @@ class _ReadinessJSON:
     converts: int
     refused: int
     left: int
+    loses: int
+    unknown: int
     obstacles: tuple[_ConversionObstacleJSON, ...]
     preemption: _ConversionObstacleJSON | None
 
@@ -119,6 +121,8 @@ def _readiness(readiness: ConversionReadiness) -> _ReadinessJSON:
         converts=readiness.converts,
         refused=readiness.refused,
         left=readiness.left,
+        loses=readiness.loses,
+        unknown=readiness.unknown,
         obstacles=tuple(map(_obstacle, readiness.obstacles)),
         preemption=None if readiness.preemption is None else _obstacle(readiness.preemption),
     )

@@ -90,7 +90,7 @@ def template_findings(survey: Survey, view: ClusterView, settings: GPUAdmissionP
 
 def _finding_of(finding: Finding, form: PodForm, first: PodName, count: int) -> AuditFinding:
     """The finding on so many pods of a form, named after the first of them."""
-    owners = tuple(sorted(form.owners))
+    owners = tuple(sorted(filter(None, form.owners)))
     return AuditFinding.of(
         finding, "Pod", form.namespace, first.name, count=count, owners=owners, api_version="v1", uid=first.uid
     )

@@ -1,37 +1,65 @@
-"""Readiness: how many workloads of a namespace would convert, which would not, and why."""
+"""Readiness: how many workloads of a namespace keep what they have once converted, and why not."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from policies.audit.conversions import Conversion, ConversionResult, is_converted, requests_device_plugin
 from policies.conversion.opt_in import Mode, mode_of
+from policies.decision import Rule, Severity
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import FieldPath
+from policies.migration_proof import MigrationProver
+from policies.outcome import Outcome, Subject
 from policies.view import UNKNOWN
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.audit.conversions import Conversions
-    from policies.audit.survey import PodForm, Survey
-    from policies.decision import Finding, Rule, Severity
-    from policies.kubernetes.paths import FieldPath
-    from policies.view import ClusterView
+    from policies.audit.survey import PodForm, Survey, Workload
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
+    from policies.migration_proof import WorkloadProof
+    from policies.view import ClusterView, Unknown
 
-__all__ = ["ConversionObstacle", "ConversionReadiness", "readiness"]
+__all__ = ["LOSS", "ConversionObstacle", "ConversionReadiness", "readiness"]
 
 _MOST_OBSTACLES = 5
+_MOST_OWNERS = 5
+"""Controllers above a pod that are followed: Deployment, ReplicaSet, pod are two."""
 _CONVERTED = Conversion(ConversionResult.CONVERTED, ())
-_WORST_FIRST = (
-    ConversionResult.REFUSED,
-    ConversionResult.DEVICE_PLUGIN,
-    ConversionResult.CONVERTED,
-    ConversionResult.UNNEEDED,
+_DECISIVE = ("fit", "devices")
+"""The properties without which a workload is not known to keep what it has."""
+
+LOSS = Rule(
+    "migration-loss",
+    "A workload must keep what it has when claims replace the device plugin",
+    default=Severity.WARN,
+    why="""
+    Each workload is compared before and after a migration of the whole cluster: where its pods find a place, which GPUs
+    they get, what quotas count, whom they preempt, and whether Karpenter creates nodes for them.
+    """,
+    remedy="see gpu-admission migrate --prove, and change the workload or the nodes first",
+    source="docs/migrate.md",
 )
+"""Only the audit has this rule, so it is not registered."""
+
+
+class _Verdict(Enum):
+    """What becomes of a workload; the worst comes first."""
+
+    REFUSED = "refused"
+    LEFT = "left"
+    LOSES = "loses"
+    UNKNOWN = "unknown"
+    KEEPS = "keeps"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +80,7 @@ class ConversionObstacle:
 
 @dataclass(frozen=True, slots=True)
 class ConversionReadiness:
-    """How conversion would treat the workloads of a namespace that request GPUs from the device plugin."""
+    """What becomes of the workloads of a namespace that request GPUs from the device plugin."""
 
     namespace: str
     mode: Mode
@@ -60,13 +88,18 @@ class ConversionReadiness:
     workloads: int
     """The number of objects with pod templates, and of pods without such an object."""
     converts: int
-    """Workloads that are converted, or need no conversion because a DeviceClass stands for the resource."""
+    """Workloads that are converted and keep what they have, or need no conversion because a DeviceClass stands for the
+    resource."""
     refused: int
     """Workloads that would be refused."""
     left: int
     """Workloads that would stay with the device plugin."""
+    loses: int = 0
+    """Workloads that would be converted and lose something."""
+    unknown: int = 0
+    """Workloads that would be converted, and of which it is not known what they would get."""
     obstacles: tuple[ConversionObstacle, ...] = ()
-    """Why workloads are refused or left; the one with the most workloads first."""
+    """Why workloads are refused or left, and what others lose; the one with the most workloads first."""
     preemption: ConversionObstacle | None = None
     """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
     pods_known: bool = True
@@ -74,33 +107,45 @@ class ConversionReadiness:
 
     @property
     def is_ready(self) -> bool | None:
-        """True if all workloads convert; None if those that are known do, and others may be missing."""
-        if self.converts != self.workloads:
+        """True if all workloads convert and keep what they have.
+
+        None if those that are known do, and others are unknown or may be missing.
+        """
+        if self.converts + self.unknown != self.workloads:
             return False
-        return True if self.pods_known else None
+        return True if self.pods_known and not self.unknown else None
 
 
 @dataclass(slots=True)
 class _Tally:
     """The counts of one namespace."""
 
-    results: Counter[ConversionResult] = field(default_factory=Counter)
+    verdicts: Counter[_Verdict] = field(default_factory=Counter)
     reasons: Counter[tuple[str, ...]] = field(default_factory=Counter)
     firsts: dict[tuple[str, ...], tuple[str, Finding]] = field(default_factory=dict)
     """For each reason the first workload that it stops, and the finding."""
     preempting: Counter[tuple[str, Finding]] = field(default_factory=Counter)
     """Workloads that convert and lose preemption, each with the finding."""
 
-    def add(self, label: str, count: int, conversions: list[Conversion]) -> None:
-        """Count `count` workloads, the first of them called `label`, with the conversions of their pods."""
-        results = {conversion.result for conversion in conversions}
-        result = next(result for result in _WORST_FIRST if result in results)
-        self.results[result] += count
-        if result is ConversionResult.CONVERTED:
-            lost = next((finding for conversion in conversions for finding in conversion.findings), None)
-            self.preempting.update({} if lost is None else {(label, lost): count})
-            return
-        findings = {_reason(finding): finding for conversion in conversions for finding in conversion.findings}
+    def add(
+        self, label: str, count: int, conversions: Sequence[Conversion], proofs: Iterable[WorkloadProof | None]
+    ) -> None:
+        """Count `count` workloads, the first of them called `label`.
+
+        Args:
+            label: Kind and name.
+            count: The number of workloads.
+            conversions: What conversion does to their pods today.
+            proofs: What becomes of the pods when the whole cluster is migrated; None for pods that need no conversion.
+        """
+        judged = [_judge_conversion(each) for each in conversions]
+        if all(verdict is _Verdict.KEEPS for verdict, _ in judged):
+            judged = [*judged, *(_judge_proof(each) for each in proofs if each is not None)]
+        worst = min((verdict for verdict, _ in judged), key=[*_Verdict].index)
+        self.verdicts[worst] += count
+        lost = next((each for conversion in conversions for each in _lost_preemption(conversion)), None)
+        self.preempting.update({} if lost is None else {(label, lost): count})
+        findings = {_reason(finding): finding for _, found in judged for finding in found}
         for reason, finding in findings.items():
             self.reasons[reason] += count
             self.firsts[reason] = min(self.firsts.get(reason, (label, finding)), (label, finding), key=itemgetter(0))
@@ -112,21 +157,77 @@ class _Tally:
         return ConversionReadiness(
             namespace,
             mode,
-            workloads=self.results.total(),
-            converts=self.results[ConversionResult.CONVERTED] + self.results[ConversionResult.UNNEEDED],
-            refused=self.results[ConversionResult.REFUSED],
-            left=self.results[ConversionResult.DEVICE_PLUGIN],
+            workloads=self.verdicts.total(),
+            converts=self.verdicts[_Verdict.KEEPS],
+            refused=self.verdicts[_Verdict.REFUSED],
+            left=self.verdicts[_Verdict.LEFT],
+            loses=self.verdicts[_Verdict.LOSES],
+            unknown=self.verdicts[_Verdict.UNKNOWN],
             obstacles=tuple(_obstacle(*self.firsts[reason], count) for reason, count in reasons),
             preemption=None if first is None else _obstacle(*first, self.preempting.total()),
             pods_known=pods_known,
         )
 
 
+def _judge_conversion(conversion: Conversion) -> tuple[_Verdict, tuple[Finding, ...]]:
+    match conversion.result:
+        case ConversionResult.REFUSED:
+            return _Verdict.REFUSED, conversion.findings
+        case ConversionResult.DEVICE_PLUGIN:
+            return _Verdict.LEFT, conversion.findings
+    return _Verdict.KEEPS, ()
+
+
+def _judge_proof(proof: WorkloadProof) -> tuple[_Verdict, tuple[Finding, ...]]:
+    """The verdict of `gpu-admission migrate --prove`, with its reasons as findings.
+
+    Autoscaling, which is the same for all workloads, has one finding for the cluster (`karpenter`).
+    """
+    if proof.left:
+        return _Verdict.LEFT, proof.findings or (LOSS.finding(FieldPath(()), proof.left),)
+    lost = {
+        key: cell.sentence
+        for key, cell in proof.cells.items()
+        if key != "autoscaling" and cell.outcome in (Outcome.LOST, Outcome.CHANGED)
+    }
+    if lost:
+        lost.pop("preemption", None)  # is reported by its own rule
+        return _Verdict.LOSES, tuple(LOSS.finding(FieldPath(()), f"{key}: {why}") for key, why in lost.items())
+    is_known = all(proof.cells[key].outcome is not Outcome.UNKNOWN for key in _DECISIVE)
+    return (_Verdict.KEEPS if is_known else _Verdict.UNKNOWN), ()
+
+
+def _lost_preemption(conversion: Conversion) -> tuple[Finding, ...]:
+    return conversion.findings if conversion.result is ConversionResult.CONVERTED else ()
+
+
 def readiness(survey: Survey, conversions: Conversions, view: ClusterView) -> tuple[ConversionReadiness, ...]:
     """A row for each namespace that has opted in, or has workloads that request GPUs."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
-    for namespace, label, count, of_pods in _workload_conversions(survey, conversions, view):
-        tallies[namespace].add(label, count, of_pods)
+    pods_by_workload = _pods_by_workload(survey)
+    prover = _SurveyProver(survey, view)
+    for workload in survey.workloads:
+        check_cancelled()
+        requesting = [each for each in workload.forms if requests_device_plugin(each[1], view)]
+        if requesting and not conversions.never_converts(workload.namespace):
+            label = f"{workload.kind} {workload.name}"
+            of_pods = [conversions.of(workload.namespace, form, pod) for form, pod, _ in requesting]
+            proofs = prover.of_workload(workload, pods_by_workload.get((workload.namespace, label), ()))
+            tallies[workload.namespace].add(label, 1, of_pods, list(proofs))
+    lone: dict[tuple[str, str], tuple[int, list[Conversion], list[WorkloadProof | None]]] = {}
+    for pods in survey.pods.values():
+        check_cancelled()
+        if (conversion := _conversion_of_lone_pods(pods, conversions, view)) is None:
+            continue
+        for owner, names in pods.owners.items():
+            # An unknown controller counts as one workload, however many kinds of pods it has.
+            label, count = (owner, 1) if owner else (f"Pod {pods.first.name}", len(names))
+            found = lone.setdefault((pods.namespace, label), (count, [], []))
+            found[1].append(conversion)
+            if conversion is not _CONVERTED:
+                found[2].append(prover.of_pods(pods, owner, names))
+    for (namespace, label), (count, of_lone, lone_proofs) in lone.items():
+        tallies[namespace].add(label, count, of_lone, lone_proofs)
     for namespace in _opted_in(survey, conversions, view):
         tallies.setdefault(namespace, _Tally())
     pods_known = "Pod" not in survey.missing
@@ -136,27 +237,56 @@ def readiness(survey: Survey, conversions: Conversions, view: ClusterView) -> tu
     )
 
 
-def _workload_conversions(
-    survey: Survey, conversions: Conversions, view: ClusterView
-) -> Iterator[tuple[str, str, int, list[Conversion]]]:
-    """Namespace, label, count and conversions of workloads, and of pods without one, that request GPUs."""
-    for workload in survey.workloads:
-        check_cancelled()
-        requesting = [(form, pod) for form, pod in workload.forms if requests_device_plugin(pod, view)]
-        if requesting and not conversions.never_converts(workload.namespace):
-            of_pods = [conversions.of(workload.namespace, form, pod) for form, pod in requesting]
-            yield workload.namespace, f"{workload.kind} {workload.name}", 1, of_pods
-    without_workload: dict[tuple[str, str], tuple[int, list[Conversion]]] = {}
+_OwnPods = tuple["PodForm", str, "list[str]"]
+"""Pods of one form and one controller: the form, the controller, the names."""
+
+
+def _pods_by_workload(survey: Survey) -> dict[tuple[str, str], list[_OwnPods]]:
+    """The pods of each workload of the survey, by its namespace and label."""
+    found: defaultdict[tuple[str, str], list[_OwnPods]] = defaultdict(list)
     for pods in survey.pods.values():
-        check_cancelled()
-        if (conversion := _conversion_of_lone_pods(pods, conversions, view)) is None:
-            continue
-        # An unknown controller counts as one workload, however many kinds of pods it has.
-        labels = [(owner, 1) for owner in pods.owners] or [(f"Pod {pods.first.name}", pods.count)]
-        for label, count in labels:
-            without_workload.setdefault((pods.namespace, label), (count, []))[1].append(conversion)
-    for (namespace, label), (count, of_pods) in without_workload.items():
-        yield namespace, label, count, of_pods
+        for owner, names in pods.owners.items() if pods.pod is not None else ():
+            top = owner
+            for _ in range(_MOST_OWNERS):
+                top = survey.parents.get((pods.namespace, top), top)
+            found[pods.namespace, top].append((pods, owner, names))
+    return found
+
+
+class _SurveyProver:
+    """Proves the migration of workloads of a survey, whose pods the view has."""
+
+    def __init__(self, survey: Survey, view: ClusterView) -> None:
+        self._survey = survey
+        self._view = view
+
+    @cached_property
+    def _prover(self) -> MigrationProver:
+        survey, listed = self._survey, self._view.list("Namespace")
+        namespaces = {name_of(each) for each in (() if listed is UNKNOWN else listed)}
+        namespaces |= {each.namespace for each in survey.workloads} | {namespace for namespace, _ in survey.pods}
+        pools: Sequence[Object] | Unknown = UNKNOWN if "NodePool" in survey.missing else survey.node_pools
+        return MigrationProver(self._view, survey.settings, namespaces, node_pools=pools)
+
+    def of_workload(self, workload: Workload, own: Sequence[_OwnPods]) -> Iterator[WorkloadProof | None]:
+        """The proofs of a workload: of its template, or of its stored pods if it has several templates."""
+        if len(workload.forms) > 1 and own:
+            yield from (self.of_pods(*each) for each in own)
+            return
+        names = [name for _, _, of_form in own for name in of_form]
+        for _, pod, count in workload.forms:
+            label = f"{workload.kind} {workload.namespace}/{workload.name}"
+            yield self._prove(label, workload.namespace, pod, names, count)
+
+    def of_pods(self, pods: PodForm, owner: str, names: Sequence[str]) -> WorkloadProof | None:
+        """The proof of pods of one form and one controller."""
+        kind, _, name = (owner or f"pod {pods.first.name}").partition(" ")
+        return self._prove(f"{kind} {pods.namespace}/{name}", pods.namespace, pods.pod or {}, names, len(names))
+
+    def _prove(self, label: str, namespace: str, pod: Object, names: Iterable[str], count: int) -> WorkloadProof | None:
+        found = (self._view.get("Pod", name, namespace) for name in names)
+        stored = tuple(each for each in found if isinstance(each, dict))
+        return self._prover.prove(Subject(label, namespace, pod, stored, len(stored) or max(1, count)))
 
 
 def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: ClusterView) -> Conversion | None:

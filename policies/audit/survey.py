@@ -76,8 +76,9 @@ class PodForm:
     """The number of pods without a node."""
     first_waiting: PodName | None = None
     """The first of these; None if all have a node."""
-    owners: set[str] = field(default_factory=set)
-    """The controllers of the pods, such as `ReplicaSet train-5d8f`."""
+    owners: dict[str, list[str]] = field(default_factory=dict)
+    """The controllers of the pods, such as `ReplicaSet train-5d8f`, each with the names of its pods, if they can request
+    GPUs; pods without a controller have an empty one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +88,8 @@ class Workload:
     namespace: str
     kind: str
     name: str
-    forms: tuple[tuple[bytes, Object], ...]
-    """The pods of these templates, with the fields that conversion reads, each with its form."""
+    forms: tuple[tuple[bytes, Object, int], ...]
+    """The pods of these templates, with the fields that conversion reads, each with its form and the number of its pods."""
 
 
 class Survey:
@@ -103,6 +104,8 @@ class Survey:
         self._workload_kinds = frozenset(self.kinds) - {_POD, _KARPENTER}
         self.pods: dict[tuple[str, bytes], PodForm] = {}
         self.workloads: list[Workload] = []
+        self.parents: dict[tuple[str, str], str] = {}
+        """The controllers of workloads: by namespace and label, `ReplicaSet train-5d8f` is of `Deployment train`."""
         self.node_pools: list[Object] = []
         self.missing: dict[str, str] = {}
         """Kinds that cannot be read, each with the reason."""
@@ -138,8 +141,9 @@ class Survey:
         if not lookup(pod, ("spec", "nodeName")):
             form.first_waiting = min(form.first_waiting or name, name)
             form.waiting += 1
-        if owner := controller_label(pod):
-            form.owners.add(owner)
+        names = form.owners.setdefault(controller_label(pod), [])
+        if form.pod is not None:
+            names.append(name.name)
 
     def _new_form(self, pod: Object, form: bytes) -> PodForm:
         # Hand-written manifests lack the defaults that the API server fills in.
@@ -149,15 +153,20 @@ class Survey:
         return PodForm(namespace, form, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
 
     def _add_workload(self, workload: Object) -> None:
-        if self._has_workload(workload) or has_finished(workload):
-            return
         namespace = namespace_of(workload)
-        templates = templates_of(workload, self._view, self.settings)
-        pods = [pod_of(with_defaults(each.template), workload, namespace) for each in templates]
-        forms = {form_of(pod): pod for pod in map(slim_pod, pods) if may_request_gpu(pod)}
+        if self._has_workload(workload):
+            self.parents[namespace, f"{workload['kind']} {name_of(workload)}"] = controller_label(workload)
+            return
+        if has_finished(workload):
+            return
+        forms: dict[bytes, tuple[bytes, Object, int]] = {}
+        for each in templates_of(workload, self._view, self.settings):
+            pod = slim_pod(pod_of(with_defaults(each.template), workload, namespace))
+            if may_request_gpu(pod):
+                form, wanted = form_of(pod), 1 if each.count is None else each.count.pods
+                forms[form] = form, pod, wanted + (forms[form][2] if form in forms else 0)
         if forms:
-            kept = tuple(forms.items())
-            self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), kept))
+            self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), tuple(forms.values())))
 
     def _has_workload(self, document: Object) -> bool:
         """True if the controller of an object is a workload of a kind that the survey takes in."""

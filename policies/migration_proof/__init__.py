@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from policies.migration_proof.cells import Cell
-from policies.migration_proof.proof import PROPERTIES, Proof, WorkloadProof, prove_migration
+from policies.migration_proof.proof import PROPERTIES, MigrationProver, Proof, WorkloadProof, prove_migration
 
-__all__ = ["PROPERTIES", "Cell", "Proof", "WorkloadProof", "prove_migration"]
+__all__ = ["PROPERTIES", "Cell", "MigrationProver", "Proof", "WorkloadProof", "prove_migration"]

@@ -16,17 +16,18 @@ from policies.phrases import format_list
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
 
 __all__ = ["autoscaling_cell"]
 
 _AUTOSCALER = "cluster-autoscaler"
 
 
-def autoscaling_cell(view: ClusterView) -> Cell:
-    """What becomes of autoscaling, the same for all workloads that are migrated."""
-    pools = view.list("NodePool")
+def autoscaling_cell(view: ClusterView, pools: Sequence[Object] | Unknown) -> Cell:
+    """What becomes of autoscaling with Karpenter's pools, the same for all workloads that are migrated."""
     if pools is UNKNOWN:
         return Cell(Outcome.UNKNOWN, "whether Karpenter creates nodes is unknown, because NodePools cannot be read")
     growing = [name_of(each) for each in pools if lookup(each, ("spec", "replicas")) is None]

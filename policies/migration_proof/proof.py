@@ -11,20 +11,22 @@ from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
 from policies.migration_proof.counted_quotas import quota_cell
 from policies.migration_proof.dra_cluster import migrated_cluster
-from policies.outcome import Outcome, Situation, compare_fits, subjects_of
+from policies.outcome import FitComparer, Outcome, Situation, subjects_of
 from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from policies.decision import Finding
+    from policies.kubernetes.objects import Object
     from policies.migration import MigratedPod
     from policies.migration_proof.dra_cluster import MigratedCluster
-    from policies.outcome import FitComparison
+    from policies.outcome import FitComparison, Subject
     from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.view import ClusterView, Unknown
 
-__all__ = ["PROPERTIES", "Proof", "WorkloadProof", "prove_migration"]
+__all__ = ["PROPERTIES", "MigrationProver", "Proof", "WorkloadProof", "prove_migration"]
 
 PROPERTIES = ("fit", "devices", "quota", "preemption", "autoscaling")
 """The properties of a workload that are compared, in the order of the columns."""
@@ -45,6 +47,8 @@ class WorkloadProof:
     """Why it is not migrated; empty if it is."""
     cells: Mapping[str, Cell]
     """By the names of `PROPERTIES`."""
+    findings: tuple[Finding, ...] = ()
+    """Findings of the conversion: why it is not migrated, or warnings."""
 
     @property
     def loses(self) -> bool:
@@ -71,10 +75,7 @@ def prove_migration(
     settings: GPUAdmissionPolicy,
     namespace: str = "",
 ) -> Proof:
-    """Compare all workloads of a cluster before and after their migration to claims.
-
-    After it, all nodes use NVIDIA's DRA driver except those that share their GPUs, all namespaces convert, and running
-    pods hold their devices by claims. Workloads that request no GPUs of a device plugin are left out.
+    """Compare all workloads of a cluster before and after their migration, as `MigrationProver` does.
 
     Args:
         view: The cluster; its nodes must be known.
@@ -82,31 +83,60 @@ def prove_migration(
         namespace: The only namespace whose workloads are compared; empty for all.
     """
     subjects = subjects_of(view, settings)
-    cluster = migrated_cluster(view, {subject.namespace for subject in subjects})
-    before, after = Situation(view, settings), Situation(cluster.view, settings)
-    migrated = [
-        (subject, migrate_pod(subject.document, subject.namespace, cluster.view, settings))
-        for subject in subjects
-        if subject.is_pod and namespace in ("", subject.namespace)
-    ]
-    concerned = [(subject, pod) for subject, pod in migrated if pod.pod is not None or pod.is_left]
-    autoscaling = autoscaling_cell(view)
-    fits = compare_fits([subject for subject, _ in concerned], before, after)
-    workloads = []
-    for fit, (subject, pod) in zip(fits, concerned, strict=True):
+    prover = MigrationProver(view, settings, {subject.namespace for subject in subjects})
+    proofs = (prover.prove(subject) for subject in subjects if namespace in ("", subject.namespace))
+    return Proof(tuple(each for each in proofs if each is not None), tuple(_assumptions(prover.cluster)))
+
+
+class MigrationProver:
+    """Compares workloads before and after the migration of a cluster to claims.
+
+    After it, all nodes use NVIDIA's DRA driver except those that share their GPUs, all namespaces convert, and running
+    pods hold their devices by claims.
+    """
+
+    def __init__(
+        self,
+        view: ClusterView,
+        settings: GPUAdmissionPolicy,
+        namespaces: Iterable[str],
+        *,
+        node_pools: Sequence[Object] | Unknown | None = None,
+    ) -> None:
+        """Predict the cluster after its migration.
+
+        Args:
+            view: The cluster.
+            settings: The administrator's settings.
+            namespaces: Those with workloads.
+            node_pools: The pools of Karpenter; None for those of the view.
+        """
+        self._settings = settings
+        self.cluster = migrated_cluster(view, namespaces)
+        self._before, self._after = Situation(view, settings), Situation(self.cluster.view, settings)
+        self._comparer = FitComparer(self._before, self._after)
+        self._autoscaling = autoscaling_cell(view, view.list("NodePool") if node_pools is None else node_pools)
+
+    def prove(self, subject: Subject) -> WorkloadProof | None:
+        """What becomes of a subject; None if it requests no GPUs of a device plugin."""
+        if not subject.is_pod:
+            return None
+        pod = migrate_pod(subject.document, subject.namespace, self.cluster.view, self._settings)
+        if pod.pod is None and not pod.is_left:
+            return None
+        fit = self._comparer.compare(subject)
         cells = {"fit": _fit_cell(fit)}
         if pod.is_left:
             kept = Cell(Outcome.KEPT, "not migrated")
             cells |= dict.fromkeys(PROPERTIES[1:], kept)
         else:
             cells |= {
-                "devices": _devices_cell(fit, cluster.view),
-                "quota": quota_cell(subject, before, after),
+                "devices": _devices_cell(fit, self.cluster.view),
+                "quota": quota_cell(subject, self._before, self._after),
                 "preemption": _preemption_cell(pod),
-                "autoscaling": autoscaling,
+                "autoscaling": self._autoscaling,
             }
-        workloads.append(WorkloadProof(subject.label, subject.namespace, subject.count, _why_left(pod), cells))
-    return Proof(tuple(workloads), tuple(_assumptions(cluster)))
+        return WorkloadProof(subject.label, subject.namespace, subject.count, _why_left(pod), cells, pod.findings)
 
 
 def _why_left(pod: MigratedPod) -> str:

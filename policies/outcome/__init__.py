@@ -31,7 +31,14 @@ from policies.outcome.cluster import (
     used_amounts,
     warm,
 )
-from policies.outcome.comparison import MOST_SUBJECTS, FitComparison, Outcome, affected_subjects, compare_fits
+from policies.outcome.comparison import (
+    MOST_SUBJECTS,
+    FitComparer,
+    FitComparison,
+    Outcome,
+    affected_subjects,
+    compare_fits,
+)
 from policies.outcome.device_reasons import DeviceMismatch, constraint_words
 from policies.outcome.fits import Fit, Situation
 from policies.outcome.grants import Grant, QualityChange
@@ -65,6 +72,7 @@ __all__ = [
     "DeviceRejection",
     "Feasibility",
     "Fit",
+    "FitComparer",
     "FitComparison",
     "Grant",
     "Holders",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.outcome.grants import QualityChange
     from policies.outcome.workloads import Subject
 
-__all__ = ["MOST_SUBJECTS", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
+__all__ = ["MOST_SUBJECTS", "FitComparer", "FitComparison", "Outcome", "affected_subjects", "compare_fits"]
 
 MOST_SUBJECTS = 2_000
 """Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""
@@ -69,8 +69,8 @@ class FitComparison:
         )
 
 
-def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[FitComparison]:
-    """Compare where subjects find a place in two clusters, each alone while everything else runs on.
+class FitComparer:
+    """Compares where subjects find a place in two clusters, each alone while everything else runs on.
 
     Each subject is judged as if its own pods ended and were created again. What several subjects would take from each
     other when all of them start again is not counted.
@@ -80,29 +80,38 @@ def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situatio
     instead of whole GPUs, or less memory. Pods for which there is a choice get what they had. Pods that would not get what
     they hold even without the change are compared with what they would get. More choices, and better GPUs (a whole GPU
     instead of a share, more memory), leave a subject KEPT; it is GAINED only if more pods find a place.
-
-    Args:
-        subjects: Those of `subjects_of`.
-        before: The cluster as it is.
-        after: The cluster as it would be; its digests must differ where it does (`policies.view.ChangedView`).
     """
-    first, then = FitFinder(before), FitFinder(after)
-    for number, subject in enumerate(subjects):
-        if number >= MOST_SUBJECTS:
+
+    def __init__(self, before: Situation, after: Situation) -> None:
+        """Digest both clusters.
+
+        Args:
+            before: The cluster as it is.
+            after: The cluster as it would be; its digests must differ where it does (`policies.view.ChangedView`).
+        """
+        self._before, self._after = FitFinder(before), FitFinder(after)
+        self._compared = 0
+
+    def compare(self, subject: Subject) -> FitComparison:
+        """The places of a subject before and after; unknown beyond `MOST_SUBJECTS`."""
+        self._compared += 1
+        if self._compared > MOST_SUBJECTS:
             skipped = Fit(Feasibility.UNKNOWN, None, frozenset(), f"more than {MOST_SUBJECTS:,} templates to compare")
-            yield FitComparison(subject, skipped, skipped, Outcome.UNKNOWN, f"not compared: {skipped.why}")
-            continue
-        was = first.fit(subject)
-        will_be = then.fit(subject, was.nodes)
+            return FitComparison(subject, skipped, skipped, Outcome.UNKNOWN, f"not compared: {skipped.why}")
+        was = self._before.fit(subject)
+        will_be = self._after.fit(subject, was.nodes)
         outcome = _outcome(was, will_be)
         changes = _changes(subject, was, will_be)
         sentence = _sentence(subject, was, will_be, outcome)
         compared = FitComparison(subject, was, will_be, outcome, sentence, changes)
         if changes and outcome in (Outcome.KEPT, Outcome.GAINED):
-            compared = replace(compared, outcome=Outcome.CHANGED, sentence=compared.changes_text)
-        elif changes:
-            compared = replace(compared, sentence=f"{sentence}; {compared.changes_text}")
-        yield compared
+            return replace(compared, outcome=Outcome.CHANGED, sentence=compared.changes_text)
+        return replace(compared, sentence=f"{sentence}; {compared.changes_text}") if changes else compared
+
+
+def compare_fits(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[FitComparison]:
+    """Compare where subjects find a place in two clusters, as `FitComparer` does."""
+    return map(FitComparer(before, after).compare, subjects)
 
 
 def affected_subjects(

@@ -116,6 +116,8 @@ def test_json_has_the_same_content(files, k8s):
             "converts": 1,
             "refused": 0,
             "left": 0,
+            "loses": 0,
+            "unknown": 0,
             "obstacles": [],
             "preemption": None,
         }

@@ -196,7 +196,7 @@ def test_workloads_that_could_preempt_others_are_counted(k8s, audited):
         k8s.workload(name="low"),
     ]
     row, _ = audited(k8s.namespace(mode=""), *objects).readiness
-    assert (row.is_ready, row.converts, row.obstacles) == (True, 3, ())
+    assert (row.is_ready, row.converts, row.loses, row.obstacles) == (False, 1, 2, ())
     lost = row.preemption
     assert (lost.rule.id, lost.workload, lost.count) == ("GA335", "Deployment a", 2)
     assert lost.message == (

@@ -9,7 +9,7 @@ import click
 
 from policies.admission.entries import CONFIGURATIONS
 from policies.admission.installed import uncovered_settings
-from policies.audit import MOST_FINDINGS, AuditJSON, Survey, audit, audit_json
+from policies.audit import LOSS, MOST_FINDINGS, AuditJSON, Survey, audit, audit_json
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
@@ -22,7 +22,7 @@ from webhook.cli.text_layout import Column, column, output_text, table, truncati
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.audit import AuditFinding, AuditReport, ConversionObstacle, ConversionReadiness
     from policies.kubernetes.objects import Object
@@ -98,7 +98,16 @@ _MOST_SHOWN = 50
 """Findings of a section; JSON has all of them."""
 _MOST_OWNERS = 3
 _READY = {True: "yes", False: "no", None: "unknown"}
-_NUMBERS = (("WORKLOADS", "workloads"), ("CONVERT", "converts"), ("REFUSED", "refused"), ("LEFT", "left"))
+_NUMBERS = {
+    "WORKLOADS": "workloads",
+    "CONVERT": "converts",
+    "LOSE": "loses",
+    "UNKNOWN": "unknown",
+    "REFUSED": "refused",
+    "LEFT": "left",
+}
+_SHOWN_IF_ANY = ("LOSE", "UNKNOWN")
+"""Columns that are left out where all numbers are 0."""
 
 
 def text(audited: Audited) -> str:
@@ -160,7 +169,13 @@ def _sentences(title: str, sentences: Sequence[str]) -> list[str]:
 def _readiness(rows: Sequence[ConversionReadiness]) -> list[str]:
     if not rows:
         return []
-    lines = [click.style("Readiness to convert", bold=True), *table(_columns(rows), [_cells(row) for row in rows])]
+    numbers = {
+        title: field
+        for title, field in _NUMBERS.items()
+        if title not in _SHOWN_IF_ANY or any(getattr(row, field) for row in rows)
+    }
+    cells = [_cells(row, numbers.values()) for row in rows]
+    lines = [click.style("Readiness to convert", bold=True), *table(_columns(rows, numbers), cells)]
     for row in rows:
         obstacles = [line for each in row.obstacles for line in _obstacle(each, _result(each))]
         if row.preemption is not None:
@@ -170,8 +185,8 @@ def _readiness(rows: Sequence[ConversionReadiness]) -> list[str]:
     return lines
 
 
-def _columns(rows: Sequence[ConversionReadiness]) -> list[Column]:
-    numbers = [Column(title, len(title), right=True) for title, _ in _NUMBERS]
+def _columns(rows: Sequence[ConversionReadiness], titles: Iterable[str]) -> list[Column]:
+    numbers = [Column(title, len(title), right=True) for title in titles]
     namespace = column("NAMESPACE", (printable(row.namespace) for row in rows))
     return [
         namespace,
@@ -181,13 +196,15 @@ def _columns(rows: Sequence[ConversionReadiness]) -> list[Column]:
     ]
 
 
-def _cells(row: ConversionReadiness) -> list[list[str]]:
-    numbers = [[str(getattr(row, name))] for _, name in _NUMBERS]
+def _cells(row: ConversionReadiness, fields: Iterable[str]) -> list[list[str]]:
+    numbers = [[str(getattr(row, field))] for field in fields]
     return [[printable(row.namespace)], [row.mode.value], [_READY[row.is_ready]], *numbers]
 
 
 def _result(obstacle: ConversionObstacle) -> str:
     several = obstacle.count > 1
+    if obstacle.rule is LOSS:
+        return f"{'convert and lose' if several else 'converts and loses'} something"
     if obstacle.severity is Severity.DENY:
         return "are refused" if several else "is refused"
     return f"{'stay' if several else 'stays'} with the device plugin"
@@ -200,6 +217,6 @@ def _loss(obstacle: ConversionObstacle) -> str:
 def _obstacle(obstacle: ConversionObstacle, result: str) -> Iterator[str]:
     more = f" and {obstacle.count - 1:,} more" if obstacle.count > 1 else ""
     yield f"  {obstacle.workload}{more} {result} [{obstacle.rule}]"
-    yield f"    {obstacle.path}: {obstacle.message}"
+    yield f"    {obstacle.path}: {obstacle.message}" if obstacle.path else f"    {obstacle.message}"
     if obstacle.remedy:
         yield f"    What to do: {obstacle.remedy}"

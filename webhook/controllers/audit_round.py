@@ -151,6 +151,8 @@ def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:
         outcomes[each.mode.value, "converts"] += each.converts
         outcomes[each.mode.value, "refused"] += each.refused
         outcomes[each.mode.value, "left"] += each.left
+        outcomes[each.mode.value, "loses"] += each.loses
+        outcomes[each.mode.value, "unknown"] += each.unknown
     return outcomes
 
 
