@@ -50,7 +50,7 @@ KUEUE = rule(
     would not be counted. Kueue copies the queue of a Deployment, StatefulSet or LeaderWorkerSet to its pods and treats
     them in the same way. Pods of queued Jobs are converted: Kueue counted the Job.""",
     remedy="queue a Job instead of a bare pod",
-    source="Kueue plain pods documentation; KEP-2941; docs/neighbours.md",
+    source="github.com/kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_webhook.go Default; KEP-2941; docs/neighbours.md",
 )
 
 FOREIGN = rule(
@@ -58,11 +58,12 @@ FOREIGN = rule(
     "A pod whose GPUs another system interprets must keep its resource names",
     default=Severity.WARN,
     why="""
-    Some systems hand out something else than whole GPUs as nvidia.com/gpu: HAMi gives a part of a GPU where
-    nvidia.com/gpumem or gpucores stand beside it, and GKE gives MIG devices or shares on nodes that pods select by its
+    Some systems hand out something other than whole GPUs as nvidia.com/gpu: HAMi gives a part of a GPU if the container
+    also requests nvidia.com/gpumem or gpucores, and GKE gives MIG devices or shares on nodes that pods select by its
     labels. A claim for a whole GPU would not mean the same, so the pod is left to that system.""",
     remedy="remove the field if the pod needs whole GPUs",
-    source="docs/neighbours.md",
+    source="github.com/Project-HAMi/HAMi pkg/device/nvidia/device.go GenerateResourceRequests; "
+    "cloud.google.com/kubernetes-engine/docs/concepts/timesharing-gpus; docs/neighbours.md",
 )
 
 OPTED_OUT = rule(

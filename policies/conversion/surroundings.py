@@ -189,10 +189,11 @@ REFUSED_CLAIM = rule(
     why="""
     The claim of a converted pod is created after the pod. ResourceQuotas count it: by <class>.deviceclass.resource.k8s.io/devices,
     by count/resourceclaims.resource.k8s.io, and since Kubernetes 1.36 by requests.nvidia.com/gpu if the DeviceClass carries that
-    name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is room. What a quota
-    counts already is known where its status is; gpu-admission in a cluster warns of claims that the limit alone refuses.""",
+    name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is room. Among files,
+    the status of a quota says how much it counts already; in a cluster, the rule warns if the limit alone refuses the
+    claim.""",
     remedy="raise the limit of the ResourceQuota, or request fewer GPUs",
-    source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go; kubernetes/kubernetes issue 134210",
+    source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go claimEvaluator.Usage; kubernetes/kubernetes issue 134210",
 )
 
 

@@ -98,7 +98,7 @@ def newest_first(classes: Iterable[Object]) -> list[Object]:
     Of several with one `extendedResourceName`, the first counts. A class without `creationTimestamp` is not stored yet, so
     it is the newest.
 
-    Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache; KEP-5004.
+    Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache updateResourceName2class; KEP-5004.
     """
     return sorted(sorted(classes, key=name_of), key=_creation_time, reverse=True)
 

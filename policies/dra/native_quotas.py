@@ -1,6 +1,6 @@
 """ResourceQuotas of Kubernetes: the claims and extended resources that they count and refuse.
 
-Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go and pods.go;
+Source: k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go claimEvaluator.Usage and pods.go PodUsageFunc;
 k8s.io/apiserver pkg/admission/plugin/resourcequota/controller.go CheckRequest.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.checks import Problem, problem
-from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, node_misfits
+from policies.configuration.config_maps.mig_parted.profiles import LIST_PROFILES, NODE_FAILS, node_misfits
 from policies.configuration.named_objects import counted_names, gpu_pods
 from policies.configuration.nodes.labels import NODE, label_path, newly_set
 from policies.configuration.selectable_configs import plugin_refusal_of, selectable_configs
@@ -28,7 +28,6 @@ _OTHER_STRATEGY = {
     "single": "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
     "mixed": "write profiles that fill their GPU instances, such as 3g.20gb, or set mig.strategy: single in the ClusterPolicy",
 }
-_FAILED = "nvidia.com/mig.config.state would become failed"
 
 
 @NODE.rule(
@@ -72,11 +71,11 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
     is_made = config in shipped_configs() and config not in selectable_configs(change.facts, change.name).configs
     for misfit in node_misfits(entries, labels):
         what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
-        severity = None if misfit.certain else Severity.WARN
-        consequence = _FAILED if is_made and misfit.certain else misfit.consequence
+        severity = None if misfit.is_certain else Severity.WARN
+        consequence = NODE_FAILS if is_made and misfit.is_certain else misfit.consequence
         text = f'"{config}" {what}; {consequence}' if consequence else f'"{config}" {what}'
-        remedy = LIST_PROFILES if misfit.profile and not misfit.certain else None
-        if misfit.instead and misfit.certain and is_made:
+        remedy = LIST_PROFILES if misfit.profile and not misfit.is_certain else None
+        if misfit.instead and misfit.is_certain and is_made:
             remedy = f'write "all-{misfit.instead}"'
         yield problem(path, text, remedy, severity=severity)
     count, numbers = gpu_count(labels), sorted(number for entry in entries for number in entry.devices or ())

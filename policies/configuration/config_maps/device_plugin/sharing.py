@@ -143,9 +143,9 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
         first = seen.setdefault(resource.name, resource.replicas)
         if resource.name and first != resource.replicas:
             text = (
-                f"is {resource.name} again; the device plugin makes the larger number of shares, and the label of GPU"
+                f"is {resource.name} again; the device plugin makes the larger number of shares, and the label of "
+                f"GPU Feature Discovery says {first}"
             )
-            text += f" Feature Discovery says {first}"
             yield at((*resource.steps, "name"), text, "keep one entry of the resource", severity=Severity.WARN)
     for index, item in enumerate(strategy.value["resources"]):
         steps = (*strategy.steps, "resources", index)

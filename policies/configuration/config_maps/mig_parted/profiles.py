@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_configs import Entry
 
-__all__ = ["LIST_PROFILES", "Misfit", "node_misfits"]
+__all__ = ["LIST_PROFILES", "NODE_FAILS", "Misfit", "node_misfits"]
 
 LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
+NODE_FAILS = "nvidia.com/mig.config.state would become failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,10 @@ class Misfit:
     """A sentence's end: `is not a profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
     instead: str
     """The profile that was probably meant; empty if none or several are similar."""
-    certain: bool
+    is_certain: bool
     """True if it holds under every version of the driver."""
+    lacks: str = ""
+    """The shortage of the GPU: `9 of 8 memory slices`; empty if it has room."""
     is_conflict: bool = False
     """True if another entry is the reason, and not the GPUs."""
 
@@ -51,8 +54,8 @@ class Misfit:
         mig-parted does not fail for a profile that it does not know.
         """
         if self.profile:
-            return "the GPUs would have MIG enabled and no MIG devices" if self.certain else ""
-        return "nvidia.com/mig.config.state would become failed"
+            return "the GPUs would have MIG enabled and no MIG devices" if self.is_certain else ""
+        return NODE_FAILS
 
 
 def _misfits(entry: Entry, product: MIGProduct) -> Iterator[Misfit]:
@@ -62,12 +65,19 @@ def _misfits(entry: Entry, product: MIGProduct) -> Iterator[Misfit]:
         match = product.match(profile) if profile else None
         if match is None:
             text = f"is not a profile of {product.name} ({', '.join(_whole(product))})"
-            yield Misfit(entry, name, text, _instead(profile, product) if profile else "", certain=True)
+            yield Misfit(entry, name, text, _instead(profile, product) if profile else "", is_certain=True)
         elif not match.exact:
             text = f'is called "{match.profile}" on {product.name}; names differ by a little between drivers'
-            yield Misfit(entry, name, text, str(match.profile), certain=False)
-    if lacks := excess(product.geometries[0], entry.counts):
-        yield Misfit(entry, "", f"needs {lacks} of {product.name}", "", certain=True)
+            yield Misfit(entry, name, text, str(match.profile), is_certain=False)
+    if (shortage := _shortage(entry, product)) is not None:
+        yield shortage
+
+
+def _shortage(entry: Entry, product: MIGProduct) -> Misfit | None:
+    """The misfit of an entry that one GPU has too little room for; None if it has room."""
+    lacks = excess(product.geometries[0], entry.counts)
+    text = f"needs {lacks} of {product.name}"
+    return Misfit(entry, "", text, "", is_certain=True, lacks=lacks) if lacks else None
 
 
 def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterator[Misfit]:
@@ -90,10 +100,10 @@ def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterato
         yield from _misfits(entry, product)
     elif is_divisible:
         text = with_error(f"has entries for GPU {run.error.gpu} that differ in mig-enabled", run.error.words)
-        yield Misfit(entry, "", text, "", certain=gpu_count(labels) is not None, is_conflict=True)
+        yield Misfit(entry, "", text, "", is_certain=gpu_count(labels) is not None, is_conflict=True)
     else:
         text = with_error(f"is for GPU {run.error.gpu}, which MIG cannot divide", run.error.words)
-        yield Misfit(entry, "", text, "", certain=gpu_count(labels) is not None)
+        yield Misfit(entry, "", text, "", is_certain=gpu_count(labels) is not None)
 
 
 def _whole(product: MIGProduct) -> list[str]:
@@ -142,7 +152,7 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
 def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = ()) -> Problem:
     where = f", on {the_nodes(nodes)} with this configuration" if nodes else ""
     consequence = f"; {misfit.consequence}" if misfit.consequence else ""
-    severity = None if misfit.certain and not nodes else Severity.WARN
+    severity = None if misfit.is_certain and not nodes else Severity.WARN
     entry = misfit.entry
     steps = (*entry.steps, "mig-devices", misfit.profile) if misfit.profile else (*entry.steps, "mig-devices")
     return file.problem(steps, f"{misfit.text}{where}{consequence}", _remedy(misfit), severity=severity, of_key=True)
@@ -150,10 +160,8 @@ def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = ()) -> Pro
 
 def _remedy(misfit: Misfit) -> str:
     if not misfit.profile:
-        return (
-            "lower the counts, or use smaller profiles" if "needs" in misfit.text else "remove these GPUs from devices"
-        )
-    if not misfit.certain:
+        return "lower the counts, or use smaller profiles" if misfit.lacks else "remove these GPUs from devices"
+    if not misfit.is_certain:
         return LIST_PROFILES
     return f'write "{misfit.instead}"' if misfit.instead else "write one of these"
 
@@ -178,9 +186,9 @@ def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         remedy = "write an entry with a device-filter for each kind of GPU"
         yield file.problem(devices, text, remedy, severity=Severity.WARN, of_key=True)
         return
-    lacking = [excess(product.geometries[0], entry.counts) for product in having]
-    if having and all(lacking):
-        yield _problem(file, Misfit(entry, "", f"needs {lacking[0]} of {having[0].name}", "", certain=True))
+    shortages = [_shortage(entry, product) for product in having]
+    if shortages and shortages[0] is not None and all(shortages):
+        yield _problem(file, shortages[0])
 
 
 def _by_misfits(

@@ -60,7 +60,7 @@ _COMPARED = 64
     "Each entry of a MIG configuration must be for some GPU and contradict no other entry",
     default=Severity.WARN,
     remedy="tell the GPUs apart by device-filter or devices",
-    source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/apply",
+    source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/apply/mode.go ApplyMigMode, config.go ApplyMigConfig",
     rows=("H-12", "H-13"),
 )
 def separate_entries(file: MIGFile) -> Iterator[Problem]:

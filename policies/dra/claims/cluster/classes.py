@@ -85,7 +85,7 @@ _EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
     "An extended resource should stand for one DeviceClass",
     default=Severity.WARN,
     remedy="remove it, unless this class is to replace the other",
-    source="k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache; KEP-5004",
+    source="k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache updateResourceName2class; KEP-5004",
     kinds=DEVICE_CLASS,
 )
 def single_extended_resources(subject: Subject) -> Iterator[Problem]:
