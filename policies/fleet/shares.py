@@ -1,4 +1,4 @@
-"""Shares: where a container gets one share of a resource only."""
+"""Single shares: the nodes on which a container may request one share of a resource only."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.offers.shown import sharing_strategy
 from policies.kubernetes.paths import lookup
-from policies.kubernetes.yaml import Limits, YAMLError, load_document
-from policies.nvidia.plugin_configs import PluginConfig
+from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
+from policies.nvidia.plugin_configs import LIMITS, PluginConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,9 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SingleShares"]
 
-_CONFIG = "nvidia.com/device-plugin.config"
 _FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
-_LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
 
 
 class SingleShares:
@@ -41,7 +40,7 @@ class SingleShares:
         self._single: dict[tuple[str, str], bool] = {}
 
     def is_single(self, labels: Mapping[str, str], resource: str) -> bool:
-        """True if a container gets one share of a resource only on a node with these labels.
+        """True if a container may request only one share of a resource on a node with these labels.
 
         Under MPS that is so unless the configuration sets failRequestsGreaterThanOne to false; under time-slicing only if
         it is true.
@@ -52,7 +51,7 @@ class SingleShares:
         strategy = sharing_strategy(labels, resource)
         if strategy is None:
             return False
-        config = labels.get(_CONFIG, "")
+        config = labels.get(PLUGIN_CONFIG_LABEL, "")
         if (strategy, config) not in self._single:
             self._single[strategy, config] = self._says_single(strategy, config or self._default)
         return self._single[strategy, config]
@@ -67,7 +66,7 @@ class SingleShares:
         if key not in self._read:
             text = next((data[key] for data in self._texts if isinstance(data, dict) and key in data), None)
             try:
-                value = load_document(text, limits=_LIMITS).value if isinstance(text, str) else None
+                value = load_document(text, limits=LIMITS).value if isinstance(text, str) else None
             except YAMLError:
                 value = None
             self._read[key] = PluginConfig(value)
