@@ -27,6 +27,7 @@ from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
 from policies.usage import pod_use
 from policies.view import UNKNOWN, ChangedView
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +70,7 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
         objects["Node", "", name] = _without_plugin(documents[name], by_plugin[name])
     made: dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, int]]], tuple[Object, ...]] = {}
     for name in predicted:
+        check_cancelled()
         # Nodes that show the same have the same devices, which the allocator then compares once.
         shown = by_plugin[name]
         labels = {key: value for key, value in shown.labels.items() if key.startswith(VENDOR_PREFIX)}
@@ -198,6 +200,7 @@ def _claims_of_pods(
     claims, unplaced = {}, []
     pods = view.derive_each("Pod", pod_use)
     for use in () if pods is UNKNOWN else pods:
+        check_cancelled()
         if use is None or use[0] not in nodes:
             continue
         node, holder, amounts = use

@@ -91,6 +91,15 @@ class Service(NamedTuple):
     """The error that stops the scheduler, or the number of nodes that are unknown."""
 
 
+class _Places(NamedTuple):
+    """The nodes that one question fits."""
+
+    if_empty: frozenset[str]
+    """The nodes that fit if nothing is in use."""
+    now: Mapping[Grant, Sequence[AlikeNodes]]
+    """The nodes that fit now, by what one pod gets there."""
+
+
 class FitFinder:
     """Finds the fits of many subjects in one cluster, which is digested once."""
 
@@ -104,6 +113,8 @@ class FitFinder:
         """True if every device can be reached from one node only."""
         self._shared: dict[str, PlacementOutcome] = {}
         """The outcomes of questions as if no pod had ended; subjects with equal requests share one."""
+        self._places: dict[int, _Places] = {}
+        """The places of these outcomes, by the identities of the outcomes."""
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
         """Each set of nodes once, because most subjects fit the same nodes."""
 
@@ -121,14 +132,11 @@ class FitFinder:
             room = None if outcome.verdict is Feasibility.UNKNOWN else 0
             rule = f" [{first.rule}]" if first.rule else ""
             return Fit(outcome.verdict, room, frozenset(), f"{first.sentence}{rule}", first.remedy)
-        survey = outcome.survey
-        empty = () if survey is None else [alike for alike in survey.groups if alike.fits_if_empty]
-        nodes = () if survey is None else survey.names(empty)
-        granted = {} if survey is None else self._grants.on_nodes(survey)
+        nodes, granted = self._places.get(id(outcome)) or self._find_places(outcome.survey)
         return Fit(
             outcome.verdict,
             self._room(subject, outcome),
-            self._same_set(nodes),
+            nodes,
             _why(outcome, expected),
             grants=self._rooms(subject, outcome, granted),
             held=self._held_grants(subject),
@@ -165,9 +173,10 @@ class FitFinder:
         if not key:
             return self._outcome(subject, question, self._cluster)
         if key not in self._shared:
-            self._shared[key] = simulate(
+            found = self._shared[key] = simulate(
                 question, self._view, self._settings, cluster=self._cluster, resource_usage=self._usage
             )
+            self._places[id(found)] = self._find_places(found.survey)
         shared = self._shared[key]
         if shared.obstacles or shared.survey is None:
             return self._outcome(subject, question, self._cluster)
@@ -296,6 +305,13 @@ class FitFinder:
             for pod in subject.pods
         )
         return Counter(held for held in found if held is not None)
+
+    def _find_places(self, survey: Survey | None) -> _Places:
+        """The nodes that fit if nothing is in use, and what one pod gets on the nodes that fit now."""
+        if survey is None:
+            return _Places(frozenset(), {})
+        empty = [alike for alike in survey.groups if alike.fits_if_empty]
+        return _Places(self._same_set(survey.names(empty)), self._grants.on_nodes(survey))
 
     def _same_set(self, names: Iterable[str]) -> frozenset[str]:
         found = frozenset(names)

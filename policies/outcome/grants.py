@@ -28,6 +28,7 @@ from policies.quota.charges import DeviceKind
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind
 from policies.quota.devices.node_kinds import Offer, node_kinds
 from policies.view import UNKNOWN
+from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -171,6 +172,7 @@ class GrantFinder:
                 kind = self._kinds.get(name) if of_plugin else None
                 parts[id(kind), self._published.get(name) if has_claims else None].append(position)
             for positions in parts.values():
+                check_cancelled()
                 part = alike if len(parts) == 1 else replace(alike, positions=positions)
                 of_node = self._plugin_counts(name_of(nodes[positions[0]]), of_plugin)
                 choices: Iterable[Sequence[Object]] = ((),)
