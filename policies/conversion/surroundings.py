@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.decision import Severity
 from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
-from policies.dra.native_quotas import QuotaUse, counts_as_resource, native_quotas, refused_claims
+from policies.dra.native_quotas import QuotaUse, counts_as_resource, counts_pod, native_quotas, refused_claims
 from policies.dra.resource_claims import Claim
 from policies.dra.templates import without_nulls
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
@@ -145,9 +145,13 @@ def quota_problems(
     namespace: str,
     places: dict[str, FieldPath],
     settings: GPUAdmissionPolicy,
+    pod: Object | None = None,
 ) -> Iterator[Finding]:
-    """Findings about ResourceQuotas that count a resource by name and would no longer count the pod."""
-    quotas = native_quotas(namespace, view)
+    """Findings about ResourceQuotas that count a resource by name and would no longer count the pod.
+
+    Quotas with scopes that the pod is not in are left out; without `pod`, all quotas count.
+    """
+    quotas = [each for each in native_quotas(namespace, view) if pod is None or counts_pod(each, pod)]
     severity = Severity(settings.conversion.native_quota)
     for resource, path in places.items():
         for quota in quotas:

@@ -25,7 +25,15 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.view import ClusterView
 
-__all__ = ["NativeQuotaRefusal", "QuotaUse", "counts_as_resource", "native_quotas", "refused_claims", "refused_pod"]
+__all__ = [
+    "NativeQuotaRefusal",
+    "QuotaUse",
+    "counts_as_resource",
+    "counts_pod",
+    "native_quotas",
+    "refused_claims",
+    "refused_pod",
+]
 
 _CLAIMS = "count/resourceclaims.resource.k8s.io"
 _DEVICES = ".deviceclass.resource.k8s.io/devices"
@@ -75,6 +83,11 @@ def native_quotas(namespace: str, view: ClusterView) -> Sequence[Object]:
     return quotas
 
 
+def counts_pod(quota: Object, pod: Object) -> bool:
+    """True if a pod is in every scope of a quota."""
+    return all(_is_in_scope(pod, scope) for scope in _scopes(quota))
+
+
 def counts_as_resource(device_class: str, resource: str, view: ClusterView) -> bool:
     """True if claims of a class count as the resource, also if version or class is unknown."""
     if not _counts_resources(view):
@@ -100,9 +113,7 @@ def refused_pod(
         view: The cluster.
         use: What the quotas count already.
     """
-    quotas = [
-        each for each in native_quotas(namespace, view) if all(_is_in_scope(pod, scope) for scope in _scopes(each))
-    ]
+    quotas = [each for each in native_quotas(namespace, view) if counts_pod(each, pod)]
     return tuple(_refusals(_usage_of_pod(pod), quotas, {}, _Counted(namespace, view, use, pod)))
 
 

@@ -52,7 +52,7 @@ def template(candidate: ConversionCandidate) -> Conversion:
 def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterator[Finding]:
     """Findings about a pod that is converted."""
     view, places, settings = candidate.view, candidate.places, candidate.settings
-    yield from quota_problems(record, view, candidate.namespace, places, settings)
+    yield from quota_problems(record, view, candidate.namespace, places, settings, candidate.pod.document)
     yield from unmatched_requests(record, view, places, settings)
     yield from lost_preemption(candidate)
     yield from node_problems(view, next(iter(places.values())))
