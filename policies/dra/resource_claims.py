@@ -171,6 +171,12 @@ class Constraint(_Part):
         """The attribute that must have another value on each device."""
         return _text(self.fields, "distinctAttribute") if self.fields.get("distinctAttribute") is not None else None
 
+    @property
+    def words(self) -> str:
+        """What devices must have: `the same resource.kubernetes.io/pcieRoot`."""
+        same, different = self.match_attribute, self.distinct_attribute
+        return f"different {different}" if same is None else f"the same {same}"
+
 
 @dataclass(frozen=True)
 class Config(_Part):

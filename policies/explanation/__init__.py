@@ -7,16 +7,12 @@ are data; the callers render them.
 from __future__ import annotations
 
 from policies.explanation.explain import explain
-from policies.explanation.group_report import DeviceOutcome, NodeGroup, OutcomeState
 from policies.explanation.redacted import name_redactor
 from policies.explanation.report import Change, Explanation, Suggestion
 
 __all__ = [
     "Change",
-    "DeviceOutcome",
     "Explanation",
-    "NodeGroup",
-    "OutcomeState",
     "Suggestion",
     "explain",
     "name_redactor",

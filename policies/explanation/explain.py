@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.explanation.device_outcomes import DeviceOutcomes
-from policies.explanation.node_groups import node_groups
 from policies.explanation.redacted import redacted_explanation
 from policies.explanation.remarks import preemption_remarks, remarks
 from policies.explanation.report import Explanation, ReviewWarning
@@ -40,15 +38,17 @@ def explain(
     """
     outcome = simulate(question, view, settings, audience=audience)
     warnings = tuple(map(ReviewWarning.of, question_warnings(question, view, settings)))
-    explanation = _explanation(outcome, warnings)
+    explanation = _explanation(outcome, view, settings, warnings)
     return explanation if audience == EVERYTHING else redacted_explanation(explanation, question, view, audience)
 
 
-def _explanation(outcome: PlacementOutcome, warnings: tuple[ReviewWarning, ...]) -> Explanation:
-    question, survey, placed = outcome.question, outcome.survey, outcome.replicas
+def _explanation(
+    outcome: PlacementOutcome, view: ClusterView, settings: GPUAdmissionPolicy, warnings: tuple[ReviewWarning, ...]
+) -> Explanation:
+    question, placed = outcome.question, outcome.replicas
     if outcome.verdict is Feasibility.SCHEDULED:
         return Explanation(question.label, Feasibility.SCHEDULED, outcome.headline())
-    if outcome.obstacles or survey is None or placed is None:
+    if outcome.obstacles or placed is None:
         return Explanation(
             question.label,
             outcome.verdict,
@@ -57,24 +57,23 @@ def _explanation(outcome: PlacementOutcome, warnings: tuple[ReviewWarning, ...])
             converted_to=question.converted_to,
             warnings=warnings,
         )
-    told = () if survey.count() else suggestions(survey)
-    groups, groups_left_out, nodes_left_out = node_groups(survey, DeviceOutcomes(survey).of)
+    told = () if outcome.fit_now else suggestions(outcome, view, settings)
     return Explanation(
         label=question.label,
         verdict=outcome.verdict,
         headline=outcome.headline(with_replicas=True),
-        nodes=len(survey.cluster.nodes),
-        nodes_guessed=not survey.cluster.nodes_known,
-        fit_now=survey.count(),
-        fit_if_empty=survey.count(empty=True),
-        unknown_nodes=survey.unknown,
+        nodes=outcome.nodes,
+        nodes_guessed=outcome.nodes_guessed,
+        fit_now=outcome.fit_now,
+        fit_if_empty=outcome.fit_if_empty,
+        unknown_nodes=outcome.unknown_nodes,
         replicas=placed.count,
         replicas_at_least=placed.at_least,
-        groups=groups,
-        groups_left_out=groups_left_out,
-        nodes_left_out=nodes_left_out,
+        groups=outcome.groups.shown,
+        groups_left_out=outcome.groups.groups_left_out,
+        nodes_left_out=outcome.groups.nodes_left_out,
         suggestions=told,
         converted_to=question.converted_to,
         warnings=warnings,
-        remarks=(*remarks(survey), *preemption_remarks(told)),
+        remarks=(*remarks(outcome, view), *preemption_remarks(told)),
     )

@@ -13,13 +13,12 @@ from enum import Enum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from policies.explanation.group_report import DeviceOutcome, NodeGroup
 from policies.explanation.report import Explanation, ReviewWarning, Suggestion
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.resourceslices import device_fields
-from policies.outcome import Obstacle, Reason
+from policies.outcome import DeviceOutcome, NodeGroup, Obstacle, Reason
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:

@@ -14,17 +14,15 @@ from policies.explanation.report import Change
 from policies.kubernetes.amounts import billionths
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.paths import lookup
-from policies.outcome import OF_CAPACITY, constraint_words, value_of
 from policies.phrases import format_count, format_list, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
-    from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.cel import Conjunct
     from policies.dra.conditions import Condition
-    from policies.outcome import DeviceMismatch, DeviceRejection, NamedClaim, Tally
+    from policies.outcome import DeviceShortage, NamedClaim, RejectedDevices, RequestShortage
 
 __all__ = ["Relaxation", "relaxations"]
 
@@ -51,73 +49,65 @@ class Relaxation:
     """True if the sentence is about the manifest of a converted pod, which has no claim."""
 
 
-def relaxations(mismatch: DeviceMismatch, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
-    """Changes that might help on a node: tolerations, other bounds, fewer conditions, lower counts."""
-    own = {claim.claim.name: number for number, claim in enumerate(claims)}
-    if mismatch.constraint is not None:
-        number, position = mismatch.constraint
+def relaxations(shortage: DeviceShortage, claims: tuple[NamedClaim, ...]) -> Iterator[Relaxation]:
+    """Changes that might help on some nodes: tolerations, other bounds, fewer conditions, lower counts."""
+    if shortage.constraint is not None:
+        number, position = shortage.constraint
         yield _without_constraint(number, claims[number], position)
-    shortages = [found for subrequests in mismatch.tallies for found in subrequests if found.is_short]
-    for found in shortages:
-        if (number := own.get(found.claim.name, -1)) < 0:
-            continue
-        for why, devices in found.rejected.items():
+    for found in shortage.requests:
+        claim = claims[found.claim]
+        for rejected in found.rejected:
             # A taint in the driver's own domain says that the device is unhealthy: a pod that gets it would fail.
-            if why.check is Check.TAINT and why.taint[0].partition("/")[0] not in {
-                each.slice.driver for each in devices
-            }:
-                yield _with_toleration(number, claims[number], found, why)
-        yield from _capacity_changes(number, claims[number], found)
-        for (index, failing, selector), devices in _failing_conditions(found).items():
-            yield from _selector_changes(
-                number, claims[number], found, _FailingCondition(index, failing, selector, devices)
-            )
-    for found in shortages:
-        if (number := own.get(found.claim.name, -1)) >= 0:
-            yield from _lower_counts(number, claims[number], found)
+            if rejected.why.check is Check.TAINT and rejected.why.taint[0].partition("/")[0] not in rejected.drivers:
+                yield _with_toleration(claim, found, rejected.why.taint)
+        yield from _capacity_changes(claim, found)
+        for failing in _failing_conditions(found):
+            yield from _selector_changes(claim, found, failing)
+    for found in shortage.requests:
+        yield from _lower_counts(claims[found.claim], found)
 
 
 def _without_constraint(number: int, claim: NamedClaim, position: int) -> Relaxation:
-    sentence = f"leave out the constraint on {constraint_words(claim.claim.constraints[position])}"
+    sentence = f"leave out the constraint on {claim.claim.constraints[position].words}"
     changed = claim.without_constraint(position)
     return Relaxation(Change.CONSTRAINT, sentence, number, changed, topic=("constraint", number, position))
 
 
-def _with_toleration(number: int, claim: NamedClaim, found: Tally, why: DeviceRejection) -> Relaxation:
-    request, (key, value, effect) = found.subrequest.full_name, why.taint
+def _with_toleration(claim: NamedClaim, found: RequestShortage, taint: tuple[str, str, str]) -> Relaxation:
+    number, request, (key, value, effect) = found.claim, found.subrequest.full_name, taint
     spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
     sentence = f"tolerate the device taint {shorten(spelled)} in request {request}"
     changed = claim.with_toleration(request, key, effect)
     return Relaxation(Change.TOLERATION, sentence, number, changed, request, ("taint", number, request, key, effect))
 
 
-def _capacity_changes(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
+def _capacity_changes(claim: NamedClaim, found: RequestShortage) -> Iterator[Relaxation]:
     """Smaller amounts of capacities that devices have, or a capacity with a similar name."""
-    request, written = found.subrequest.full_name, found.subrequest.capacity or {}
-    for why, devices in found.rejected.items():
+    number, request, written = found.claim, found.subrequest.full_name, found.subrequest.capacity or {}
+    for rejected in found.rejected:
+        why = rejected.why
         topic: tuple[str | int, ...] = ("capacity", number, request, *(name for name, _, _ in why.capacities))
         if why.check is Check.NO_SUCH_CAPACITY:
             name = why.capacities[0][0]
-            instead = _near_capacity(name, devices)
+            instead = _near_capacity(name, rejected)
             if instead is not None:
                 amounts = {instead if each == name else each: amount for each, amount in written.items()}
                 sentence = f"request capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
                 changed = claim.with_capacity(request, amounts)
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic)
-        elif why.check in OF_CAPACITY:
-            for lower in _lower_amounts(why.capacities, devices):
+        elif why.capacities:
+            for lower in _lower_amounts(rejected):
                 changed = claim.with_capacity(request, {**written, **lower})
                 loss = tuple(-billionths(amount) for amount in lower.values())
                 sentence = _request_amounts(request, written, lower)
                 yield Relaxation(Change.CAPACITY, sentence, number, changed, request, topic, loss)
 
 
-def _lower_amounts(
-    capacities: tuple[tuple[str, int, int], ...], devices: Iterable[AllocatableDevice]
-) -> Iterator[dict[str, str]]:
+def _lower_amounts(rejected: RejectedDevices) -> Iterator[dict[str, str]]:
     """Amounts to request instead; of several capacities at once, the most that is left of each."""
+    capacities = rejected.why.capacities
     choices = [
-        sorted(amount for amount in _amounts(name, devices, left) if 0 < amount < asked)
+        sorted(amount for amount in _amounts(name, rejected, left) if 0 < amount < asked)
         for name, asked, left in capacities
     ]
     if len(capacities) == 1:
@@ -140,17 +130,17 @@ def _request_amounts(request: str, written: Mapping[str, Any], lower: Mapping[st
     return f"write capacity: {{requests: {{{amounts}}}}} in request {request}"
 
 
-def _near_capacity(name: str, devices: Iterable[AllocatableDevice]) -> str | None:
-    known = sorted({each for device in devices for each in device.document.get("capacity") or {}})
+def _near_capacity(name: str, rejected: RejectedDevices) -> str | None:
+    known = sorted({each for capacities in rejected.capacities for each in capacities})
     own = name.rpartition("/")[2]
     return next((each for each in known if each.rpartition("/")[2] == own), None) or closest(name, known)
 
 
-def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[int]:
+def _amounts(name: str, rejected: RejectedDevices, left: int) -> set[int]:
     """Candidate amounts in billionths: the amount left, the capacities, and what request policies allow."""
     found = {left}
-    for device in devices:
-        capacity = lookup(device.document, ("capacity", name))
+    for capacities in rejected.capacities:
+        capacity = lookup(capacities, (name,))
         valid = lookup(capacity, ("requestPolicy", "validValues"))
         least, most, step = (lookup(capacity, ("requestPolicy", "validRange", end)) for end in ("min", "max", "step"))
         values = [lookup(capacity, ("value",)), most, *(valid if isinstance(valid, list) else [])]
@@ -160,9 +150,8 @@ def _amounts(name: str, devices: Iterable[AllocatableDevice], left: int) -> set[
     return found
 
 
-def _lower_counts(number: int, claim: NamedClaim, found: Tally) -> Iterator[Relaxation]:
-    asked, request = found.asked, found.subrequest.full_name
-    count = len(found.usable)
+def _lower_counts(claim: NamedClaim, found: RequestShortage) -> Iterator[Relaxation]:
+    number, request, asked, count = found.claim, found.subrequest.full_name, found.asked, found.usable
     if found.subrequest.allocation_mode == "All" or not 0 < count < asked:
         return
     sentence = f"request {format_count(count, 'device')} instead of {asked} in request {request}"
@@ -177,23 +166,26 @@ class _FailingCondition:
     index: int
     conjunct: Conjunct
     selector: str
-    devices: list[AllocatableDevice]
+    rejected: list[RejectedDevices]
 
 
-def _failing_conditions(found: Tally) -> dict[tuple[int, Conjunct, str], list[AllocatableDevice]]:
+def _failing_conditions(found: RequestShortage) -> Iterable[_FailingCondition]:
     """The conditions that reject devices, each with its devices."""
-    devices_of: dict[tuple[int, Conjunct, str], list[AllocatableDevice]] = {}
-    for why, devices in found.rejected.items():
+    conditions: dict[tuple[int, Conjunct, str], _FailingCondition] = {}
+    for rejected in found.rejected:
+        why = rejected.why
         if why.check is Check.REQUEST_SELECTOR and why.conjunct is not None:
-            devices_of.setdefault((why.index, why.conjunct, why.selector), []).extend(devices)
-    return devices_of
+            condition = _FailingCondition(why.index, why.conjunct, why.selector, [])
+            conditions.setdefault((why.index, why.conjunct, why.selector), condition).rejected.append(rejected)
+    return conditions.values()
 
 
-def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _FailingCondition) -> Iterator[Relaxation]:
+def _selector_changes(claim: NamedClaim, found: RequestShortage, failing: _FailingCondition) -> Iterator[Relaxation]:
     """Relaxations with another bound of a condition, or without the condition."""
-    request, index, conjunct, selector = found.subrequest.full_name, failing.index, failing.conjunct, failing.selector
+    number, request = found.claim, found.subrequest.full_name
+    index, conjunct, selector = failing.index, failing.conjunct, failing.selector
     topic = ("selector", number, request, index, conjunct.text)
-    for bound, words, loss in _bounds(conjunct, failing.devices):
+    for bound, words, loss in _bounds(conjunct, failing.rejected):
         changed = claim.with_selector(request, index, selector[: conjunct.start] + bound + selector[conjunct.end :])
         sentence = f"{words} in request {request}"
         yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (0, *loss))
@@ -203,13 +195,13 @@ def _selector_changes(number: int, claim: NamedClaim, found: Tally, failing: _Fa
     yield Relaxation(Change.SELECTOR, sentence, number, changed, request, topic, (1,))
 
 
-def _bounds(failing: Conjunct, devices: Iterable[AllocatableDevice]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+def _bounds(failing: Conjunct, devices: Iterable[RejectedDevices]) -> Iterator[tuple[str, str, tuple[int, ...]]]:
     """The condition with other bounds, the nearest first; each with its words and its loss."""
     condition = read_condition(failing.text)
     if condition is None or condition.operator not in (">=", "<="):
         return
     bound = str(condition.values[0])
-    has = {value for device in devices if (value := value_of(device, condition.read)) is not None}
+    has = {value for rejected in devices for value in rejected.values(condition.read)}
     ordered = sorted(has, key=lambda value: _rank(value, condition), reverse=condition.operator == ">=")
     for value in ordered[:_MOST_BOUNDS]:
         text = _replace_bound(failing.text, bound, value, quoted=bool(condition.value_kind))

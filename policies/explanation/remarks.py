@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from policies.conversion.surroundings import OLD_KUBELET, TWICE
 from policies.explanation.report import Change
 from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
-from policies.kubernetes.listing import list_command
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.resources import parse_resource
-from policies.outcome import claims_may_serve_resources
-from policies.phrases import format_list, shorten
+from policies.phrases import shorten
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,42 +19,24 @@ if TYPE_CHECKING:
 
     from policies.explanation.report import Suggestion
     from policies.kubernetes.objects import Object
-    from policies.outcome import Audience, Question, Survey
+    from policies.outcome import Audience, PlacementOutcome, Question
     from policies.view import ClusterView
 
 __all__ = ["preemption_remarks", "remarks"]
 
-
 _MOST_NAMED = 3
-_DEVICE_KINDS = (("DeviceClass", "DeviceClasses"), ("ResourceSlice", "ResourceSlices"))
 
 
-def remarks(survey: Survey) -> Iterator[str]:
+def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
     """Assumptions about unknown facts, and problems of nodes."""
-    question, cluster, view, audience = survey.question, survey.cluster, survey.view, survey.audience
-    by_resource, resource_usage = survey.problem.by_resource, survey.resource_usage
-    if not cluster.nodes_known:
-        yield (
-            "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "
-            f"limits (add: {list_command('Node')})"
-        )
-    if not survey.count() and (not cluster.nodes or survey.missing):
+    question = outcome.question
+    if not outcome.fit_now and (not outcome.nodes or outcome.missing):
         yield "nodes that do not exist yet, such as those that an autoscaler adds, are not judged"
-    if (question.claims or by_resource) and not cluster.claims_known:
-        yield f"no ResourceClaims are known, so every device counts as free (add: {list_command('ResourceClaim')})"
-    yield from _of_devices(question, view)
-    if question.pod is not None and cluster.nodes_known and not resource_usage.pods_known:
-        yield f"no Pods are known, so nodes count as empty except for devices (add: {list_command('Pod')})"
-    if (
-        question.pod is not None
-        and cluster.nodes_known
-        and resource_usage.pods_known
-        and not resource_usage.others_known
-    ):
-        yield "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
+    yield from outcome.assumptions
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
-    tainted = {key for node in cluster.nodes for key in _tainted_with(node)} if question.tolerations_added else set()
+    nodes = view.list("Node") if question.tolerations_added else ()
+    tainted = {key for node in (() if nodes is UNKNOWN else nodes) for key in _tainted_with(node)}
     for key in question.tolerations_added:
         if key in tainted:
             yield f"this counts the toleration for {shorten(key)} that placement adds to the pod"
@@ -65,7 +45,7 @@ def remarks(survey: Survey) -> Iterator[str]:
     if question.pod is not None and question.pod.spec.get("schedulerName") not in (None, "", "default-scheduler"):
         name = question.pod.spec["schedulerName"]
         yield f"the pod is for scheduler {name}; this is what the default scheduler would do"
-    yield from _of_nodes(question, view, audience)
+    yield from _of_nodes(question, view, outcome.audience)
     if isinstance(view.get("Namespace", question.namespace), dict) or question.pod is None or question.converted_to:
         return
     if question.resources.keys() & {GPU_RESOURCE}:
@@ -76,16 +56,6 @@ def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
     """A remark on suggestions to end pods."""
     if any(each.change is Change.PREEMPTION for each in suggestions):
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
-
-
-def _of_devices(question: Question, view: ClusterView) -> Iterator[str]:
-    """A remark if claims may serve requested GPUs, and it is unknown which."""
-    if not _requests_gpu(question) or not claims_may_serve_resources(view):
-        return
-    unknown = {kind: words for kind, words in _DEVICE_KINDS if view.list(kind) is UNKNOWN}
-    if unknown:
-        commands = "; ".join(map(list_command, unknown))
-        yield f"no {format_list([*unknown.values()])} are known, so only GPUs of device plugins count (add: {commands})"
 
 
 def _requests_gpu(question: Question) -> bool:

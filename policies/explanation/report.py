@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.explanation.group_report import NodeGroup  # noqa: TC001 - pydantic reads the annotation
-from policies.outcome import Feasibility, Obstacle
+from policies.outcome import Feasibility, NodeGroup, Obstacle
 from policies.phrases import format_count
 
 if TYPE_CHECKING:

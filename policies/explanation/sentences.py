@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from policies.phrases import format_count, with_capital, with_full_stop
 
 if TYPE_CHECKING:
-    from policies.explanation.group_report import NodeGroup
     from policies.explanation.report import Explanation, Suggestion
-    from policies.outcome import Obstacle
+    from policies.outcome import NodeGroup, Obstacle
 
 __all__ = [
     "as_sentence",

@@ -2,13 +2,71 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from policies.kubernetes.paths import lookup, mappings_at
 
-__all__ = ["NodeTaint", "node_taint", "tolerates_key", "tolerates_taint"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.kubernetes.objects import Object
+
+__all__ = [
+    "UNSCHEDULABLE",
+    "NodeTaint",
+    "Taint",
+    "is_cordoned",
+    "node_taint",
+    "preventing_taints",
+    "tolerates_key",
+    "tolerates_taint",
+]
+
+UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+"""The taint of a cordoned node."""
+_PREVENTING = ("NoSchedule", "NoExecute")
+_CONDITIONS = {
+    "node.kubernetes.io/not-ready": "the node is not ready",
+    "node.kubernetes.io/unreachable": "the node is unreachable",
+    "node.kubernetes.io/memory-pressure": "the node is short of memory",
+    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
+    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
+    "node.kubernetes.io/network-unavailable": "the node has no network yet",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """A taint of a node that keeps pods away, except those that tolerate it."""
+
+    key: str
+    value: str
+    effect: str
+
+    def __str__(self) -> str:
+        """As kubectl writes it."""
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+    @property
+    def condition(self) -> str:
+        """The state of the node that the taint stands for, as a clause; empty for all other taints."""
+        return _CONDITIONS.get(self.key, "")
+
+
+def is_cordoned(node: Object) -> bool:
+    """True if `kubectl cordon` keeps new pods off a node."""
+    return lookup(node, ("spec", "unschedulable")) is True
+
+
+def preventing_taints(node: Object) -> Iterator[Taint]:
+    """The taints that repel pods, without the taint of a cordoned node."""
+    for taint in mappings_at(node, ("spec", "taints")):
+        if taint.get("effect") in _PREVENTING:
+            if taint.get("key") == UNSCHEDULABLE["key"] and is_cordoned(node):
+                continue
+            yield Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint["effect"]))
 
 
 def tolerates_key(tolerations: Iterable[dict[str, Any]], key: str, effect: str) -> bool:

@@ -40,7 +40,6 @@ __all__ = [
     "SolutionState",
     "Solver",
     "allocation_problem",
-    "claims_may_serve_resources",
     "device_names",
     "unknown_device_obstacles",
 ]
@@ -140,15 +139,10 @@ def _served_by_classes(question: Question, view: ClusterView) -> dict[str, Objec
     Source: KEP-5004, k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
     """
     classes = known_classes(view)
-    if not classes.are_listed or not claims_may_serve_resources(view):
+    if not classes.are_listed or offers(view, "DRAExtendedResource") is False:
         return {}
     standing = {name: next(map(classes.get, classes.standing_for(name)), None) for name in question.resources}
     return {name: found for name, found in standing.items() if found is not None}
-
-
-def claims_may_serve_resources(view: ClusterView) -> bool:
-    """False if the cluster has no claims for extended resources."""
-    return offers(view, "DRAExtendedResource") is not False
 
 
 def unknown_device_obstacles(question: Question, view: ClusterView) -> tuple[Obstacle, ...]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.outcome.allocation import AllocationProblem
     from policies.outcome.cluster import Holders
 
-__all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason", "constraint_words"]
+__all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,15 +234,6 @@ _MOST_VALUES = 4
 _NONE = ""
 
 
-def constraint_words(constraint: Constraint) -> str:
-    """The constraint in words: `the same resource.kubernetes.io/pcieRoot`."""
-    return (
-        f"the same {constraint.match_attribute}"
-        if constraint.match_attribute is not None
-        else f"different {constraint.distinct_attribute}"
-    )
-
-
 def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> Reason:
     """Say what the devices that could serve have in place of one common value, or of different ones.
 
@@ -256,7 +247,7 @@ def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> 
     devices = {device.id: device for found in tallies for device in found.usable}
     by_value = _by_value(list(devices.values()), name)
     asked = sum({found.subrequest.request_name: found.asked for found in tallies}.values())
-    start = f"{format_count(asked, 'device')} with {constraint_words(constraint)} requested"
+    start = f"{format_count(asked, 'device')} with {constraint.words} requested"
     told = sorted(by_value.items(), key=lambda item: -len(item[1]))
     known = [names for value, names in told if value != _NONE]
     if constraint.match_attribute is not None:

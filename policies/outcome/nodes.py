@@ -11,9 +11,9 @@ from policies.dra.allocation.slices import NodeSelection
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup, mappings_at
-from policies.kubernetes.taints import tolerates_taint
+from policies.kubernetes.taints import UNSCHEDULABLE, Taint, is_cordoned, preventing_taints, tolerates_taint
 from policies.outcome.allocation import NO_RESOURCES
-from policies.outcome.reasons import NodeMismatch, ReasonKind, ShareRequest, Shortage, Taint
+from policies.outcome.reasons import NodeMismatch, ReasonKind, ShareRequest, Shortage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from policies.outcome.cluster import ResourceUsage
     from policies.outcome.question import Question
 
-__all__ = ["NodeChecks", "is_cordoned", "preventing_taints"]
-
-_UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-_PREVENTING = ("NoSchedule", "NoExecute")
+__all__ = ["NodeChecks"]
 
 
 class _Guard(NamedTuple):
@@ -118,7 +115,7 @@ class NodeChecks:
                 yield NodeMismatch(ReasonKind.RESOURCES, (name, shortage.is_permanent), shortage)
 
     def _guard_mismatches(self, guard: _Guard) -> Iterator[NodeMismatch]:
-        if guard.is_cordoned and not tolerates_taint(self._tolerations, _UNSCHEDULABLE):
+        if guard.is_cordoned and not tolerates_taint(self._tolerations, UNSCHEDULABLE):
             yield NodeMismatch(ReasonKind.CORDONED)
         seen: set[str] = set()
         for taint in guard.taints if self._question.pod is not None else ():
@@ -167,20 +164,6 @@ def _share_requests(question: Question) -> tuple[ShareRequest, ...]:
             if "/" in name:
                 most[name] = max(most.get(name, 0), billionths(amount) // ONE)
     return tuple(ShareRequest(name, amount) for name, amount in most.items() if amount > 1)
-
-
-def is_cordoned(node: Object) -> bool:
-    """True if `kubectl cordon` keeps new pods off a node."""
-    return lookup(node, ("spec", "unschedulable")) is True
-
-
-def preventing_taints(node: Object) -> Iterator[Taint]:
-    """The taints that repel pods, without the taint of a cordoned node."""
-    for taint in mappings_at(node, ("spec", "taints")):
-        if taint.get("effect") in _PREVENTING:
-            if taint.get("key") == _UNSCHEDULABLE["key"] and is_cordoned(node):
-                continue
-            yield Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint["effect"]))
 
 
 def _matches(node: Object, selector: Mapping[str, Any]) -> bool:

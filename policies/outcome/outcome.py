@@ -10,20 +10,27 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
+from policies.outcome.assumptions import assumptions
 from policies.outcome.claims import Obstacle, ObstacleKind
 from policies.outcome.cluster import EVERYTHING, ResourceUsage, read_cluster, unknown_kind_remedy
+from policies.outcome.node_groups import NodeGroups, node_groups
+from policies.outcome.preemption import pods_to_end
 from policies.outcome.replicas import count_replicas
 from policies.outcome.selector_failures import costly_selectors, failure_obstacle
 from policies.outcome.survey import Survey
+from policies.outcome.trials import FitCount, count_fits, device_shortages, nodes_short_of_a_resource, tainted_nodes
 from policies.phrases import format_count, format_list
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from policies.kubernetes.taints import Taint
     from policies.outcome.cluster import Audience, Cluster
+    from policies.outcome.preemption import PodsToEnd
     from policies.outcome.question import Question
     from policies.outcome.replicas import ReplicaCount
+    from policies.outcome.trials import DeviceShortage
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
@@ -72,6 +79,78 @@ class PlacementOutcome:
     def replicas(self) -> ReplicaCount | None:
         """The number of such pods or claims that fit now; None if nodes were not checked."""
         return None if self.survey is None else count_replicas(self.survey)
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that were checked."""
+        return 0 if self.survey is None else len(self.survey.cluster.nodes)
+
+    @property
+    def nodes_guessed(self) -> bool:
+        """True if the nodes are unknown and made up from the slices."""
+        return self.survey is not None and not self.survey.cluster.nodes_known
+
+    @property
+    def fit_now(self) -> int:
+        """The number of nodes that fit now."""
+        return 0 if self.survey is None else self.survey.count()
+
+    @property
+    def fit_if_empty(self) -> int:
+        """The number of nodes that would fit if nothing were in use."""
+        return 0 if self.survey is None else self.survey.count(empty=True)
+
+    @property
+    def unknown_nodes(self) -> int:
+        """The number of nodes on which the search was given up."""
+        return 0 if self.survey is None else self.survey.unknown
+
+    @property
+    def missing(self) -> str:
+        """A resource that is requested and no node has; empty if each is somewhere."""
+        return "" if self.survey is None else self.survey.missing
+
+    @cached_property
+    def assumptions(self) -> tuple[str, ...]:
+        """The unknown facts of the cluster, and what counts instead; sentences without full stops."""
+        return () if self.survey is None else tuple(assumptions(self.survey))
+
+    @cached_property
+    def groups(self) -> NodeGroups:
+        """The nodes with the reasons why they do not fit, and their devices."""
+        return NodeGroups() if self.survey is None else node_groups(self.survey)
+
+    def device_shortages(self, *, if_empty: bool = False) -> Sequence[DeviceShortage]:
+        """The nodes that do not fit for their devices, now or if nothing is in use; the most first."""
+        return () if self.survey is None else device_shortages(self.survey, if_empty=if_empty)
+
+    def tainted_nodes(self) -> Mapping[tuple[Taint, ...], Sequence[int]]:
+        """The positions of the nodes that taints alone keep the pod off; their devices are not checked."""
+        return {} if self.survey is None else tainted_nodes(self.survey)
+
+    def nodes_short_of_a_resource(self) -> Mapping[str, Mapping[int, int]]:
+        """By resource, what each node that lacks it alone has left, in billionths by the node's position."""
+        return {} if self.survey is None else nodes_short_of_a_resource(self.survey)
+
+    def fits_with(
+        self, question: Question, nodes: Iterable[Sequence[int]] | None = None, *, if_empty: bool = False
+    ) -> FitCount:
+        """The number of nodes that fit a changed question; 0 if Kubernetes' scheduler fails.
+
+        Args:
+            question: This question with a change.
+            nodes: The nodes to try by their positions, those together that are alike before the change; None for all. If
+                only claims change, they stay alike, and the first stands for all.
+            if_empty: True to try them as if nothing were in use.
+        """
+        return FitCount(0) if self.survey is None else count_fits(self.survey, question, nodes, if_empty=if_empty)
+
+    def pods_to_end(self) -> Sequence[PodsToEnd]:
+        """For each node the pods of lower priority that must end for the pod to fit, fewest pods first.
+
+        Nodes on which the scheduler preempts pods by itself are left out.
+        """
+        return () if self.survey is None else pods_to_end(self.survey)
 
     @cached_property
     def verdict(self) -> Feasibility:

@@ -90,6 +90,10 @@ class Question:
     warnings: tuple[Finding, ...] = ()
     """Warnings of review about conversion and placement."""
 
+    def with_claim(self, number: int, claim: NamedClaim) -> Question:
+        """The question with one of its claims replaced."""
+        return replace(self, claims=(*self.claims[:number], claim, *self.claims[number + 1 :]))
+
 
 def questions(
     document: Object, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, *, found: bool = False

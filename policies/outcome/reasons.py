@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.taints import Taint
 from policies.phrases import format_count, shorten
 
 if TYPE_CHECKING:
@@ -18,19 +19,11 @@ if TYPE_CHECKING:
     from policies.outcome.cluster import Audience
     from policies.outcome.question import Question
 
-__all__ = ["NodeMismatch", "Reason", "ReasonKind", "ShareRequest", "Shortage", "Taint", "node_reason"]
+__all__ = ["NodeMismatch", "Reason", "ReasonKind", "ShareRequest", "Shortage", "node_reason"]
 
 _MOST_VALUES = 3
 _OF_PRODUCTS = "nvidia.com/"
 """Labels whose values are shown to all; the values of others may name nodes, teams and places."""
-_CONDITIONS = {
-    "node.kubernetes.io/not-ready": "the node is not ready",
-    "node.kubernetes.io/unreachable": "the node is unreachable",
-    "node.kubernetes.io/memory-pressure": "the node is short of memory",
-    "node.kubernetes.io/disk-pressure": "the node is short of disk space",
-    "node.kubernetes.io/pid-pressure": "the node is short of process ids",
-    "node.kubernetes.io/network-unavailable": "the node has no network yet",
-}
 
 
 class ReasonKind(StrEnum):
@@ -73,24 +66,6 @@ class Reason:
     """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
     (quantities as text). CLAIM_ELSEWHERE: `claim`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taint:
-    """A taint of a node that keeps pods away, except those that tolerate it."""
-
-    key: str
-    value: str
-    effect: str
-
-    def __str__(self) -> str:
-        """As kubectl writes it."""
-        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-
-    @property
-    def condition(self) -> str:
-        """The state of the node that the taint stands for, as a clause; empty for all other taints."""
-        return _CONDITIONS.get(self.key, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.pools import PoolGatherer, PoolState
 from policies.dra.allocation.taints import first_untolerated
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.taints import Taint
 from policies.nvidia.identifiers import DRIVER
-from policies.outcome import Taint
 from policies.usage.node_gpus import UnusableKind, UnusableReason
 from policies.work import count_work
 

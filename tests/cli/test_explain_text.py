@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from policies.decision import Finding, Severity
-from policies.explanation import Change, Explanation, NodeGroup, Suggestion
+from policies.explanation import Change, Explanation, Suggestion
 from policies.kubernetes.paths import FieldPath
-from policies.outcome import Feasibility, Obstacle, ObstacleKind, Reason, ReasonKind
+from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
 from policies.placement.wishes.unmet_wishes import UNSATISFIED
 from webhook.cli.explanations import text as coloured
 

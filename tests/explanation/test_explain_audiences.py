@@ -8,11 +8,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.explanation import NodeGroup, explain
+from policies.explanation import explain
 from policies.explanation.redacted import redacted_explanation
 from policies.explanation.report import Explanation
 from policies.json_documents import json_document, parse_document
-from policies.outcome import Audience, Feasibility, questions
+from policies.outcome import Audience, Feasibility, NodeGroup, questions
 from policies.settings import DEFAULTS
 from tests.explanation.conftest import BASE
 from webhook.cli.explanations import text

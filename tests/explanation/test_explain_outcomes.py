@@ -7,8 +7,8 @@ import json
 import pytest
 
 from policies.explanation import Explanation
-from policies.explanation.device_outcomes import MOST_DEVICES
 from policies.json_documents import json_document
+from policies.outcome.device_outcomes import MOST_DEVICES
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("60Gi")) >= 0'
 

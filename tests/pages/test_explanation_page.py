@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Change, DeviceOutcome, Explanation, NodeGroup, OutcomeState, Suggestion
+from policies.explanation import Change, Explanation, Suggestion
 from policies.explanation.report import ReviewWarning
-from policies.outcome import Feasibility, Obstacle, ObstacleKind, Reason, ReasonKind
+from policies.outcome import (
+    DeviceOutcome,
+    Feasibility,
+    NodeGroup,
+    Obstacle,
+    ObstacleKind,
+    OutcomeState,
+    Reason,
+    ReasonKind,
+)
 from tests.pages.test_report_page import HOSTILE, parse, text_of
 from webhook.pages.explanation import render_explanation, render_explanations
 from webhook.pages.explanation_picture import draw_explanations

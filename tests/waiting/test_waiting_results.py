@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Change, Explanation, NodeGroup, Suggestion
-from policies.outcome import Feasibility, Obstacle, ObstacleKind, Reason, ReasonKind
+from policies.explanation import Change, Explanation, Suggestion
+from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
 from policies.waiting import LONGEST_MESSAGE, waiting_result
 
 SILENT = (Feasibility.FITS, Feasibility.SCHEDULED, Feasibility.UNKNOWN)

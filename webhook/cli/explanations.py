@@ -35,8 +35,8 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.explanation import NodeGroup
     from policies.kubernetes.objects import Object
+    from policies.outcome import NodeGroup
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
     from webhook.cluster.resources import Resource

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.explanation import OutcomeState
 from policies.explanation.sentences import fit_word, why_sentences
-from policies.outcome import Feasibility
+from policies.outcome import Feasibility, OutcomeState
 from policies.phrases import format_count, format_list, format_ranges, inflect, number_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.explanation import DeviceOutcome, Explanation, NodeGroup
+    from policies.explanation import Explanation
+    from policies.outcome import DeviceOutcome, NodeGroup
 
 __all__ = [
     "BADGES",

@@ -1,8 +1,10 @@
-"""What each request finds of the devices of one node, for pictures and programs; bounded for any node."""
+"""The outcomes of requests for the devices of one node, for pictures and programs; bounded for any node."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,11 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.rejections import Reason as Check
-from policies.explanation.group_report import DeviceOutcome, OutcomeState
 from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.outcome import OTHER_NAMESPACES, Holders, Solution, SolutionState, Tallies, described_rejections
+from policies.outcome.allocation import SolutionState
+from policies.outcome.cluster import OTHER_NAMESPACES, Holders
+from policies.outcome.rejected_devices import Tallies, described_rejections
 from policies.phrases import format_count, shorten
 from policies.view import UNKNOWN
 
@@ -25,9 +28,12 @@ if TYPE_CHECKING:
     from policies.dra.allocation.slices import AllocatableDevice
     from policies.dra.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
-    from policies.outcome import AlikeNodes, NamedClaim, Survey, Tally
+    from policies.outcome.allocation import Solution
+    from policies.outcome.claims import NamedClaim
+    from policies.outcome.rejected_devices import Tally
+    from policies.outcome.survey import AlikeNodes, Survey
 
-__all__ = ["MOST_DEVICES", "DeviceOutcomes"]
+__all__ = ["MOST_DEVICES", "DeviceOutcome", "DeviceOutcomes", "OutcomeState"]
 
 MOST_DEVICES = 48
 """Devices of a node that are named."""
@@ -39,6 +45,40 @@ _LONGEST = 300
 
 _Place = tuple[int, str]
 """The number of a claim, and the full name of a request."""
+
+
+class OutcomeState(StrEnum):
+    """The outcome of a request for a device."""
+
+    CHOSEN = "chosen"
+    """The request would get it."""
+    USABLE = "usable"
+    """The request could get it."""
+    IN_USE = "in use"
+    """Others hold it, or too much of it."""
+    UNSUITABLE = "unsuitable"
+    """It cannot serve the request, whether it is in use or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceOutcome:
+    """The outcome of one request for some devices of a node."""
+
+    claim: str
+    """The name of the claim in the question; empty for devices of a device plugin."""
+    request: str
+    """The request, `gpu` or `gpu/large`; the resource for devices of a device plugin, `nvidia.com/gpu`."""
+    state: OutcomeState
+    count: int
+    """The number of devices."""
+    devices: tuple[str, ...] = ()
+    """The names of the first devices; empty for devices of a device plugin, which have no names in the cluster."""
+    reason: str = ""
+    """The check that the devices do not pass, such as `in use` or `request selector`; empty if they can be used."""
+    sentence: str = ""
+    """The reason why they cannot be used, a predicate in the singular without a full stop: `is in use by team-b/train-0`."""
+    holders: tuple[str, ...] = ()
+    """The first holders of the devices: `team-b/train-0`."""
 
 
 class DeviceOutcomes:
@@ -101,7 +141,7 @@ class DeviceOutcomes:
         return found
 
     def _held_on(self, node: str, resources: Iterable[str]) -> Mapping[str, Counter[str]]:
-        """How many devices of each resource the holders on a node have."""
+        """The number of devices of each resource that the holders on a node have."""
         found: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for pod in self._pods_by_node.get(node, ()):
             if (taken := taken_by(pod)) is None:
@@ -115,7 +155,7 @@ class DeviceOutcomes:
 
 
 class _Entry(NamedTuple):
-    """What a request finds of one device."""
+    """The outcome of a request for one device."""
 
     state: OutcomeState
     reason: str = ""
@@ -171,7 +211,7 @@ def _outcomes(
 
 
 def _entries(tally: Tally, chosen: frozenset[str], holders: Holders) -> dict[AllocatableDevice, _Entry]:
-    """What a request finds of each device; devices outside of its class only if all are."""
+    """The outcome of a request for each device; devices outside of its class only if all are."""
     found = {device: _CHOSEN if device.id in chosen else _USABLE for device in tally.usable}
     shown = {why: devices for why, devices in tally.rejected.items() if not why.is_outside or not tally.of_class}
     for sentence, why, devices in described_rejections(shown):

@@ -13,28 +13,40 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Usage
-from policies.explanation.report import Change, Suggestion
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
-from policies.outcome import NodeChecks, Nodes, SolutionState, Solver
-from policies.phrases import format_count, format_list
+from policies.outcome.allocation import SolutionState, Solver
+from policies.outcome.cluster import Nodes
+from policies.outcome.nodes import NodeChecks
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
-    from policies.outcome import Audience, Holding, Survey
+    from policies.outcome.cluster import Holding
+    from policies.outcome.survey import Survey
 
-__all__ = ["pods_to_end"]
+__all__ = ["PodsToEnd", "pods_to_end"]
 
 _MOST_NODES = 16
 """Nodes that are tried, those with the fewest pods of lower priority first."""
 _MOST_PODS = 64
 """Pods of lower priority on a node; nodes with more are skipped."""
-_MOST_TOLD = 3
+
+
+class PodsToEnd(NamedTuple):
+    """Pods on one node that must end for a pod of higher priority to fit there."""
+
+    node: str
+    pods: tuple[str, ...]
+    """As `team-b/train-0`."""
+    highest_priority: int
+    """The highest priority of these pods."""
+    priority: int
+    """The priority of the pod that fits then."""
 
 
 class _Pod(NamedTuple):
@@ -42,7 +54,6 @@ class _Pod(NamedTuple):
 
     name: str
     """`team-b/train-0`."""
-    namespace: str
     priority: int
     amounts: tuple[tuple[str, int], ...]
     """The resources that it uses on its node, in billionths."""
@@ -62,41 +73,24 @@ class _Node:
     """The devices that all others use in the cluster."""
 
 
-def pods_to_end(survey: Survey) -> Iterator[Suggestion]:
+def pods_to_end(survey: Survey) -> list[PodsToEnd]:
     """For each node the pods of lower priority that must end for the pod to fit, fewest pods first.
 
     Nodes on which the scheduler preempts pods by itself are left out.
     """
     pod = survey.question.pod
     if pod is None or not survey.cluster.nodes_known or not preempts(pod.spec, survey.view):
-        return
+        return []
     priority = pod_priority(pod.spec, survey.view)
     if priority is UNKNOWN:
-        return
+        return []
     found = []
     for node in _nodes(survey, priority):
         check_cancelled()
-        ended = _pods_to_end(node, survey)
-        if ended:
+        if ended := _pods_to_end(node, survey):
             highest = max(each.priority for each in ended)
-            found.append((len(ended), highest, node.name, ended))
-    sentences = []
-    for _, highest, name, ended in sorted(found, key=lambda each: each[:3])[:_MOST_TOLD]:
-        theirs = f"priority {highest}{' at most' * (len(ended) > 1)}"
-        where = f"node {name}" if survey.audience.sees_nodes else "one node"
-        sentences.append(f"delete {_pods(ended, survey.audience)} on {where} ({theirs}, this pod has {priority})")
-    for sentence in dict.fromkeys(sentences):
-        yield Suggestion(Change.PREEMPTION, sentence, "", "", 1)
-
-
-def _pods(ended: Sequence[_Pod], audience: Audience) -> str:
-    """`pods team-a/a and team-a/b`, `pod team-a/a and 2 pods of other namespaces`."""
-    named = sorted(each.name for each in ended if audience.may_name(each.namespace))
-    others = len(ended) - len(named)
-    parts = [f"pod{'s' * (len(named) > 1)} {format_list(named)}"] if named else []
-    if others:
-        parts.append(f"{format_count(others, 'pod')} of {'another namespace' if others == 1 else 'other namespaces'}")
-    return " and ".join(parts)
+            found.append(PodsToEnd(node.name, tuple([each.name for each in ended]), highest, priority))
+    return sorted(found, key=lambda each: (len(each.pods), each.highest_priority, each.node))
 
 
 def _nodes(survey: Survey, priority: int) -> list[_Node]:
@@ -169,6 +163,6 @@ def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
     for pod in () if pods is UNKNOWN else pods:
         resource_usage, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
         if resource_usage is not None and priority is not UNKNOWN:
-            home = namespace_of(pod)
-            found[resource_usage[0]].append(_Pod(f"{home}/{name_of(pod)}", home, priority, resource_usage[1]))
+            name = f"{namespace_of(pod)}/{name_of(pod)}"
+            found[resource_usage[0]].append(_Pod(name, priority, resource_usage[1]))
     return {node: tuple(there) for node, there in found.items()}

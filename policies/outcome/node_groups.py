@@ -1,0 +1,78 @@
+"""Groups of nodes that share one reason, the first of them shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.outcome.allocation import SolutionState, device_names
+from policies.outcome.device_outcomes import DeviceOutcome, DeviceOutcomes
+from policies.outcome.reasons import Reason  # noqa: TC001 - pydantic reads the annotation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.outcome.survey import AlikeNodes, Survey
+
+__all__ = ["NodeGroup", "NodeGroups", "node_groups"]
+
+_MOST_GROUPS = 8
+_MOST_NAMES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes with the same reason, which is null if they fit."""
+
+    count: int
+    nodes: tuple[str, ...]
+    """The first names, in the order of the cluster; `count` has the number of nodes."""
+    fits: bool
+    """True if each of the nodes fits now."""
+    fits_if_empty: bool
+    """True if each would fit if nothing were in use."""
+    reason: Reason | None = None
+    """The reason why the nodes do not fit; None if they fit. Of several, one that remains if nothing is in use."""
+    devices: tuple[str, ...] = ()
+    """The devices on the first node, as `request: gpu-0..gpu-3`; empty if it does not fit."""
+    outcomes: tuple[DeviceOutcome, ...] = ()
+    """The outcomes of each request for the devices of the first node; of many devices, the first are named."""
+    other_reasons: tuple[Reason, ...] = ()
+    """Further reasons why all or some of the nodes do not fit."""
+
+
+class NodeGroups(NamedTuple):
+    """The groups of all nodes, as far as they are shown."""
+
+    shown: tuple[NodeGroup, ...] = ()
+    """Those that fit first, then those that nearly fit, the largest first."""
+    groups_left_out: int = 0
+    nodes_left_out: int = 0
+
+
+def node_groups(survey: Survey) -> NodeGroups:
+    """The groups of a survey with their reasons and devices."""
+    ranked, devices = survey.ranked_groups(), DeviceOutcomes(survey)
+    left_out = ranked[_MOST_GROUPS:]
+    return NodeGroups(
+        tuple(_group(survey, each, devices) for each in ranked[:_MOST_GROUPS]),
+        len(left_out),
+        sum(len(alike.positions) for groups in left_out for alike in groups),
+    )
+
+
+def _group(survey: Survey, groups: Sequence[AlikeNodes], devices: DeviceOutcomes) -> NodeGroup:
+    first = min(groups, key=lambda alike: alike.positions[0])
+    names, reasons, solution = survey.names(groups), survey.reasons(groups), first.solution
+    return NodeGroup(
+        count=len(names),
+        nodes=tuple(names[:_MOST_NAMES]) if survey.audience.sees_nodes else (),
+        fits=first.fits,
+        fits_if_empty=first.fits_if_empty,
+        reason=next(iter(reasons), None),
+        other_reasons=reasons[1:],
+        devices=device_names(solution.allocations)
+        if solution is not None and solution.state is SolutionState.FITS
+        else (),
+        outcomes=devices.of(first),
+    )
