@@ -50,6 +50,11 @@ def plugin_runs():
         yield f"{number} {run['layout']} {run['strategy']} {run['config']}", cut, state, whole, outcome
 
 
+def test_all_runs_are_read():
+    assert len(list(plugin_runs())) > 250
+    assert len(list(driver_runs())) > 100
+
+
 def test_resources_and_refusals_are_those_of_the_plugin():
     """Resources, those that refuse a request of two, and whether the plugin exits."""
     wrong = {}
