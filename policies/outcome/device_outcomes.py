@@ -1,4 +1,4 @@
-"""The outcomes of requests for the devices of one node, for pictures and programs; bounded for any node."""
+"""The outcomes of requests for the devices of one node, for pictures and programs; bounded for each."""
 
 from __future__ import annotations
 
