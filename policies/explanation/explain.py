@@ -54,6 +54,7 @@ def _explanation(
             outcome.verdict,
             outcome.headline(),
             obstacles=outcome.obstacles,
+            certainty=outcome.certainty,
             converted_to=question.converted_to,
             warnings=warnings,
         )
@@ -76,4 +77,5 @@ def _explanation(
         converted_to=question.converted_to,
         warnings=warnings,
         remarks=(*remarks(outcome, view), *preemption_remarks(told)),
+        certainty=outcome.certainty,
     )

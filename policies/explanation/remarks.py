@@ -32,7 +32,7 @@ def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
     question = outcome.question
     if not outcome.fit_now and (not outcome.nodes or outcome.missing):
         yield "nodes that do not exist yet, such as those that an autoscaler adds, are not judged"
-    yield from outcome.assumptions
+    yield from (each.sentence for each in outcome.assumptions)
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
     nodes = view.list("Node") if question.tolerations_added else ()

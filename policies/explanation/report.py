@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.outcome import Feasibility, NodeGroup, Obstacle
+from policies.outcome import Certainty, Feasibility, NodeGroup, Obstacle
 from policies.phrases import format_count
 
 if TYPE_CHECKING:
@@ -122,6 +122,8 @@ class Explanation:
     """Warnings of review about conversion and placement, if the pod is not stored yet."""
     remarks: tuple[str, ...] = ()
     """Assumptions and problems beside the result; sentences without a full stop."""
+    certainty: Certainty = Certainty.SEEN
+    """The certainty of the verdict; if it is unknown, the headline and the obstacles say why."""
 
     @property
     def is_placed(self) -> bool:

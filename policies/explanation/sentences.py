@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.outcome import Certainty
 from policies.phrases import format_count, with_capital, with_full_stop
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ __all__ = [
 
 
 def fit_word(group: NodeGroup) -> str:
-    """Whether the nodes of a group fit: `yes`, `if empty` or `no`."""
+    """The answer for the nodes of a group: `yes`, `if empty`, `no` or `unknown`."""
+    if group.certainty is Certainty.UNKNOWN:
+        return "unknown"
     return "yes" if group.fits else "if empty" if group.fits_if_empty else "no"
 
 

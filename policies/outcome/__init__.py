@@ -8,6 +8,7 @@ reported, never guessed.
 
 from __future__ import annotations
 
+from policies.outcome.certainty import Certainty
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind
 from policies.outcome.cluster import (
     EVERYTHING,
@@ -42,6 +43,7 @@ __all__ = [
     "MOST_SUBJECTS",
     "READ_FROM",
     "Audience",
+    "Certainty",
     "Cluster",
     "DeviceOutcome",
     "DeviceShortage",

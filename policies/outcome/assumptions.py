@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.feature_gates import offers
 from policies.kubernetes.listing import list_command
 from policies.nvidia.resources import parse_resource
+from policies.outcome.certainty import Certainty
 from policies.phrases import format_list
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from policies.outcome.survey import Survey
 
-__all__ = ["assumptions"]
+__all__ = ["Assumption", "assumptions", "certainty_with"]
 
 _DEVICE_KINDS = (("DeviceClass", "DeviceClasses"), ("ResourceSlice", "ResourceSlices"))
 
 
-def assumptions(survey: Survey) -> Iterator[str]:
-    """The unknown facts, what counts instead, and what to add; sentences without full stops."""
+class Assumption(NamedTuple):
+    """A fact that is unknown, and what counts instead."""
+
+    sentence: str
+    """With the command that gets the fact; without a full stop."""
+    is_optimistic: bool
+    """True if fewer nodes may fit than it seems; False if more may."""
+
+
+def certainty_with(assumed: Iterable[Assumption], *, fits: bool, fits_if_empty: bool) -> Certainty:
+    """The certainty of a result that rests on assumptions.
+
+    Optimistic ones cannot turn a result that is negative even so, nor pessimistic ones a positive one.
+    """
+    could_turn = {True} if fits else {True, False} if fits_if_empty else {False}
+    is_in_doubt = any(each.is_optimistic in could_turn for each in assumed)
+    return Certainty.ASSUMED if is_in_doubt else Certainty.SEEN
+
+
+def assumptions(survey: Survey) -> Iterator[Assumption]:
+    """The unknown facts of the cluster that the results of a survey depend on."""
     question, cluster, usage = survey.question, survey.cluster, survey.resource_usage
     if not cluster.nodes_known:
-        yield (
-            "no Nodes are known: each node that a ResourceSlice names counts as one without labels, taints and "
-            f"limits (add: {list_command('Node')})"
-        )
+        sentence = "each node that a ResourceSlice names counts as one without labels, taints and limits"
+        yield Assumption(f"no Nodes are known: {sentence} (add: {list_command('Node')})", is_optimistic=True)
     if (question.claims or survey.problem.by_resource) and not cluster.claims_known:
-        yield f"no ResourceClaims are known, so every device counts as free (add: {list_command('ResourceClaim')})"
+        sentence = "no ResourceClaims are known, so every device counts as free"
+        yield Assumption(f"{sentence} (add: {list_command('ResourceClaim')})", is_optimistic=True)
     requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
     if requests_gpu and offers(survey.view, "DRAExtendedResource") is not False:
         unknown = {kind: words for kind, words in _DEVICE_KINDS if survey.view.list(kind) is UNKNOWN}
         if unknown:
+            sentence = f"no {format_list([*unknown.values()])} are known, so only GPUs of device plugins count"
             commands = "; ".join(map(list_command, unknown))
-            kinds = format_list([*unknown.values()])
-            yield f"no {kinds} are known, so only GPUs of device plugins count (add: {commands})"
+            yield Assumption(f"{sentence} (add: {commands})", is_optimistic=False)
     if question.pod is None or not cluster.nodes_known:
         return
     if not usage.pods_known:
-        yield f"no Pods are known, so nodes count as empty except for devices (add: {list_command('Pod')})"
+        sentence = "no Pods are known, so nodes count as empty except for devices"
+        yield Assumption(f"{sentence} (add: {list_command('Pod')})", is_optimistic=True)
     elif not usage.others_known:
-        yield "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
+        sentence = (
+            "only pods that may get GPUs are known, so cpu and memory that other pods take of nodes count as free"
+        )
+        yield Assumption(sentence, is_optimistic=True)

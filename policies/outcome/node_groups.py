@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.outcome.allocation import SolutionState, device_names
+from policies.outcome.assumptions import certainty_with
+from policies.outcome.certainty import Certainty
 from policies.outcome.device_outcomes import DeviceOutcome, DeviceOutcomes
 from policies.outcome.reasons import Reason  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policies.outcome.assumptions import Assumption
     from policies.outcome.survey import AlikeNodes, Survey
 
 __all__ = ["NodeGroup", "NodeGroups", "node_groups"]
@@ -39,6 +42,8 @@ class NodeGroup:
     """The outcomes of each request for the devices of the first node; of many devices, the first are named."""
     other_reasons: tuple[Reason, ...] = ()
     """Further reasons why all or some of the nodes do not fit."""
+    certainty: Certainty = Certainty.SEEN
+    """The certainty of whether the nodes fit; if it is unknown, the reason says why."""
 
 
 class NodeGroups(NamedTuple):
@@ -50,18 +55,20 @@ class NodeGroups(NamedTuple):
     nodes_left_out: int = 0
 
 
-def node_groups(survey: Survey) -> NodeGroups:
+def node_groups(survey: Survey, assumed: Sequence[Assumption]) -> NodeGroups:
     """The groups of a survey with their reasons and devices."""
     ranked, devices = survey.ranked_groups(), DeviceOutcomes(survey)
     left_out = ranked[_MOST_GROUPS:]
     return NodeGroups(
-        tuple(_group(survey, each, devices) for each in ranked[:_MOST_GROUPS]),
+        tuple(_group(survey, each, devices, assumed) for each in ranked[:_MOST_GROUPS]),
         len(left_out),
         sum(len(alike.positions) for groups in left_out for alike in groups),
     )
 
 
-def _group(survey: Survey, groups: Sequence[AlikeNodes], devices: DeviceOutcomes) -> NodeGroup:
+def _group(
+    survey: Survey, groups: Sequence[AlikeNodes], devices: DeviceOutcomes, assumed: Sequence[Assumption]
+) -> NodeGroup:
     first = min(groups, key=lambda alike: alike.positions[0])
     names, reasons, solution = survey.names(groups), survey.reasons(groups), first.solution
     return NodeGroup(
@@ -75,4 +82,7 @@ def _group(survey: Survey, groups: Sequence[AlikeNodes], devices: DeviceOutcomes
         if solution is not None and solution.state is SolutionState.FITS
         else (),
         outcomes=devices.of(first),
+        certainty=Certainty.UNKNOWN
+        if first.is_unknown
+        else certainty_with(assumed, fits=first.fits, fits_if_empty=first.fits_if_empty),
     )

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
-from policies.outcome.assumptions import assumptions
+from policies.outcome.assumptions import Assumption, assumptions, certainty_with
+from policies.outcome.certainty import Certainty
 from policies.outcome.claims import Obstacle, ObstacleKind
 from policies.outcome.cluster import EVERYTHING, ResourceUsage, read_cluster, unknown_kind_remedy
 from policies.outcome.node_groups import NodeGroups, node_groups
@@ -111,14 +112,23 @@ class PlacementOutcome:
         return "" if self.survey is None else self.survey.missing
 
     @cached_property
-    def assumptions(self) -> tuple[str, ...]:
-        """The unknown facts of the cluster, and what counts instead; sentences without full stops."""
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The unknown facts of the cluster that the outcome depends on, and what counts instead."""
         return () if self.survey is None else tuple(assumptions(self.survey))
+
+    @property
+    def certainty(self) -> Certainty:
+        """The certainty of the verdict; if it is unknown, the headline and the obstacles say why."""
+        if self.verdict is Feasibility.UNKNOWN:
+            return Certainty.UNKNOWN
+        if self.obstacles:
+            return Certainty.SEEN
+        return certainty_with(self.assumptions, fits=self.fit_now > 0, fits_if_empty=self.fit_if_empty > 0)
 
     @cached_property
     def groups(self) -> NodeGroups:
         """The nodes with the reasons why they do not fit, and their devices."""
-        return NodeGroups() if self.survey is None else node_groups(self.survey)
+        return NodeGroups() if self.survey is None else node_groups(self.survey, self.assumptions)
 
     def device_shortages(self, *, if_empty: bool = False) -> Sequence[DeviceShortage]:
         """The nodes that do not fit for their devices, now or if nothing is in use; the most first."""

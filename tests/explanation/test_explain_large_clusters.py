@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.dra.allocation.allocator import Allocator
+from policies.explanation.sentences import fit_word
 from policies.outcome import Feasibility
 
 NODES = 400
@@ -68,3 +69,4 @@ def test_search_that_is_given_up_is_reported(ask, k8s):
     assert answer.groups[0].reason.sentence == (
         "whether it fits is unknown: too many combinations of devices nearly satisfy the claims to try them all"
     )
+    assert fit_word(answer.groups[0]) == "unknown"

@@ -6,7 +6,7 @@ import json
 
 from policies.explanation import Explanation
 from policies.json_documents import json_document
-from policies.outcome import Feasibility
+from policies.outcome import Certainty, Feasibility
 
 OF_DRA = "kubectl get --raw /apis/resource.k8s.io/v1/{0} > {0}.json"
 BRING = f"add them: {OF_DRA}, or everything at once: gpu-admission snapshot DIR"
@@ -151,6 +151,7 @@ def test_json_has_stable_names(ask, k8s):
                     }
                 ],
                 "otherReasons": [],
+                "certainty": "seen",
             }
         ],
         "groupsLeftOut": 0,
@@ -169,7 +170,29 @@ def test_json_has_stable_names(ask, k8s):
         "convertedTo": "",
         "warnings": [],
         "remarks": [ALONE],
+        "certainty": "seen",
     }
+
+
+def test_fit_on_devices_that_may_be_in_use_is_assumed(ask, k8s):
+    answer = ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=[k8s.device_class(), k8s.namespace()])
+    assert (answer.verdict, answer.certainty) == (Feasibility.FITS, Certainty.ASSUMED)
+    assert answer.groups[0].certainty is Certainty.ASSUMED
+
+
+def test_claim_that_fits_no_empty_node_needs_no_assumption(ask, k8s):
+    known = [k8s.device_class(), k8s.namespace()]
+    answer = ask(k8s.claim({"count": 2}), k8s.node(), k8s.resource_slice(k8s.gpus(1)), base=known)
+    assert (answer.verdict, answer.certainty) == (Feasibility.IMPOSSIBLE, Certainty.SEEN)
+
+
+def test_pod_without_known_classes_is_assumed_not_to_fit(ask, k8s):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), k8s.node(), base=[k8s.namespace(), k8s.empty_list("Pod")])
+    assert (answer.verdict, answer.certainty) == (Feasibility.IMPOSSIBLE, Certainty.ASSUMED)
+
+
+def test_missing_facts_make_the_answer_unknown(ask, k8s):
+    assert ask(k8s.claim(), k8s.node()).certainty is Certainty.UNKNOWN
 
 
 def test_obstacles_are_json_too(ask, k8s):

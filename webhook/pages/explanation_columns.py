@@ -37,7 +37,13 @@ BADGES = {
     Feasibility.IMPOSSIBLE: "bad",
     Feasibility.BLOCKED: "bad",
 }
-_FIT_BADGES = {"yes": "good", "if empty": "warn", "no": "bad"}
+_FIT_WORDS = {
+    "yes": "fits",
+    "if empty": "would fit if nothing were in use",
+    "no": "does not fit",
+    "unknown": "may fit: unknown",
+}
+_FIT_BADGES = {"yes": "good", "if empty": "warn", "no": "bad", "unknown": "warn"}
 """The classes of the words for whether nodes fit; `BADGES` has those for verdicts."""
 MOST_CELLS = 48
 """Cells of one column."""
@@ -94,7 +100,7 @@ class NodeColumn:
     others: str
     """The other nodes: `node-2, node-3 and 5 more`; empty if there are none."""
     fits: str
-    """`yes`, `if empty` or `no`."""
+    """`yes`, `if empty`, `no` or `unknown`."""
     cells: tuple[DeviceCell, ...]
     cells_left_out: int
     rows: tuple[OutcomeRow, ...]
@@ -103,8 +109,8 @@ class NodeColumn:
 
     @property
     def fit_words(self) -> str:
-        """Whether the nodes fit, without a question beside it."""
-        return {"yes": "fits", "if empty": "would fit if nothing were in use"}.get(self.fits, "does not fit")
+        """The answer for the nodes, without a question beside it."""
+        return _FIT_WORDS[self.fits]
 
     @property
     def badge(self) -> str:
