@@ -21,9 +21,9 @@ from large_cluster import GPU_PODS, MADE, claim, node, pod, resource_slice
 from policies.admission import load_rules, review
 from policies.conversion.versions import _old_kubelets
 from policies.dra.published_devices import gpu_groups, published_devices
+from policies.fleet.cluster_digest import read_cluster, used_amounts
 from policies.fleet.dra_nodes import _nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.outcome import read_cluster, used_amounts
 from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.placement.wishes.product_misspellings import _products

@@ -27,8 +27,8 @@ from large_cluster import MADE, NODES, VERSION, node, pod
 
 from policies.admission import load_rules
 from policies.dra.published_devices import published_devices
+from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.outcome import ResourceUsage, read_cluster, used_amounts
 from policies.settings import DEFAULTS
 from policies.view import UNKNOWN
 from webhook.cluster.client import APIClient

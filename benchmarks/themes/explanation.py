@@ -10,7 +10,8 @@ from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import claim
 from benchmarks.timing import READING, json_reader, time_in_turns
 from policies.explanation import explain
-from policies.outcome import questions, read_cluster, used_amounts
+from policies.fleet.cluster_digest import read_cluster, used_amounts
+from policies.outcome import questions
 from policies.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

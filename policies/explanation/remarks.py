@@ -10,7 +10,6 @@ from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.printable import printable
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.nvidia.resources import parse_resource
 from policies.phrases import shorten
 from policies.view import UNKNOWN
 
@@ -58,14 +57,11 @@ def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
         yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
-def _requests_gpu(question: Question) -> bool:
-    return any(parse_resource(resource) is not None for resource in question.resources)
-
-
 def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iterator[str]:
     """Problems of nodes after scheduling."""
     warned = {warning.rule for warning in question.warnings}
-    both = nodes_with_both(view) if (question.claims or _requests_gpu(question)) and TWICE not in warned else ()
+    has_gpus = question.claims or question.requests_gpu_resources
+    both = nodes_with_both(view) if has_gpus and TWICE not in warned else ()
     if both:
         yield (
             f"{audience.nodes(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "

@@ -8,18 +8,9 @@ reported, never guessed.
 
 from __future__ import annotations
 
+from policies.outcome.audience import EVERYTHING, Audience
 from policies.outcome.certainty import Certainty
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind
-from policies.outcome.cluster import (
-    EVERYTHING,
-    READ_FROM,
-    Audience,
-    Cluster,
-    ResourceUsage,
-    read_cluster,
-    used_amounts,
-    warm,
-)
 from policies.outcome.comparison import (
     MOST_SUBJECTS,
     FitComparer,
@@ -31,7 +22,7 @@ from policies.outcome.comparison import (
 from policies.outcome.device_outcomes import DeviceOutcome, OutcomeState
 from policies.outcome.fits import Fit, Situation
 from policies.outcome.node_groups import NodeGroup
-from policies.outcome.outcome import Feasibility, PlacementOutcome, simulate
+from policies.outcome.outcome import READ_FROM, Feasibility, PlacementOutcome, simulate, warm
 from policies.outcome.question import Question, pod_question, question_warnings, questions
 from policies.outcome.quotas import LimitComparison, LimitUse, QuotaRefusal, compare_limits, quota_refusals
 from policies.outcome.reasons import Reason, ReasonKind
@@ -44,7 +35,6 @@ __all__ = [
     "READ_FROM",
     "Audience",
     "Certainty",
-    "Cluster",
     "DeviceOutcome",
     "DeviceShortage",
     "Feasibility",
@@ -66,7 +56,6 @@ __all__ = [
     "ReasonKind",
     "RejectedDevices",
     "RequestShortage",
-    "ResourceUsage",
     "Situation",
     "Subject",
     "affected_subjects",
@@ -76,9 +65,7 @@ __all__ = [
     "question_warnings",
     "questions",
     "quota_refusals",
-    "read_cluster",
     "simulate",
     "subjects_of",
-    "used_amounts",
     "warm",
 ]

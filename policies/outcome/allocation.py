@@ -17,8 +17,7 @@ from policies.fleet.shares import SingleShares
 from policies.kubernetes.amounts import ONE
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
-from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of
-from policies.outcome.cluster import unknown_kind_remedy
+from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of, unknown_kind_remedy
 from policies.phrases import format_list, format_ranges
 from policies.view import UNKNOWN
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.pools import PoolGatherer
     from policies.dra.allocation.usage import Usage
+    from policies.fleet.cluster_digest import Cluster, Nodes
     from policies.kubernetes.objects import Object
-    from policies.outcome.cluster import Cluster, Nodes
     from policies.outcome.question import Question
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.feature_gates import offers
 from policies.kubernetes.listing import list_command
-from policies.nvidia.resources import parse_resource
 from policies.outcome.certainty import Certainty
 from policies.phrases import format_list
 from policies.view import UNKNOWN
@@ -49,8 +48,7 @@ def assumptions(survey: Survey) -> Iterator[Assumption]:
     if (question.claims or survey.problem.by_resource) and not cluster.claims_known:
         sentence = "no ResourceClaims are known, so every device counts as free"
         yield Assumption(f"{sentence} (add: {list_command('ResourceClaim')})", is_optimistic=True)
-    requests_gpu = any(parse_resource(resource) is not None for resource in question.resources)
-    if requests_gpu and offers(survey.view, "DRAExtendedResource") is not False:
+    if question.requests_gpu_resources and offers(survey.view, "DRAExtendedResource") is not False:
         unknown = {kind: words for kind, words in _DEVICE_KINDS if survey.view.list(kind) is UNKNOWN}
         if unknown:
             sentence = f"no {format_list([*unknown.values()])} are known, so only GPUs of device plugins count"

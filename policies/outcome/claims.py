@@ -10,11 +10,11 @@ from policies.dra.deviceclasses import class_meant, other_classes
 from policies.dra.native_quotas import refused_claims, refused_pod
 from policies.dra.resource_claims import Claim
 from policies.fleet.pod_claims import domain_template, pod_claims
+from policies.kubernetes.listing import list_command
 from policies.kubernetes.misspellings import closest
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, replace_at
 from policies.kubernetes.printable import printable
-from policies.outcome.cluster import unknown_kind_remedy
 from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ __all__ = [
     "quota_obstacles",
     "reservations",
     "split_claims",
+    "unknown_kind_remedy",
 ]
 
 MOST_PODS = 256
@@ -84,6 +85,11 @@ class Obstacle:
     """The rule that refuses, `GA301`; only with REFUSED."""
     cause: str = field(default="", metadata={"exclude": True})
     """The cause in a few words, for a headline; empty if the kind says enough. pydantic leaves it out of JSON."""
+
+
+def unknown_kind_remedy(kind: str, namespace: str = "") -> str:
+    """The remedy for a kind whose objects are unknown, an imperative."""
+    return f"add them: {list_command(kind, namespace)}, or everything at once: gpu-admission snapshot DIR"
 
 
 @dataclass(frozen=True, slots=True)

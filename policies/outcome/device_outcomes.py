@@ -16,7 +16,7 @@ from policies.kubernetes.amounts import ONE, billionths, taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.outcome.allocation import SolutionState
-from policies.outcome.cluster import OTHER_NAMESPACES, Holders
+from policies.outcome.audience import OTHER_NAMESPACES, Holders
 from policies.outcome.rejected_devices import Tallies, described_rejections
 from policies.phrases import format_count, shorten
 from policies.view import UNKNOWN

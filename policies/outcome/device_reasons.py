@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.dra.allocation.usage import Usage
     from policies.dra.resource_claims import Claim, Constraint
     from policies.outcome.allocation import AllocationProblem
-    from policies.outcome.cluster import Holders
+    from policies.outcome.audience import Holders
 
 __all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason"]
 

@@ -13,10 +13,10 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held, Usage
 from policies.dra.native_quotas import QuotaUse
 from policies.dra.resource_claims import Claim
+from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.outcome.cluster import Nodes, ResourceUsage, read_cluster
 from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
@@ -29,9 +29,9 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from policies.fleet.cluster_digest import Cluster, Holding
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
-    from policies.outcome.cluster import Cluster, Holding
     from policies.outcome.grants import Grant
     from policies.outcome.outcome import PlacementOutcome
     from policies.outcome.question import Question

@@ -18,9 +18,9 @@ from policies.outcome.reasons import NodeMismatch, ReasonKind, ShareRequest, Sho
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from policies.fleet.cluster_digest import ResourceUsage
     from policies.kubernetes.objects import Object
     from policies.outcome.allocation import AllocationProblem
-    from policies.outcome.cluster import ResourceUsage
     from policies.outcome.question import Question
 
 __all__ = ["NodeChecks"]

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.claims.facts import Facts as ClaimFacts
+from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amounts
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
 from policies.outcome.assumptions import Assumption, assumptions, certainty_with
+from policies.outcome.audience import EVERYTHING
 from policies.outcome.certainty import Certainty
-from policies.outcome.claims import Obstacle, ObstacleKind
-from policies.outcome.cluster import EVERYTHING, ResourceUsage, read_cluster, unknown_kind_remedy
+from policies.outcome.claims import Obstacle, ObstacleKind, unknown_kind_remedy
 from policies.outcome.node_groups import NodeGroups, node_groups
 from policies.outcome.preemption import pods_to_end
 from policies.outcome.replicas import count_replicas
@@ -26,8 +27,9 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from policies.fleet.cluster_digest import Cluster
     from policies.kubernetes.taints import Taint
-    from policies.outcome.cluster import Audience, Cluster
+    from policies.outcome.audience import Audience
     from policies.outcome.preemption import PodsToEnd
     from policies.outcome.question import Question
     from policies.outcome.replicas import ReplicaCount
@@ -35,7 +37,10 @@ if TYPE_CHECKING:
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["Feasibility", "PlacementOutcome", "simulate"]
+__all__ = ["READ_FROM", "Feasibility", "PlacementOutcome", "simulate", "warm"]
+
+READ_FROM = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
+"""The kinds that explanations need from the whole cluster."""
 
 _CAUSES = {
     ObstacleKind.MALFORMED: "something is malformed",
@@ -231,6 +236,12 @@ class PlacementOutcome:
         thing = "claim" if self.question.pod is None else "replica"
         at_least = "at least " if self.replicas.at_least else ""
         return f", {at_least}{format_count(self.replicas.count, thing)} in all"
+
+
+def warm(view: ClusterView) -> None:
+    """Compute the digests of a whole cluster that explanations share, so that the first one need not."""
+    view.derive(read_cluster)
+    view.derive(used_amounts)
 
 
 def simulate(

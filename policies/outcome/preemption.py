@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Usage
+from policies.fleet.cluster_digest import Nodes
 from policies.kubernetes.amounts import taken_by
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.outcome.allocation import SolutionState, Solver
-from policies.outcome.cluster import Nodes
 from policies.outcome.nodes import NodeChecks
 from policies.priorities import pod_priority, preempts
 from policies.view import UNKNOWN, ClusterView
@@ -26,7 +26,7 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from policies.outcome.cluster import Holding
+    from policies.fleet.cluster_digest import Holding
     from policies.outcome.survey import Survey
 
 __all__ = ["PodsToEnd", "pods_to_end"]

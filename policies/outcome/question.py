@@ -24,6 +24,7 @@ from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workloads import group_of
 from policies.metadata_keys import MANAGED
+from policies.nvidia.resources import parse_resource
 from policies.outcome.claims import (
     NamedClaim,
     Obstacle,
@@ -89,6 +90,11 @@ class Question:
     """Reasons why no node can fit."""
     warnings: tuple[Finding, ...] = ()
     """Warnings of review about conversion and placement."""
+
+    @property
+    def requests_gpu_resources(self) -> bool:
+        """True if the pod requests GPUs as an extended resource."""
+        return any(parse_resource(resource) is not None for resource in self.resources)
 
     def with_claim(self, number: int, claim: NamedClaim) -> Question:
         """The question with one of its claims replaced."""

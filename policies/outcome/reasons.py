@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.outcome.cluster import Audience
+    from policies.outcome.audience import Audience
     from policies.outcome.question import Question
 
 __all__ = ["NodeMismatch", "Reason", "ReasonKind", "ShareRequest", "Shortage", "node_reason"]

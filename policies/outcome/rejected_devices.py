@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from policies.dra.cel import Conjunct, Read
     from policies.dra.failed_conditions import FailedCondition
     from policies.dra.resource_claims import Claim, Subrequest
-    from policies.outcome.cluster import Holders
+    from policies.outcome.audience import Holders
 
 __all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "described_rejections", "value_of"]
 

@@ -11,7 +11,7 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
 from policies.kubernetes.objects import name_of
 from policies.outcome.allocation import Solution, SolutionState, Solver, allocation_problem
-from policies.outcome.cluster import Holders
+from policies.outcome.audience import Holders
 from policies.outcome.device_reasons import DeviceMismatch, DeviceReasons
 from policies.outcome.nodes import NodeChecks
 from policies.outcome.reasons import Reason, ReasonKind, node_reason
@@ -21,8 +21,9 @@ from policies.work import check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 
+    from policies.fleet.cluster_digest import Cluster, ResourceUsage
     from policies.kubernetes.objects import Object
-    from policies.outcome.cluster import Audience, Cluster, ResourceUsage
+    from policies.outcome.audience import Audience
     from policies.outcome.question import Question
     from policies.outcome.reasons import NodeMismatch
     from policies.settings import GPUAdmissionPolicy

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.pools import Pool
     from policies.dra.allocation.slices import AllocatableDevice
-    from policies.outcome import Cluster
+    from policies.fleet.cluster_digest import Cluster
 
 __all__ = ["AllocatableDevices"]
 

@@ -28,9 +28,9 @@ from policies.view import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+    from policies.fleet.cluster_digest import Cluster
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
-    from policies.outcome import Cluster
     from policies.quota.devices.device_kinds import QuotaDevice
     from policies.view import ClusterView
 

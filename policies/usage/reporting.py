@@ -7,11 +7,11 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING
 
+from policies.fleet.cluster_digest import read_cluster
 from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import LabelledResource
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.outcome import read_cluster
 from policies.phrases import format_count
 from policies.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
 from policies.usage.plugin_gpus import plugin_gpus

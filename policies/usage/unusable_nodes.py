@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.fleet.cluster_digest import ResourceUsage
 from policies.kubernetes.amounts import amount_text, billionths, pod_amounts
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.taints import is_cordoned, preventing_taints
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.outcome import ResourceUsage
 from policies.phrases import shorten
 from policies.usage.node_gpus import UnusableKind, UnusableReason
 from policies.view import UNKNOWN

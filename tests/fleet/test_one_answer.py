@@ -24,7 +24,7 @@ ALLOWED = {
         "policies/plan",  # the names that it will advertise
         "policies/migration_proof",  # the names that it no longer advertises, and those in a ResourceQuota
         "policies/outcome/grants.py",  # the requests that the device plugin of a node serves
-        "policies/explanation/remarks.py",  # whether a remark about GPUs belongs to a question
+        "policies/outcome/question.py",  # whether what is unknown about GPUs concerns a question
     },
 }
 

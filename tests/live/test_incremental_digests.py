@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from policies.conversion.surroundings import node_problems
 from policies.conversion.versions import kubelet_problem
 from policies.dra.published_devices import gpu_groups, published_devices
+from policies.fleet.cluster_digest import read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.paths import FieldPath
-from policies.outcome import read_cluster, used_amounts
 from policies.placement.wishes.existing_gpus import gpu_kinds
 from policies.placement.wishes.product_labels import seen_products
 from policies.view import UNKNOWN

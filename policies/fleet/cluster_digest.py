@@ -1,7 +1,4 @@
-"""The cluster of a question: nodes, devices, and what is in use; digested once for many questions.
-
-An audience says which of the names in it are shown.
-"""
+"""The digest of a cluster: nodes, devices, and what is in use; computed once for many questions."""
 
 from __future__ import annotations
 
@@ -21,12 +18,10 @@ from policies.dra.feature_gates import stores_counters_with_devices
 from policies.dra.holders import Holder
 from policies.dra.resource_claims import Claim
 from policies.kubernetes.amounts import billionths, taken_by
-from policies.kubernetes.listing import list_command
 from policies.kubernetes.nodes import NodeIndex
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.kubernetes.resourceslices import device_fields
-from policies.phrases import format_count, format_list
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -36,55 +31,13 @@ if TYPE_CHECKING:
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "EVERYTHING",
-    "OTHER_NAMESPACES",
-    "READ_FROM",
-    "Audience",
-    "Cluster",
-    "Holders",
-    "Holding",
-    "Nodes",
-    "ResourceUsage",
-    "read_cluster",
-    "unknown_kind_remedy",
-    "used_amounts",
-    "warm",
-]
-
-READ_FROM = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
-"""The kinds that explanations need from the whole cluster."""
+__all__ = ["Cluster", "Holding", "Nodes", "ResourceUsage", "read_cluster", "used_amounts"]
 
 T = TypeVar("T")
 
 _ANYWHERE = "any node"
 _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 """Resources that a node in a file may omit; a node that omits another resource has none of it."""
-
-OTHER_NAMESPACES = "pods of other namespaces"
-"""The name of a holder that must not be named."""
-
-
-@dataclass(frozen=True, slots=True)
-class Audience:
-    """The reader of an explanation."""
-
-    namespace: str = ""
-    """The only namespace whose objects are named; empty for all namespaces."""
-    sees_nodes: bool = True
-    """True if nodes are named."""
-
-    def may_name(self, namespace: str) -> bool:
-        """True if objects of a namespace are named."""
-        return self.namespace in ("", namespace)
-
-    def nodes(self, names: Sequence[str], most: int) -> str:
-        """The names of nodes, at most so many, or their number."""
-        return format_list(names, most) if self.sees_nodes else format_count(len(names), "node")
-
-
-EVERYTHING = Audience()
-"""The reader may see every node and every namespace."""
 
 
 class Holding(NamedTuple):
@@ -96,28 +49,6 @@ class Holding(NamedTuple):
     namespace: str
     pods: tuple[str, ...]
     """The pods that it is reserved for, `team-b/train-0`; empty if anything else uses it, such as a PodGroup."""
-
-
-class Holders:
-    """The holders of devices, indexed when the first device is looked up."""
-
-    def __init__(self, holding: Sequence[Holding], audience: Audience) -> None:
-        self._holding = holding
-        self._audience = audience
-
-    def of(self, device: str) -> tuple[str, ...]:
-        """The holders of a device, `driver/pool/device`; empty if it is not in use."""
-        holding = self._by_device.get(device, ())
-        may_name = self._audience.may_name
-        return tuple(dict.fromkeys(claim.words if may_name(claim.namespace) else OTHER_NAMESPACES for claim in holding))
-
-    @cached_property
-    def _by_device(self) -> Mapping[str, Sequence[Holding]]:
-        found: defaultdict[str, list[Holding]] = defaultdict(list)
-        for claim in self._holding:
-            for device in (*claim.held.devices, *(shared for shared, _ in claim.held.shares)):
-                found[device].append(claim)
-        return found
 
 
 class Nodes:
@@ -205,17 +136,6 @@ class Cluster:
         if features not in self.gatherers:
             self.gatherers[features] = PoolGatherer(self.index or SliceIndex(()), features)
         return self.gatherers[features]
-
-
-def unknown_kind_remedy(kind: str, namespace: str = "") -> str:
-    """The remedy for a kind whose objects are unknown, an imperative."""
-    return f"add them: {list_command(kind, namespace)}, or everything at once: gpu-admission snapshot DIR"
-
-
-def warm(view: ClusterView) -> None:
-    """Compute the digests of a whole cluster that explanations share, so that the first one need not."""
-    view.derive(read_cluster)
-    view.derive(used_amounts)
 
 
 def read_cluster(view: ClusterView) -> Cluster:
