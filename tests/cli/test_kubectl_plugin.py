@@ -201,7 +201,7 @@ async def test_review_reads_the_cluster_of_the_context(of_the_context):
 async def test_why_reads_the_cluster_of_the_context_for_a_file(of_the_context):
     done = await of_the_context("why", "-f")
     assert done.stdout.startswith("pod team-a/train  ")
-    assert "No node exists." in done.stdout
+    assert "No node exists now." in done.stdout
 
 
 @pytest.mark.parametrize("arguments", [["review"], ["why", "-f"]], ids=" ".join)

@@ -15,7 +15,7 @@ FIRST, SECOND = "test-node-1", "test-node-2"
 CONFIG = "plan-config"
 MIG = "nvidia.com/mig-1g.10gb"
 WORKLOAD = "nvidia.com/gpu.workload.config"
-KEPT, LOST, GAINED = "kept", "lost", "gained"
+KEPT, LOST, GAINED, CHANGED = "kept", "lost", "gained", "changed"
 
 
 def pod(team, name, resource=GPU, amount=1, *, node="", **spec):

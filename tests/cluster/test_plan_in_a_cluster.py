@@ -12,6 +12,7 @@ import pytest
 from testbed import manifests
 from testbed.waiting import until
 from tests.cluster.plan_stage import (
+    CHANGED,
     CONFIG,
     FIRST,
     GAINED,
@@ -163,7 +164,7 @@ def _is_converted(stage):
             "single",
             {GPU: 14},
             {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", "nvidia.com/gpu.count": "14"},
-            {"whole": KEPT, "small": KEPT, "other": KEPT, "h100": LOST},
+            {"whole": CHANGED, "small": KEPT, "other": KEPT, "h100": LOST},
         ),
     ],
 )
