@@ -16,7 +16,7 @@ from policies.audit.policy_reports import (
     is_our_report,
     policy_reports,
 )
-from policies.audit.readiness import LOSS, ConversionObstacle, ConversionReadiness
+from policies.audit.readiness import LOSS, UNPROVEN, ConversionObstacle, ConversionReadiness
 from policies.audit.report import MOST_FINDINGS, AuditCounts, AuditFinding, AuditReport, Gap
 from policies.audit.survey import Survey, surveyed_kinds
 
@@ -26,6 +26,7 @@ __all__ = [
     "OPEN_REPORTS",
     "POLICY_REPORTS",
     "REPORT_NAME",
+    "UNPROVEN",
     "AuditCounts",
     "AuditFinding",
     "AuditJSON",

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from policies.migration_proof import WorkloadProof
     from policies.view import ClusterView, Unknown
 
-__all__ = ["LOSS", "ConversionObstacle", "ConversionReadiness", "readiness"]
+__all__ = ["LOSS", "UNPROVEN", "ConversionObstacle", "ConversionReadiness", "readiness"]
 
 _MOST_OBSTACLES = 5
 _MOST_OWNERS = 5
@@ -47,6 +47,15 @@ LOSS = Rule(
     they get, what quotas count, whom they preempt, and whether Karpenter creates nodes for them.
     """,
     remedy="see gpu-admission migrate --prove, and change the workload or the nodes first",
+    source="docs/migrate.md",
+)
+"""Only the audit has this rule, so it is not registered."""
+UNPROVEN = Rule(
+    "migration-unknown",
+    "It must be known what a workload gets when claims replace the device plugin",
+    default=Severity.WARN,
+    why="A namespace is ready only if it is known where the pods of each workload find a place, and which GPUs they get.",
+    remedy="see gpu-admission migrate --prove",
     source="docs/migrate.md",
 )
 """Only the audit has this rule, so it is not registered."""
@@ -99,7 +108,8 @@ class ConversionReadiness:
     unknown: int = 0
     """Workloads that would be converted, and of which it is not known what they would get."""
     obstacles: tuple[ConversionObstacle, ...] = ()
-    """Why workloads are refused or left, and what others lose; the one with the most workloads first."""
+    """Why workloads are refused or left, and what others lose, or why it is unknown; the one with the most workloads
+    first."""
     preemption: ConversionObstacle | None = None
     """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""
     pods_known: bool = True
@@ -192,9 +202,14 @@ def _judge_proof(proof: WorkloadProof) -> tuple[_Verdict, tuple[Finding, ...]]:
     }
     if lost:
         lost.pop("preemption", None)  # is reported by its own rule
+        if proof.cells["devices"].outcome is Outcome.LOST:
+            lost.pop("devices")  # follows from the fit: no node takes a pod
         return _Verdict.LOSES, tuple(LOSS.finding(FieldPath(()), f"{key}: {why}") for key, why in lost.items())
-    is_known = all(proof.cells[key].outcome is not Outcome.UNKNOWN for key in _DECISIVE)
-    return (_Verdict.KEEPS if is_known else _Verdict.UNKNOWN), ()
+    unknown = next((key for key in _DECISIVE if proof.cells[key].outcome is Outcome.UNKNOWN), None)
+    if unknown is None:
+        return _Verdict.KEEPS, ()
+    reason = proof.cells[unknown].sentence.removeprefix("unknown: ")
+    return _Verdict.UNKNOWN, (UNPROVEN.finding(FieldPath(()), reason),)
 
 
 def _lost_preemption(conversion: Conversion) -> tuple[Finding, ...]:

@@ -100,6 +100,7 @@ def test_reasons_are_those_of_the_proof(objects):
         if not each.left
         for key, cell in each.cells.items()
         if cell.outcome in (Outcome.LOST, Outcome.CHANGED) and key != "preemption"
+        if (key, cell.outcome) != ("devices", Outcome.LOST)
     }
     proven |= {finding.message for each in proof.workloads if each.left for finding in each.findings}
     assert {each.message for each in row.obstacles} == proven
@@ -127,3 +128,12 @@ def test_workload_whose_gpus_are_not_known_afterwards_leaves_readiness_unknown()
     survey.add(objects)
     (row,) = audit(view, DEFAULTS, survey).readiness
     assert (row.is_ready, row.unknown, row.converts) == (None, 1, 0)
+    assert [(each.rule.id, each.message) for each in row.obstacles] == [
+        ("migration-unknown", "no ResourceSlices are known, so the devices are unknown")
+    ]
+
+
+def test_pods_that_no_node_takes_afterwards_have_one_reason():
+    row, proof = both([h100("node-1", 4), published("node-1", count=2), bound("train", gpus=4)])
+    assert {key for key, cell in proof.workloads[0].cells.items() if cell.outcome is Outcome.LOST} == {"fit", "devices"}
+    assert [each.message.partition(":")[0] for each in row.obstacles] == ["fit"]

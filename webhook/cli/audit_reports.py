@@ -9,7 +9,7 @@ import click
 
 from policies.admission.entries import CONFIGURATIONS
 from policies.admission.installed import uncovered_settings
-from policies.audit import LOSS, MOST_FINDINGS, AuditJSON, Survey, audit, audit_json
+from policies.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
 from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.printable import printable
@@ -205,6 +205,8 @@ def _result(obstacle: ConversionObstacle) -> str:
     several = obstacle.count > 1
     if obstacle.rule is LOSS:
         return f"{'convert and lose' if several else 'converts and loses'} something"
+    if obstacle.rule is UNPROVEN:
+        return f"{'convert, and what they get' if several else 'converts, and what it gets'} is unknown"
     if obstacle.severity is Severity.DENY:
         return "are refused" if several else "is refused"
     return f"{'stay' if several else 'stays'} with the device plugin"
