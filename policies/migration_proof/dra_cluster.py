@@ -17,11 +17,11 @@ from policies.dra.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
 from policies.dra.resource_claims import Claim
 from policies.dra.selected_types import shipped_expression
 from policies.fleet.gpu_nodes import node_facts
-from policies.fleet.offers import DriverState, NodeState, measured_sizes, read_hardware
-from policies.fleet.offers.published import published_slices
+from policies.fleet.offers import DriverState, NodeState, estimated_sizes, measured_sizes, read_hardware
+from policies.fleet.offers.published import PublishedSlice, gpu_slices, published_slices, slice_document
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.paths import lookup, mappings_at
 from policies.migration import converting_namespace
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
@@ -30,7 +30,7 @@ from policies.view import UNKNOWN, ChangedView
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
@@ -68,7 +68,7 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
     objects: dict[Key, Object | None] = {}
     for name in by_plugin.keys() - sharing:
         objects["Node", "", name] = _without_plugin(documents[name], by_plugin[name])
-    made: dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, int]]], tuple[Object, ...]] = {}
+    made: dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, int]]], PublishedSlice] = {}
     for name in predicted:
         check_cancelled()
         # Nodes that show the same have the same devices, which the allocator then compares once.
@@ -77,10 +77,10 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
         labels.pop(_TIMESTAMP, None)
         key = frozenset(labels.items()), frozenset(shown.offers.items())
         if key not in made:
-            made[key] = _predicted_devices(documents[name], view)
-        devices = made[key]
-        objects["ResourceSlice", "", _slice_name(name)] = _slice(name, devices)
-        free[name] = _by_kind(devices)
+            made[key] = _predicted_slice(documents[name], view)
+        slice_name = f"predicted-{DRIVER}-{name}"
+        objects["ResourceSlice", "", slice_name] = slice_document(slice_name, name, made[key])
+        free[name] = _by_kind(made[key].devices)
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = _device_class(each)
@@ -106,45 +106,30 @@ def _without_plugin(node: Object, facts: GPUNode) -> Object:
     return {**node, "status": status}
 
 
-def _predicted_devices(node: Object, view: ClusterView) -> tuple[Object, ...]:
+def _predicted_slice(node: Object, view: ClusterView) -> PublishedSlice:
     """The devices that the driver would publish in its default configuration, as far as the labels tell.
 
-    An estimated memory is left out, so that it is not compared with what a pod has.
+    The memory of a MIG device is left out if it is estimated. Then no label has it, so that no pod on the node requires it.
     """
     shown = read_hardware(node, measured=view.derive(measured_sizes))
     if shown is None:
-        return ()
+        return PublishedSlice()
     hardware, cut = shown
-    slices = published_slices(hardware, NodeState(cut, driver=DriverState()))
+    state = NodeState(cut, driver=DriverState())
+    slices = published_slices(hardware, state)
     if isinstance(slices, str):
-        return ()
-    estimated = {str(profile) for profile in cut.devices if not hardware.size(profile).is_measured}
-    return tuple(
-        each if lookup(each, ("attributes", "profile", "string")) not in estimated else _without_memory(each)
-        for each in slices[0].devices
+        return PublishedSlice()
+    estimated = set(map(str, estimated_sizes(hardware, state)))
+    return PublishedSlice(
+        tuple(
+            each if lookup(each, ("attributes", "profile", "string")) not in estimated else _without_memory(each)
+            for each in slices[0].devices
+        )
     )
 
 
 def _without_memory(device: Object) -> Object:
     return {**device, "capacity": {name: value for name, value in device["capacity"].items() if name != "memory"}}
-
-
-def _slice_name(node: str) -> str:
-    return f"predicted-{DRIVER}-{node}"
-
-
-def _slice(node: str, devices: Sequence[Object]) -> Object:
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": _slice_name(node)},
-        "spec": {
-            "driver": DRIVER,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": list(devices),
-        },
-    }
 
 
 def _device_class(name: str) -> Object:
@@ -159,7 +144,7 @@ def _device_class(name: str) -> Object:
 
 def _free_devices(view: ClusterView) -> dict[str, _Free]:
     """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
-    slices, claims = view.list("ResourceSlice"), view.list("ResourceClaim")
+    claims = view.list("ResourceClaim")
     held = {
         (str(result.get("pool")), str(result.get("device")))
         for claim in (() if claims is UNKNOWN else claims)
@@ -167,18 +152,13 @@ def _free_devices(view: ClusterView) -> dict[str, _Free]:
         if result.get("driver") == DRIVER
     }
     found: dict[str, _Free] = {}
-    for each in () if slices is UNKNOWN else slices:
-        node, pool = lookup(each, ("spec", "nodeName")), lookup(each, ("spec", "pool", "name"))
-        if lookup(each, ("spec", "driver")) == DRIVER and isinstance(node, str):
-            devices = items_at(each, ("spec", "devices"))
-            free = [
-                device
-                for device in devices
-                if isinstance(device, dict) and (pool, lookup(device, ("name",))) not in held
-            ]
-            of_node = found.setdefault(node, defaultdict(list))
-            for kind, names in _by_kind(free).items():
-                of_node[kind] += names
+    for node, slices in view.derive(gpu_slices).items():
+        found[node] = _by_kind(
+            device
+            for each in slices
+            for device in mappings_at(each, ("spec", "devices"))
+            if (lookup(each, ("spec", "pool", "name")), device.get("name")) not in held
+        )
     return found
 
 

@@ -1,4 +1,4 @@
-"""MIG sizes: memory, multiprocessors and engines of MIG devices, as measured on real GPUs."""
+"""MIG sizes: memory, multiprocessors and engines of MIG devices, measured or estimated."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class MIGSize(NamedTuple):
     memory: int | None
     """In MiB; None if it is unknown."""
     engines: Engines
-    is_measured: bool
-    """False if the memory is estimated."""
+    bounds: tuple[int, int] | None = None
+    """The least and the most memory that is possible if it is estimated; None if it was measured, or is unknown."""
 
 
 _A100 = {
@@ -63,12 +63,22 @@ H100 80GB HBM3 with driver 580.159.04.
 """
 _UNIT = 128
 """NVML gives the memory of MIG devices in multiples of 128 MiB, and keeps about one of them for itself."""
+_LEAST = {1: 86, 2: 91}
+_LEAST_OF_MORE = 96
+"""The least part of its share of the GPU's memory that a MIG device has, in percent, by its memory slices.
+
+Most is kept of devices of one slice: 20.00 of 23.1 GiB on a GB200, 16.00 of 17.5 GiB on an H200. It depends on the driver: a
+B200 had 20.50 GiB with one and 22.00 GiB with another.
+
+Source: `nvidia-smi mig -lgip` in github.com/NVIDIA/mig-parted issues 120 and 227, pull requests 139, 166 and 187, and
+github.com/NVIDIA/gpu-operator pull requests 903 and 1303.
+"""
 
 
 def mig_size(product: str, mig: MIGProduct | None, profile: MIGProfile, memory: int | None) -> MIGSize:
     """The size of a MIG device of a product.
 
-    The memory is estimated from that of the whole GPU where it was not measured: up to 2 % more or less.
+    The memory is estimated from that of the whole GPU where it was not measured.
 
     Args:
         product: The name as labels spell it.
@@ -78,7 +88,7 @@ def mig_size(product: str, mig: MIGProduct | None, profile: MIGProfile, memory: 
     """
     match = mig.match(profile) if mig is not None else None
     if mig is None or match is None:
-        return MIGSize(None, Engines(), is_measured=False)
+        return MIGSize(None, Engines())
     shape = match.shape
     bare = product.removeprefix("NVIDIA-")
     found = next((each for each in _MEASURED if each[0].fullmatch(bare)), None)
@@ -86,7 +96,10 @@ def mig_size(product: str, mig: MIGProduct | None, profile: MIGProfile, memory: 
     engines = Engines() if found is None or profile.shares_gpu_instance else found[1].get(key, Engines())
     known = found[2].get(shape.memory_slices) if found is not None else None
     if known is not None:
-        return MIGSize(known, engines, is_measured=True)
-    whole = memory or mig.memory[0] * 1024
-    share = whole * shape.memory_slices // mig.layout.memory_slices
-    return MIGSize(max(share // _UNIT - 1, 1) * _UNIT, engines, is_measured=False)
+        return MIGSize(known, engines)
+    wholes = [memory] if memory else [each * 1024 for each in mig.memory]
+    least, share, most = (
+        whole * shape.memory_slices // mig.layout.memory_slices for whole in (min(wholes), wholes[0], max(wholes))
+    )
+    percent = _LEAST.get(shape.memory_slices, _LEAST_OF_MORE)
+    return MIGSize(max(share // _UNIT - 1, 1) * _UNIT, engines, (least * percent // 100, most))

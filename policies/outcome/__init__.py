@@ -20,6 +20,7 @@ from policies.outcome.comparison import (
     compare_fits,
 )
 from policies.outcome.device_outcomes import DeviceOutcome, OutcomeState
+from policies.outcome.estimates import certain_fits, certain_limits
 from policies.outcome.fits import Fit, Situation
 from policies.outcome.node_groups import NodeGroup
 from policies.outcome.outcome import READ_FROM, Feasibility, PlacementOutcome, simulate, warm
@@ -59,6 +60,8 @@ __all__ = [
     "Situation",
     "Subject",
     "affected_subjects",
+    "certain_fits",
+    "certain_limits",
     "compare_fits",
     "compare_limits",
     "pod_question",

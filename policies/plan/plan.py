@@ -7,11 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.amounts import ONE, billionths
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.paths import items_at, lookup, mapping_at
+from policies.kubernetes.quantities import parse_integer
 from policies.outcome import (
     Outcome,
     Situation,
     affected_subjects,
+    certain_fits,
+    certain_limits,
     compare_fits,
     compare_limits,
     quota_refusals,
@@ -21,6 +24,7 @@ from policies.phrases import format_list
 from policies.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.plan.disruptions import disruptions
 from policies.plan.prediction import predict
+from policies.quota.demands.requirements import LabelRequirements
 from policies.settings import SettingsError, parse_settings
 from policies.view import UNKNOWN
 
@@ -120,9 +124,12 @@ def plan_change(change: PlannedChange) -> Plan:
     prediction = predict(before, change.objects, _settings_after(change))
     subjects = [each for each in subjects_of(*before) if change.namespace in ("", each.namespace)]
     affected, unaffected = _split(subjects, change, prediction)
-    compared = compare_fits(affected, before, prediction.after)
-    fits = tuple(_with_doubts(each, prediction) for each in compared)
-    limits = (each for each in compare_limits(before, prediction.after) if change.namespace in ("", each.namespace))
+    clusters = (prediction.after, *prediction.ends)
+    compared, *at_ends = (compare_fits(affected, before, each) for each in clusters)
+    settled = certain_fits(compared, at_ends, prediction.estimated)
+    fits = tuple(_with_doubts(each, prediction) for each in settled)
+    counted, *counts = (compare_limits(before, each) for each in clusters)
+    limits = certain_limits(counted, counts, prediction.estimated)
     return Plan(
         nodes=prediction.nodes,
         disrupted=tuple(
@@ -132,7 +139,8 @@ def plan_change(change: PlannedChange) -> Plan:
         ),
         fits=fits,
         unaffected=unaffected,
-        limits=tuple(limits),
+        limits=tuple(each for each in limits if change.namespace in ("", each.namespace)),
+        # Devices that no node shows are charged the most memory that their name allows, so an estimate refuses nothing new.
         refusals=tuple(quota_refusals(subjects, before, prediction.after)),
         unknown=(
             *_unknown_facts(before, prediction),
@@ -183,12 +191,33 @@ def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
 
 
 def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitComparison:
-    """The comparison; unknown if it is lost where nodes are not predicted."""
+    """The comparison; unknown if it is lost on nodes that are not predicted, or by an estimate."""
     doubtful = {each.node for each in prediction.nodes if each.unknown}
     if comparison.outcome is Outcome.LOST and (lost := sorted(doubtful & comparison.before.nodes)):
         sentence = f"unknown: it fits {format_list(lost, 3)} now, and what that offers afterwards is unknown"
         return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence)
+    if comparison.outcome in (Outcome.LOST, Outcome.CHANGED) and (
+        named := _named_estimate(comparison.subject, prediction)
+    ):
+        sentence = f"unknown because {prediction.estimated}, and it requires {named}"
+        return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence, changes=())
     return comparison
+
+
+def _named_estimate(subject: Subject, prediction: Prediction) -> str:
+    """The label and the value that a pod requires of its node where it is estimated, or nothing.
+
+    The least and the most that is possible do not tell about one value between them.
+    """
+    if not prediction.labels or not subject.is_pod:
+        return ""
+    required = LabelRequirements.of(mapping_at(subject.document, ("spec",)))
+    for label, (least, most) in prediction.labels.items():
+        for value in sorted(required.values((label,)) or ()):
+            number = parse_integer(value)
+            if number is not None and least <= number <= most:
+                return f"{label}: {value}"
+    return ""
 
 
 def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:

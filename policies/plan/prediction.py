@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from policies.fleet.device_plugin import active_cluster_policy
-from policies.fleet.offers import Cut, NodeState, measured_sizes, offer_of, read_hardware
-from policies.fleet.offers.labels import is_label_of_state
+from policies.fleet.offers import (
+    Cut,
+    MemoryEstimate,
+    NodeState,
+    estimated_sizes,
+    estimates_clause,
+    measured_sizes,
+    offer_of,
+    possible_hardware,
+    read_hardware,
+)
+from policies.fleet.offers.labels import is_label_of_state, label_offer
 from policies.fleet.offers.plugin import plugin_offer
+from policies.fleet.offers.published import gpu_slices, recut_slices
+from policies.fleet.offers.state import shown_driver
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
@@ -21,7 +33,6 @@ from policies.nvidia.resources import parse_resource
 from policies.outcome import Situation
 from policies.phrases import format_count
 from policies.plan.node_configuration import Configurations
-from policies.plan.published import gpu_slices_of, slices_after_cut
 from policies.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
@@ -30,11 +41,19 @@ if TYPE_CHECKING:
     from policies.fleet.offers import Hardware
     from policies.fleet.offers.labels import LabelOffer
     from policies.kubernetes.objects import Object
+    from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.mig_sizes import MIGSize
     from policies.plan.node_configuration import NodeConfiguration
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView, Key
 
 __all__ = ["NodeChange", "Prediction", "predict"]
+
+_DYNAMIC = (
+    "the DRA driver makes MIG devices for claims (DynamicMIG), and publishes all that are possible: it destroys those that the "
+    "MIG manager makes when it starts again, and until then claims that need their place fail on the node"
+)
+"""Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin driver.go DestroyUnknownMIGDevices."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +73,10 @@ class NodeChange:
     """Why it is unknown what the node offers afterwards; empty if it is known."""
     refusal: str = ""
     """The message with which the device plugin exits on the node afterwards; empty if it starts, or does not run."""
+    certainty: Literal["predicted", "unknown"] = "predicted"
+    """Whether `after` is predicted, or unknown."""
+    estimates: tuple[MemoryEstimate, ...] = ()
+    """The MIG devices afterwards whose memory is estimated; everything else that is predicted is exact."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
     """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
 
@@ -67,6 +90,26 @@ class Prediction:
     """In the order of the cluster."""
     changed: frozenset[Key]
     """All objects that differ."""
+    ends: tuple[Situation, ...] = ()
+    """The same with the least and with the most memory that is possible where it is estimated; empty without estimates."""
+    labels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The least and the most value of each label of a node that is estimated."""
+
+    @property
+    def estimated(self) -> str:
+        """What is estimated, as a clause; empty if nothing is."""
+        return estimates_clause(estimate for node in self.nodes for estimate in node.estimates)
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    """The objects that differ after a change."""
+
+    changed: dict[Key, Object | None]
+    ends: tuple[dict[Key, Object | None], dict[Key, Object | None]] = field(default_factory=lambda: ({}, {}))
+    """Those with estimates, with the least and with the most that is possible."""
+    labels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """As `Prediction.labels`."""
 
 
 def predict(before: Situation, objects: Mapping[Key, Object | None], settings: GPUAdmissionPolicy) -> Prediction:
@@ -80,7 +123,7 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
     stored = Situation(ChangedView(before.view, objects), settings)
     was, will_be = Configurations(before), Configurations(stored)
     is_uninstalled = _is_uninstalled(before.view, stored.view)
-    changed: dict[Key, Object | None] = dict(objects)
+    found = _Objects(dict(objects))
     nodes: list[NodeChange] = []
     listed = stored.view.list("Node")
     for node in () if listed is UNKNOWN else listed:
@@ -92,14 +135,17 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
             configurations = configurations[0], replace(configurations[1], advertises=False, is_for_containers=False)
         if configurations[0] == configurations[1]:
             continue
-        found = _node_change(old, node, *configurations, before.view, changed)
-        if found is not None and is_uninstalled:
-            found = replace(found, reasons=("the operator removes its components",))
-        if found is not None:
-            nodes.append(found)
-    changed |= _slices_of_deleted_nodes(before.view, objects)
-    after = Situation(ChangedView(before.view, changed), settings)
-    return Prediction(after, tuple(nodes), frozenset(changed))
+        change = _node_change(old, node, *configurations, before.view, found)
+        if change is not None and is_uninstalled:
+            change = replace(change, reasons=("the operator removes its components",))
+        if change is not None:
+            nodes.append(change)
+    changed = found.changed | _slices_of_deleted_nodes(before.view, objects)
+    after, *ends = (
+        Situation(ChangedView(before.view, changed | each), settings)
+        for each in ({}, *(found.ends if any(found.ends) else ()))
+    )
+    return Prediction(after, tuple(nodes), frozenset(changed), tuple(ends), found.labels)
 
 
 def _node_change(
@@ -108,10 +154,10 @@ def _node_change(
     was: NodeConfiguration,
     will_be: NodeConfiguration,
     view: ClusterView,
-    changed: dict[Key, Object | None],
+    found: _Objects,
 ) -> NodeChange | None:
-    """What changes on a node; its new objects are added to the changed ones."""
-    name, slices = name_of(node), gpu_slices_of(old, view)
+    """What changes on a node; its new objects are added to those found."""
+    name, slices = name_of(node), view.derive(gpu_slices).get(name_of(node), ())
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
@@ -120,10 +166,10 @@ def _node_change(
     elif not unknown:
         _, unknown = _state(*shown, was, will_be)
     if shown is None or unknown:
-        changed["Node", "", name] = _without_gpus(node)
-        changed |= {_slice_key(each): _without_devices(each) for each in slices}
+        found.changed["Node", "", name] = _without_gpus(node)
+        found.changed.update((_slice_key(each), _without_devices(each)) for each in slices)
         reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
-        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown)
+        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown, certainty="unknown")
     hardware, _ = shown
     (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
     is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
@@ -132,18 +178,22 @@ def _node_change(
     if not is_recut:
         resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
     new_node = _with_offer(node, resources, offer.labels)
-    new_slices: list[Object] | str = list(slices)
     loses_driver = was.is_for_containers and not will_be.is_for_containers
-    if slices and loses_driver:
-        new_slices = [_without_devices(each) for each in slices]
-    elif slices and is_recut:
-        new_slices = slices_after_cut(slices, hardware, state)
-    if isinstance(new_slices, str):
-        unknown, new_slices = new_slices, [_without_devices(each) for each in slices]
     if _same_offers(old, new_node) and not is_recut and not loses_driver:
         return None
-    changed["Node", "", name] = new_node
-    changed |= {_slice_key(each): each for each in new_slices if slices}
+    new_slices: Mapping[Key, Object | None] | str = {}
+    if loses_driver:
+        new_slices = {_slice_key(each): _without_devices(each) for each in slices}
+    elif slices and is_recut:
+        new_slices = recut_slices(slices, hardware, state)
+    if isinstance(new_slices, str):
+        unknown, new_slices = new_slices, {_slice_key(each): _without_devices(each) for each in slices}
+    found.changed.update({("Node", "", name): new_node, **new_slices})
+    driver = shown_driver(slices)
+    published_by = driver if new_slices and not loses_driver else None
+    sizes = {} if unknown else estimated_sizes(hardware, replace(state, driver=published_by))
+    if sizes:
+        _add_ends(found, node, slices if published_by is not None else (), hardware, state, resources, sizes)
     interrupts = (
         "the driver is taken from the node"
         if loses_driver
@@ -151,21 +201,48 @@ def _node_change(
         if is_recut
         else ""
     )
-    after = "unknown" if unknown else _offers(new_node, new_slices)
+    after = {_slice_key(each): each for each in slices} | {**new_slices}
     reasons = tuple(_reasons(was, will_be))
     if offer.plugin.refusal:
         reasons = (*reasons, f"the device plugin exits with: {offer.plugin.refusal}")
-    found = frozenset(_resources(new_node))
+    if is_recut and driver is not None and "DynamicMIG" in driver.gates:
+        reasons = (*reasons, _DYNAMIC)
     return NodeChange(
         name,
         _offers(old, slices),
-        after,
+        "unknown" if unknown else _offers(new_node, [each for each in after.values() if each is not None]),
         reasons,
         interrupts,
         unknown,
         offer.plugin.refusal,
-        found,
+        "unknown" if unknown else "predicted",
+        MemoryEstimate.of(sizes),
+        frozenset(_resources(new_node)),
     )
+
+
+def _add_ends(
+    found: _Objects,
+    node: Object,
+    slices: Sequence[Object],
+    hardware: Hardware,
+    state: NodeState,
+    resources: Mapping[str, int],
+    sizes: Mapping[MIGProfile, MIGSize],
+) -> None:
+    """Add the node, and slices that change, with the least and the most memory that is possible."""
+    labels = []
+    for end, possible in zip(found.ends, possible_hardware(hardware, sizes), strict=True):
+        offer = label_offer(possible, state)
+        labels.append(offer.labels)
+        end["Node", "", name_of(node)] = _with_offer(node, resources, offer)
+        recut = recut_slices(slices, possible, state) if slices else {}
+        if not isinstance(recut, str):
+            end.update(recut)
+    least, most = labels
+    for name in label_offer(hardware, state).predicted:
+        known = found.labels.get(name, (int(least[name]), int(most[name])))
+        found.labels[name] = min(known[0], int(least[name])), max(known[1], int(most[name]))
 
 
 def _state(
@@ -256,7 +333,9 @@ def _is_uninstalled(before: ClusterView, after: ClusterView) -> bool:
 
 def _has_gpus(node: Object, view: ClusterView) -> bool:
     labels = labels_of(node)
-    return bool(_resources(node)) or "nvidia.com/gpu.present" in labels or bool(gpu_slices_of(node, view))
+    slices = view.derive(gpu_slices).get(name_of(node), ())
+    is_published = any(mappings_at(each, ("spec", "devices")) for each in slices)
+    return bool(_resources(node)) or "nvidia.com/gpu.present" in labels or is_published
 
 
 def _resources(node: Object) -> dict[str, int]:

@@ -1,5 +1,8 @@
 """What nodes offer after a change: the table of the device plugin's and GPU Feature Discovery's documentation."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from policies.plan import predict
@@ -190,6 +193,42 @@ def test_devices_of_the_dra_driver_are_like_those_of_other_nodes():
     assert [each["name"] for each in devices[:2]] == ["gpu-0-mig-3g20gb-9-0", "gpu-0-mig-3g20gb-9-4"]
     assert devices[0]["capacity"]["memory"] == {"value": "19968Mi"}
     assert devices[0]["attributes"]["parentUUID"] == {"string": "GPU-0"}
+
+
+H100 = json.loads((Path(__file__).parents[1] / "hardware" / "h100.json").read_text())
+
+
+def test_cut_changes_no_device_where_the_driver_makes_them_on_demand():
+    labels = {**H100["nodeLabels"], "nvidia.com/gpu.present": "true", "nvidia.com/gpu.deploy.device-plugin": "false"}
+    slices = k8s.resource_slice([], count=2), k8s.resource_slice(H100["devicesWithDynamicMIG"], count=2)
+    slices[0]["spec"]["sharedCounters"] = H100["sharedCountersWithDynamicMIG"]
+    slices[1]["metadata"]["name"] += "-devices"
+    before = situation(k8s.node("node-1", labels, allocatable={"cpu": "8"}), *slices)
+    change = k8s.node("node-1", {**labels, "nvidia.com/mig.config": "all-1g.10gb"}, allocatable={"cpu": "8"})
+    found = predict(before, {("Node", "", "node-1"): change}, before.settings)
+    (node,) = found.nodes
+    assert (node.before, node.unknown) == (node.after, "")
+    assert node.after.startswith("1 GPU, ")
+    assert "DynamicMIG" in node.reasons[-1]
+    assert [each for each in found.after.view.list("ResourceSlice") if each["spec"]["nodeName"] == "node-1"] == [
+        *slices
+    ]
+
+
+def test_mig_that_is_turned_on_makes_an_ampere_gpu_into_partitions():
+    product = "NVIDIA A100-SXM4-40GB"
+    labels = {"nvidia.com/gpu.compute.major": "8", "nvidia.com/gpu.deploy.device-plugin": "false"}
+    whole = k8s.gpus(1, memory="40Gi", product=product)
+    cut = k8s.gpu(1, product=product, consumesCounters=[])
+    before = situation(gpu_node(gpus=2, labels=labels, cpu="8"), k8s.resource_slice([*whole, cut]))
+    change = gpu_node(gpus=2, labels={**labels, "nvidia.com/mig.config": "all-1g.5gb"}, cpu="8")
+    found = predict(before, {("Node", "", "node-1"): change}, before.settings)
+    slices = [each["spec"] for each in found.after.view.list("ResourceSlice") if each["spec"]["nodeName"] == "node-1"]
+    assert {each["pool"]["resourceSliceCount"] for each in slices} == {len(slices)}
+    assert {device["attributes"]["type"]["string"] for each in slices for device in each["devices"]} == {"mig"}
+    assert {"gpu-0-counter-set", "gpu-1-counter-set"} == {
+        counters["name"] for each in slices for counters in each.get("sharedCounters", ())
+    }
 
 
 SIZES = {"memory": "4864", "multiprocessors": "14", "slices.gi": "1", "engines.copy": "1"}

@@ -1,5 +1,11 @@
 """Offers: the resources, labels and devices of a node, by its hardware and configuration."""
 
+from policies.fleet.offers.estimates import (
+    MemoryEstimate,
+    estimated_sizes,
+    estimates_clause,
+    possible_hardware,
+)
 from policies.fleet.offers.hardware import Cut, Hardware, measured_sizes, read_hardware
 from policies.fleet.offers.offer import NodeOffer, offer_of
 from policies.fleet.offers.state import DriverState, NodeState, config_by_labels
@@ -8,10 +14,14 @@ __all__ = [
     "Cut",
     "DriverState",
     "Hardware",
+    "MemoryEstimate",
     "NodeOffer",
     "NodeState",
     "config_by_labels",
+    "estimated_sizes",
+    "estimates_clause",
     "measured_sizes",
     "offer_of",
+    "possible_hardware",
     "read_hardware",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet.offers.shown import (
@@ -114,6 +114,11 @@ class Hardware:
         if measured is None:
             return known
         return measured._replace(engines=known.engines) if measured.engines == Engines() else measured
+
+    def with_memory(self, sizes: Mapping[MIGProfile, int]) -> Hardware:
+        """The same GPUs, with another memory of some MIG devices in MiB, as if it was measured."""
+        found = {profile: self.size(profile)._replace(memory=memory, bounds=None) for profile, memory in sizes.items()}
+        return replace(self, sizes={**self.sizes, **found})
 
 
 def read_hardware(
@@ -270,7 +275,7 @@ def _labelled_sizes(labels: Mapping[str, str]) -> dict[MIGProfile, MIGSize]:
         memory = LabelledResource(resource, labels).memory
         if memory is not None:
             numbers = [labelled_number(labels, f"{resource}.{name}") for name in ENGINE_LABELS]
-            found[each] = MIGSize(memory, Engines(*numbers), is_measured=True)
+            found[each] = MIGSize(memory, Engines(*numbers))
     return found
 
 
@@ -289,7 +294,7 @@ def _published_size(device: Object) -> MIGSize | None:
         return None
     names = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
     numbers = [_number(str(lookup(device, ("capacity", name, "value")))) for name in names]
-    return MIGSize(memory, Engines(*numbers), is_measured=True)
+    return MIGSize(memory, Engines(*numbers))
 
 
 def _memory_of(device: Object) -> int | None:

@@ -127,4 +127,4 @@ def _of_devices(
         labels[memory] = str(size.memory)
     engines = zip(ENGINE_LABELS, size.engines, strict=True)
     labels |= {f"{resource}.{name}": str(number) for name, number in engines if number is not None}
-    return labels, set() if size.is_measured or size.memory is None else {memory}
+    return labels, set() if size.bounds is None else {memory}

@@ -21,8 +21,8 @@ __all__ = ["NodeOffer", "offer_of"]
 class NodeOffer:
     """The offer of a node.
 
-    Values are exact unless `plugin.refusal`, `labels.predicted` or `unpublished` say otherwise. What does not change
-    keeps the values that were measured.
+    Values are exact unless `plugin.refusal`, `labels.predicted` or `unpublished` say otherwise, or `estimated_sizes` of the
+    devices. What does not change keeps the values that were measured.
     """
 
     plugin: PluginOffer = field(default_factory=PluginOffer)

@@ -10,15 +10,19 @@ partitions.go, nvlib.go GetPerGpuAllocatableDevices, driver.go publishResources,
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from policies.fleet.offers.state import NUMA_NODE
-from policies.kubernetes.paths import lookup, mapping_at
-from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER_VERSION_LABEL, FAMILY_LABEL
+from policies.fleet.offers.state import NUMA_NODE, shown_driver
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
+from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import Geometry
 from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
+from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -27,8 +31,9 @@ if TYPE_CHECKING:
     from policies.fleet.offers.state import DriverState, NodeState
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_layouts import Placement
+    from policies.view import ClusterView, Key
 
-__all__ = ["PublishedSlice", "device_name", "published_slices"]
+__all__ = ["PublishedSlice", "device_name", "gpu_slices", "published_slices", "recut_slices", "slice_document"]
 
 _HOPPER = 9
 """The compute capability from which on a GPU turns MIG on and off without a reset."""
@@ -94,6 +99,65 @@ def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSli
         return tuple(slices)
     counters = tuple(counter for each in slices for counter in each.counters)
     return PublishedSlice(counters=counters), *(PublishedSlice(each.devices) for each in slices)
+
+
+def gpu_slices(view: ClusterView) -> Mapping[str, Sequence[Object]]:
+    """The slices of NVIDIA's driver for the GPUs of each node, by its name; call it by `view.derive`."""
+    found: defaultdict[str, list[Object]] = defaultdict(list)
+    listed = view.list("ResourceSlice")
+    for document in () if listed is UNKNOWN else listed:
+        node = lookup(document, ("spec", "nodeName"))
+        if lookup(document, ("spec", "driver")) == DRIVER and isinstance(node, str):
+            found[node].append(document)
+    return found
+
+
+def recut_slices(shown: Sequence[Object], hardware: Hardware, state: NodeState) -> Mapping[Key, Object | None] | str:
+    """The slices of a node after MIG cuts its GPUs anew, or why they cannot be predicted, as a clause.
+
+    The configuration of the driver stays as the slices show it. With DynamicMIG the driver publishes the partitions that
+    are possible, so that another cut changes nothing unless it turns MIG on or off on a GPU before Hopper.
+
+    Args:
+        shown: The slices of the node as they are.
+        hardware: Its GPUs.
+        state: Its state after the cut.
+    """
+    missing = next((number for number in range(hardware.gpus) if number not in hardware.devices), None)
+    if missing is not None and hardware.devices:
+        return f"GPU {missing} of the node is not published"
+    parts = published_slices(hardware, replace(state, driver=shown_driver(shown)))
+    if isinstance(parts, str):
+        return parts
+    names = {str(device.get("name")) for each in shown for device in mappings_at(each, ("spec", "devices"))}
+    if names == {str(device["name"]) for part in parts for device in part.devices}:
+        return {}
+    first, *_ = shown
+    node = str(lookup(first, ("spec", "nodeName")))
+    found: dict[Key, Object | None] = {}
+    for number, (old, part) in enumerate(zip_longest(shown, parts)):
+        name = f"{name_of(first)}-{number}" if old is None else name_of(old)
+        document = None if part is None else slice_document(name, node, part, len(parts))
+        found["ResourceSlice", "", name] = document
+    return found
+
+
+def slice_document(name: str, node: str, part: PublishedSlice, total: int = 1) -> Object:
+    """A slice of a node as a ResourceSlice; `total` is the number of slices of its pool."""
+    spec: dict[str, Any] = {
+        "driver": DRIVER,
+        "nodeName": node,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": total},
+        "devices": list(part.devices),
+    }
+    if part.counters:
+        spec["sharedCounters"] = list(part.counters)
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 def _spread(hardware: Hardware, cut: Cut) -> tuple[Mapping[MIGProfile, int] | None, ...] | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.fleet.offers.shown import LabelledResource
-from policies.kubernetes.paths import lookup, mapping_at
+from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.plugin_configs import PluginConfig
 
@@ -52,10 +52,14 @@ class NodeState:
     """NVIDIA's DRA driver; None if it does not run on the node."""
 
 
-def shown_driver(devices: Sequence[Object]) -> DriverState | None:
-    """The driver that publishes these devices, as far as they tell; None without devices."""
+def shown_driver(slices: Sequence[Object]) -> DriverState | None:
+    """The driver that publishes the slices of a node, as far as they tell; None without devices."""
+    devices = [device for document in slices for device in mappings_at(document, ("spec", "devices"))]
     if not devices:
         return None
+    is_combined = any(
+        lookup(document, ("spec", "sharedCounters")) and lookup(document, ("spec", "devices")) for document in slices
+    )
     gates = set()
     if any("consumesCounters" in device for device in devices):
         gates.add("DynamicMIG")
@@ -65,10 +69,10 @@ def shown_driver(devices: Sequence[Object]) -> DriverState | None:
         gates.add("PassthroughSupport")
     shared = next((device for device in devices if device.get("allowMultipleAllocations") is True), None)
     if shared is None:
-        return DriverState(frozenset(gates))
+        return DriverState(frozenset(gates), is_combined=is_combined)
     default = lookup(shared, ("capacity", "memory", "requestPolicy", "default"))
     shares = lookup(shared, ("capacity", "shares", "value")) or ("unlimited" if default == "0" else "memory")
-    return DriverState(frozenset({*gates, "ConsumableShares"}), str(shares))
+    return DriverState(frozenset({*gates, "ConsumableShares"}), str(shares), is_combined)
 
 
 def config_by_labels(labels: Mapping[str, str]) -> PluginConfig:

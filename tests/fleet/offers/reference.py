@@ -89,7 +89,7 @@ def sizes_in(labels):
             int(labels[f"{prefix}.multiprocessors"]),
             *(int(labels[f"{prefix}.engines.{each}"]) for each in ("copy", "decoder", "encoder", "jpeg", "ofa")),
         )
-        found[MIGProfile.from_label(name)] = MIGSize(int(labels[f"{prefix}.memory"]), engines, is_measured=True)
+        found[MIGProfile.from_label(name)] = MIGSize(int(labels[f"{prefix}.memory"]), engines)
     return found
 
 
