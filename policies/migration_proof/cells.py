@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.outcome import Outcome  # noqa: TC001 - pydantic reads the annotation
+from policies.outcome import Certainty, Outcome
 
 __all__ = ["Cell"]
 
@@ -16,3 +16,5 @@ class Cell:
     outcome: Outcome
     sentence: str
     """Why, without a full stop."""
+    certainty: Certainty = Certainty.SEEN
+    """Predicted if nodes have other devices after the migration, which no ResourceSlice shows yet."""

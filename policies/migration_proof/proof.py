@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.decision import Severity
@@ -11,7 +11,7 @@ from policies.migration_proof.autoscaling import autoscaling_cell
 from policies.migration_proof.cells import Cell
 from policies.migration_proof.counted_quotas import quota_cell
 from policies.migration_proof.dra_cluster import migrated_cluster
-from policies.outcome import FitComparer, Outcome, Situation, subjects_of
+from policies.outcome import Certainty, FitComparer, Outcome, Situation, subjects_of
 from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 
@@ -30,6 +30,8 @@ __all__ = ["PROPERTIES", "MigrationProver", "Proof", "WorkloadProof", "prove_mig
 
 PROPERTIES = ("fit", "devices", "quota", "preemption", "autoscaling")
 """The properties of a workload that are compared, in the order of the columns."""
+_OF_DEVICES = ("fit", "devices", "quota")
+"""Those that depend on the devices of nodes."""
 _PREEMPTION = "GA335"
 _SOURCES = {"ResourceSlice": "ResourceSlices", "DeviceClass": "DeviceClasses"}
 """Kinds that say which devices a claim may get, and their plurals."""
@@ -114,6 +116,7 @@ class MigrationProver:
         self._settings = settings
         self.cluster = migrated_cluster(view, namespaces)
         self._before, self._after = Situation(view, settings), Situation(self.cluster.view, settings)
+        self._predicted = frozenset(self.cluster.predicted)
         self._comparer = FitComparer(self._before, self._after)
         self._autoscaling = autoscaling_cell(view, view.list("NodePool") if node_pools is None else node_pools)
 
@@ -136,7 +139,15 @@ class MigrationProver:
                 "preemption": _preemption_cell(pod),
                 "autoscaling": self._autoscaling,
             }
+        rests_on_prediction = not self._predicted.isdisjoint(fit.before.nodes | fit.after.nodes)
+        cells = {key: _with_certainty(key, cell, is_predicted=rests_on_prediction) for key, cell in cells.items()}
         return WorkloadProof(subject.label, subject.namespace, subject.count, _why_left(pod), cells, pod.findings)
+
+
+def _with_certainty(key: str, cell: Cell, *, is_predicted: bool) -> Cell:
+    if cell.outcome is Outcome.UNKNOWN:
+        return replace(cell, certainty=Certainty.UNKNOWN)
+    return replace(cell, certainty=Certainty.PREDICTED) if is_predicted and key in _OF_DEVICES else cell
 
 
 def _why_left(pod: MigratedPod) -> str:

@@ -33,8 +33,8 @@ def certain_fits(
         if len({each.outcome for each in every}) == 1:
             yield found
             continue
-        bad = next(each for each in (*every, found) if each.outcome not in _GOOD or each is found)
-        risk = "" if bad.outcome in _GOOD else f"; it may be that {bad.sentence}"
+        bad = next((each for each in every if each.outcome not in _GOOD), None)
+        risk = "" if bad is None else f"; it may be that {bad.sentence}"
         yield replace(found, outcome=Outcome.UNKNOWN, sentence=f"unknown because {cause}{risk}", changes=())
 
 

@@ -10,6 +10,7 @@ from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.paths import items_at, lookup, mapping_at
 from policies.kubernetes.quantities import parse_integer
 from policies.outcome import (
+    Certainty,
     Outcome,
     Situation,
     affected_subjects,
@@ -84,6 +85,13 @@ class Plan:
     def fits_with(self, outcome: Outcome) -> tuple[FitComparison, ...]:
         """The comparisons with an outcome."""
         return tuple(each for each in self.fits if each.outcome is outcome)
+
+    def certainty_of(self, comparison: FitComparison) -> Certainty:
+        """How sure a comparison is: seen if none of the nodes that fit before or after changes."""
+        if comparison.outcome is Outcome.UNKNOWN:
+            return Certainty.UNKNOWN
+        nodes = comparison.before.nodes | comparison.after.nodes
+        return Certainty.SEEN if nodes.isdisjoint(each.node for each in self.nodes) else Certainty.PREDICTED
 
     @property
     def changed_pods(self) -> Mapping[str, int]:

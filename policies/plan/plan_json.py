@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING
 
-from policies.outcome import (
-    Feasibility,
-    Outcome,
-)
+from policies.outcome import Certainty, Feasibility, Outcome
 from policies.plan.disruptions import Disruption  # noqa: TC001 - pydantic reads the annotation
 from policies.plan.prediction import NodeChange  # noqa: TC001 - pydantic reads the annotation
 from policies.quota.charges import Unit  # noqa: TC001 - pydantic reads the annotation
@@ -52,6 +49,7 @@ class _PlannedFitJSON:
     count: int
     outcome: Outcome
     sentence: str
+    certainty: Certainty
     before: _FitJSON
     after: _FitJSON
     changes: tuple[_QualityChangeJSON, ...]
@@ -113,11 +111,7 @@ def plan_json(plan: Plan) -> PlanJSON:
         is_harmless=plan.is_harmless,
         nodes=plan.nodes,
         disrupted=plan.disrupted,
-        fits=tuple(
-            _fit_comparison(each, plan.remedies.get(each.subject.label, ""))
-            for each in plan.fits
-            if each.outcome is not Outcome.KEPT
-        ),
+        fits=tuple(_fit_comparison(each, plan) for each in plan.fits if each.outcome is not Outcome.KEPT),
         counts={str(outcome): plan.counts.get(outcome, 0) for outcome in Outcome},
         changed_pods=plan.changed_pods,
         limits=tuple(map(_limit_comparison, plan.limits)),
@@ -129,7 +123,7 @@ def plan_json(plan: Plan) -> PlanJSON:
     )
 
 
-def _fit_comparison(comparison: FitComparison, remedy: str) -> _PlannedFitJSON:
+def _fit_comparison(comparison: FitComparison, plan: Plan) -> _PlannedFitJSON:
     subject = comparison.subject
     return _PlannedFitJSON(
         subject=subject.label,
@@ -138,12 +132,13 @@ def _fit_comparison(comparison: FitComparison, remedy: str) -> _PlannedFitJSON:
         count=subject.count,
         outcome=comparison.outcome,
         sentence=comparison.sentence,
+        certainty=plan.certainty_of(comparison),
         before=_fit(comparison.before),
         after=_fit(comparison.after),
         changes=tuple(
             _QualityChangeJSON(each.pods, each.before.words, each.after.words) for each in comparison.changes
         ),
-        remedy=remedy,
+        remedy=plan.remedies.get(subject.label, ""),
     )
 
 

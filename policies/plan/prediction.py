@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.offers import (
@@ -30,7 +30,7 @@ from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
 from policies.nvidia.mig_products import PRODUCTS, device_ids
 from policies.nvidia.resources import parse_resource
-from policies.outcome import Situation
+from policies.outcome import Certainty, Situation
 from policies.phrases import format_count
 from policies.plan.node_configuration import Configurations
 from policies.view import UNKNOWN, ChangedView
@@ -73,8 +73,8 @@ class NodeChange:
     """Why it is unknown what the node offers afterwards; empty if it is known."""
     refusal: str = ""
     """The message with which the device plugin exits on the node afterwards; empty if it starts, or does not run."""
-    certainty: Literal["predicted", "unknown"] = "predicted"
-    """Whether `after` is predicted, or unknown."""
+    certainty: Certainty = Certainty.PREDICTED
+    """How sure `after` is: predicted or unknown."""
     estimates: tuple[MemoryEstimate, ...] = ()
     """The MIG devices afterwards whose memory is estimated; everything else that is predicted is exact."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
@@ -169,7 +169,7 @@ def _node_change(
         found.changed["Node", "", name] = _without_gpus(node)
         found.changed.update((_slice_key(each), _without_devices(each)) for each in slices)
         reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
-        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown, certainty="unknown")
+        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown, certainty=Certainty.UNKNOWN)
     hardware, _ = shown
     (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
     is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
@@ -215,7 +215,7 @@ def _node_change(
         interrupts,
         unknown,
         offer.plugin.refusal,
-        "unknown" if unknown else "predicted",
+        Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
         MemoryEstimate.of(sizes),
         frozenset(_resources(new_node)),
     )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.outcome import Outcome
+from policies.outcome import Certainty, Outcome
 from tests.explanation import conftest as k8s
 from tests.outcome.clusters import bound
 from tests.outcome.test_compare_quotas import quota
@@ -78,7 +78,7 @@ def test_node_says_which_memory_is_estimated():
     assert [(each.profile, each.memory, each.least, each.most) for each in node.estimates] == [
         ("1g.10gb", 10112, 8806, 10240)
     ]
-    assert node.certainty == "predicted"
+    assert node.certainty is Certainty.PREDICTED
 
 
 def test_limit_of_memory_is_unknown_if_only_some_sizes_exceed_it():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.fleet.offers import estimates_clause
 from policies.kubernetes.printable import printable
 from policies.outcome import Outcome
 from policies.phrases import format_count, format_list
@@ -94,7 +95,7 @@ def _nodes(nodes: Sequence[NodeChange], width: int) -> Iterator[str]:
     columns = [
         column("NODE", (printable(each.node) for each in shown)),
         column("OFFERS NOW", (printable(each.before) for each in shown)),
-        column("THEN", (printable(each.after) for each in shown)),
+        column("PREDICTED", (printable(each.after) for each in shown)),
     ]
     room = max(width - sum(each.width + GAP for each in columns), _NARROWEST_REASON)
     rows = [
@@ -102,7 +103,7 @@ def _nodes(nodes: Sequence[NodeChange], width: int) -> Iterator[str]:
             [printable(each.node)],
             [printable(each.before)],
             [printable(each.after)],
-            paragraph("; ".join(each.reasons), room),
+            paragraph("; ".join(filter(None, (*each.reasons, estimates_clause(each.estimates)))), room),
         ]
         for each in shown
     ]

@@ -9,7 +9,7 @@ import click
 
 from policies.kubernetes.printable import printable
 from policies.migration_proof import PROPERTIES, Cell, prove_migration
-from policies.outcome import Outcome
+from policies.outcome import Certainty, Outcome
 from policies.phrases import format_count, format_list, inflect
 from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
@@ -32,6 +32,7 @@ _COLOURS = {
     Outcome.LOST: "red",
     Outcome.UNKNOWN: "yellow",
 }
+_PREDICTED = "*"
 _MOST_NAMED = 3
 """Workloads that a sentence names; the table and JSON have all of them."""
 
@@ -98,7 +99,10 @@ def text(proof: Proof, width: int | None = None) -> str:
     width = terminal_width() if width is None else width
     if not proof.workloads:
         return "No workload requests GPUs of a device plugin."
-    parts = ["\n".join(_table(proof.workloads)), *_sections(proof, width)]
+    cells = (cell for each in proof.workloads for cell in each.cells.values())
+    is_predicted = any(cell.certainty is Certainty.PREDICTED for cell in cells)
+    note = [f"{_PREDICTED} predicted: some nodes do not publish their devices yet"] if is_predicted else []
+    parts = ["\n".join(_table(proof.workloads)), *note, *_sections(proof, width)]
     lost = sum(each.loses for each in proof.workloads)
     left = sum(bool(each.left) for each in proof.workloads)
     numbers = [f"{lost} {inflect('loses something', lost)}", *([f"{left} cannot be migrated"] if left else [])]
@@ -124,12 +128,13 @@ def _shown_cell(workload: WorkloadProof, key: str) -> str:
     width = _width(key)
     if workload.left and key != PROPERTIES[0]:
         return "-".ljust(width)
-    outcome = workload.cells[key].outcome
-    return click.style(str(outcome), fg=_COLOURS[outcome]) + " " * (width - len(outcome))
+    cell = workload.cells[key]
+    words = f"{cell.outcome}{_PREDICTED}" if cell.certainty is Certainty.PREDICTED else str(cell.outcome)
+    return click.style(words, fg=_COLOURS[cell.outcome]) + " " * (width - len(words))
 
 
 def _width(key: str) -> int:
-    return max(len(key), len(Outcome.UNKNOWN))
+    return max(len(key), *(len(f"{each}{_PREDICTED}") for each in Outcome))
 
 
 def _sections(proof: Proof, width: int) -> Iterator[str]:
