@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from policies.fleet.cluster_digest import read_cluster
 from policies.fleet.dra_nodes import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.fleet.offers.shown import LabelledResource
+from policies.fleet.offers.shown import LabelledResource, shown_device
 from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.resources import GPUResource
 from policies.phrases import format_count
+from policies.quota.devices.node_kinds import counted_offer
 from policies.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
 from policies.usage.plugin_gpus import plugin_gpus
 from policies.usage.published_gpus import published_gpus
@@ -30,6 +32,7 @@ __all__ = ["READ_FROM", "usage_report"]
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice")
 """The kinds that the report needs."""
 _NONE = Fraction(0)
+_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 _IDLE = "neither advertised by a device plugin nor published by the DRA driver"
 
 
@@ -65,16 +68,19 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
 
 
 def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs]:
-    """The GPUs that nothing offers, by the label that counts them; none while slices are unknown."""
+    """The GPUs that nothing offers, by the label that counts them; none while slices are unknown.
+
+    Under the MIG strategy `single` the labels are those of MIG devices.
+    """
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
         return
     for node in nodes.nodes:
-        shown = LabelledResource(GPU_RESOURCE, node.labels)
-        if node.name in serving or node.offers or not shown.device_count:
+        count = LabelledResource(GPU_RESOURCE, node.labels).device_count
+        if node.name in serving or node.offers or not count:
             continue
-        number = Fraction(shown.device_count)
-        kind = OfferedKind(shown.product.name)
+        number = Fraction(count)
+        kind = OfferedKind.of(counted_offer(shown_device(_GPU, node.labels)).device)
         reasons = (UnusableReason(UnusableKind.NOT_ADVERTISED, _IDLE, number),)
         yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), reasons)
 

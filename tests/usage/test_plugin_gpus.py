@@ -84,6 +84,12 @@ def test_gpus_that_nothing_offers_are_counted_by_their_label():
     ]
 
 
+def test_mig_devices_that_nothing_offers_are_no_whole_gpus():
+    labels = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB-MIG-1g.10gb", "nvidia.com/gpu.count": "14"}
+    found = report(node(labels=labels))
+    assert totals(found) == {"NVIDIA-A100-SXM4-80GB MIG 1g.10gb": ("14", "0", "0", "14")}
+
+
 @pytest.mark.parametrize("count", ["", "many", "0", "²", "9" * 5000])
 def test_label_that_counts_no_gpus_is_ignored(count):
     assert report(node(labels={"nvidia.com/gpu.count": count})).gpus == ()
