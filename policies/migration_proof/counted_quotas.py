@@ -22,7 +22,7 @@ from policies.request import Request
 from policies.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
-    from policies.outcome import Situation, Subject
+    from policies.outcome import Certainty, Situation, Subject
     from policies.quota.charges import Amounts, ChargeRequest
     from policies.quota.limits.quota import Quota
     from policies.view import ClusterView
@@ -32,8 +32,15 @@ __all__ = ["quota_cell"]
 _REQUESTS = "requests."
 
 
-def quota_cell(subject: Subject, before: Situation, after: Situation) -> Cell:
-    """The cell about the quotas of the namespace: kept if they count the same."""
+def quota_cell(subject: Subject, before: Situation, after: Situation, certainty: Certainty) -> Cell:
+    """The cell about the quotas of the namespace: kept if they count the same.
+
+    Args:
+        subject: The pods of a template.
+        before: The cluster before its migration.
+        after: The cluster after it.
+        certainty: How sure the devices of the pods are after it.
+    """
     if uncounted := _find_uncounted(subject.namespace, before.view):
         return Cell(Outcome.LOST, uncounted)
     document = quota_shown(subject.namespace, before.view)
@@ -46,8 +53,9 @@ def quota_cell(subject: Subject, before: Situation, after: Situation) -> Cell:
     except (QuotaError, Uncountable) as error:
         return Cell(Outcome.UNKNOWN, f"the GPUQuota cannot count it: {error}")
     if was == will_be:
-        return Cell(Outcome.KEPT, f"the GPUQuota counts the same: {_amounts(will_be, quota)}")
-    return Cell(Outcome.LOST, f"the GPUQuota counts {_amounts(will_be, quota)} instead of {_amounts(was, quota)}")
+        return Cell(Outcome.KEPT, f"the GPUQuota counts the same: {_amounts(will_be, quota)}", certainty)
+    text = f"the GPUQuota counts {_amounts(will_be, quota)} instead of {_amounts(was, quota)}"
+    return Cell(Outcome.LOST, text, certainty)
 
 
 def _find_uncounted(namespace: str, view: ClusterView) -> str:

@@ -30,8 +30,6 @@ __all__ = ["PROPERTIES", "MigrationProver", "Proof", "WorkloadProof", "prove_mig
 
 PROPERTIES = ("fit", "devices", "quota", "preemption", "autoscaling")
 """The properties of a workload that are compared, in the order of the columns."""
-_OF_DEVICES = ("fit", "devices", "quota")
-"""Those that depend on the devices of nodes."""
 _PREEMPTION = "GA335"
 _SOURCES = {"ResourceSlice": "ResourceSlices", "DeviceClass": "DeviceClasses"}
 """Kinds that say which devices a claim may get, and their plurals."""
@@ -128,26 +126,24 @@ class MigrationProver:
         if pod.pod is None and not pod.is_left:
             return None
         fit = self._comparer.compare(subject)
-        cells = {"fit": _fit_cell(fit)}
+        is_seen = self._predicted.isdisjoint(fit.before.nodes | fit.after.nodes)
+        certainty = Certainty.SEEN if is_seen else Certainty.PREDICTED
+        cells = {"fit": replace(_fit_cell(fit), certainty=certainty)}
         if pod.is_left:
             kept = Cell(Outcome.KEPT, "not migrated")
             cells |= dict.fromkeys(PROPERTIES[1:], kept)
         else:
             cells |= {
-                "devices": _devices_cell(fit, self.cluster.view),
-                "quota": quota_cell(subject, self._before, self._after),
+                "devices": replace(_devices_cell(fit, self.cluster.view), certainty=certainty),
+                "quota": quota_cell(subject, self._before, self._after, certainty),
                 "preemption": _preemption_cell(pod),
                 "autoscaling": self._autoscaling,
             }
-        rests_on_prediction = not self._predicted.isdisjoint(fit.before.nodes | fit.after.nodes)
-        cells = {key: _with_certainty(key, cell, is_predicted=rests_on_prediction) for key, cell in cells.items()}
-        return WorkloadProof(subject.label, subject.namespace, subject.count, _why_left(pod), cells, pod.findings)
-
-
-def _with_certainty(key: str, cell: Cell, *, is_predicted: bool) -> Cell:
-    if cell.outcome is Outcome.UNKNOWN:
-        return replace(cell, certainty=Certainty.UNKNOWN)
-    return replace(cell, certainty=Certainty.PREDICTED) if is_predicted and key in _OF_DEVICES else cell
+        known = {
+            key: replace(cell, certainty=Certainty.UNKNOWN) if cell.outcome is Outcome.UNKNOWN else cell
+            for key, cell in cells.items()
+        }
+        return WorkloadProof(subject.label, subject.namespace, subject.count, _why_left(pod), known, pod.findings)
 
 
 def _why_left(pod: MigratedPod) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.migration_proof import PROPERTIES, Cell, prove_migration
-from policies.outcome import Outcome
+from policies.outcome import Certainty, Outcome
 from policies.settings import DEFAULTS, parse_settings
 from tests.explanation import conftest as k8s
 from tests.outcome.clusters import BASE, GPU, bound, gpu_node
@@ -199,7 +199,16 @@ def test_gpuquota_counts_the_same():
         "spec": {"limits": [{"name": "all", "gpus": 1}, {"name": "mem", "memory": "100Gi"}]},
     }
     found = cells(h100(), bound("train"), quota)["quota"]
-    assert found == Cell(Outcome.KEPT, "the GPUQuota counts the same: all 1 GPU and mem 81559Mi")
+    text = "the GPUQuota counts the same: all 1 GPU and mem 81559Mi"
+    assert found == Cell(Outcome.KEPT, text, Certainty.PREDICTED)
+
+
+def test_cells_say_whether_they_rest_on_devices_that_no_node_publishes_yet():
+    found = {key: cell.certainty for key, cell in cells(h100(), bound("train")).items()}
+    predicted = {key for key, certainty in found.items() if certainty is Certainty.PREDICTED}
+    assert predicted == {"fit", "devices"}
+    published = cells(h100(), bound("train"), k8s.resource_slice(k8s.gpus(2)))
+    assert {published[key].certainty for key in predicted} == {Certainty.SEEN}
 
 
 def test_preemption_of_lower_pods_is_lost():
