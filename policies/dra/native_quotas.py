@@ -29,6 +29,7 @@ __all__ = [
     "NativeQuotaRefusal",
     "QuotaUse",
     "counts_as_resource",
+    "counts_claims",
     "counts_pod",
     "native_quotas",
     "refused_claims",
@@ -63,6 +64,11 @@ class NativeQuotaRefusal(NamedTuple):
     used: Mapping[str, int]
     """Without resources whose used amount is unknown."""
     limited: Mapping[str, int]
+
+    @property
+    def is_permanent(self) -> bool:
+        """True if more is requested than a limit allows, whatever is used."""
+        return any(amount > self.limited[name] for name, amount in self.requested.items())
 
     @property
     def text(self) -> str:
@@ -125,6 +131,7 @@ def refused_claims(
     use: QuotaUse = QuotaUse.COUNTED,
     *,
     is_stored: bool = False,
+    served: Mapping[str, str] | None = None,
 ) -> tuple[NativeQuotaRefusal, ...]:
     """The ResourceQuotas that refuse claims for a pod, which then waits.
 
@@ -138,21 +145,24 @@ def refused_claims(
         view: The cluster.
         use: What the quotas count already.
         is_stored: True if the pod exists, so that the quotas count it already.
+        served: The DeviceClass of each other resource of the pod that the scheduler's claim serves too. Which these are
+            depends on the node.
     """
-    quotas = [
-        each
-        for each in native_quotas(namespace, view)
-        if not _scopes(each) and any(_counts_claims(key, view) for key in _hard(each))
-    ]
+    quotas = [each for each in native_quotas(namespace, view) if counts_claims(each, view)]
     if not quotas:
         return ()
     of_pod = _usage_of_pod(pod)
     prefix = _REQUESTS + IMPLICIT_PREFIX
-    implicit = {name.removeprefix(prefix): amount for name, amount in of_pod.items() if name.startswith(prefix)}
+    of_scheduler = Counter[str](
+        {name.removeprefix(prefix): amount for name, amount in of_pod.items() if name.startswith(prefix)}
+    )
+    for resource, device_class in (served or {}).items():
+        if not resource.startswith(IMPLICIT_PREFIX):
+            of_scheduler[device_class] += of_pod.get(_REQUESTS + resource, 0)
     amounts = Counter[str]()
     for claim in claims:
         amounts.update(_usage_of_claim(_devices(claim.requests), view))
-    for name, amount in _usage_of_claim(implicit, view).items() if implicit else ():
+    for name, amount in _usage_of_claim(of_scheduler, view).items() if of_scheduler else ():
         amounts[name] += max(0, amount - of_pod.get(name, 0))
     counted = _Counted(namespace, view, use, None if is_stored else pod)
     return tuple(_refusals(amounts, quotas, {} if is_stored else of_pod, counted))
@@ -265,7 +275,12 @@ def _usage_of_claim(devices: Mapping[str, int], view: ClusterView) -> dict[str, 
     return dict(amounts)
 
 
-def _counts_claims(key: str, view: ClusterView) -> bool:
+def counts_claims(quota: Object, view: ClusterView) -> bool:
+    """True if a quota counts claims; quotas with scopes count none."""
+    return not _scopes(quota) and any(_is_of_claims(key, view) for key in _hard(quota))
+
+
+def _is_of_claims(key: str, view: ClusterView) -> bool:
     """True if a key of a quota makes it count claims."""
     if key == _CLAIMS or key.endswith(_DEVICES):
         return True

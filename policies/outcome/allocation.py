@@ -11,6 +11,7 @@ from policies.dra.allocation.errors import AllocationError, InvalidPoolsError, S
 from policies.dra.allocation.features import Features
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.feature_gates import offers
+from policies.dra.native_quotas import refused_claims
 from policies.dra.resource_claims import Claim
 from policies.fleet.known_classes import known_classes
 from policies.fleet.shares import SingleShares
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from policies.dra.allocation.pools import PoolGatherer
     from policies.dra.allocation.usage import Usage
+    from policies.dra.native_quotas import NativeQuotaRefusal, QuotaUse
     from policies.fleet.cluster_digest import Cluster, Nodes
     from policies.kubernetes.objects import Object
     from policies.outcome.question import Question
@@ -66,6 +68,7 @@ class AllocationProblem:
     nodes: Nodes
     features: Features
     shares: SingleShares
+    view: ClusterView
     _allocators: dict[frozenset[str], Allocator] = field(default_factory=dict, init=False)
     """One for each set of resources that claims serve; all usages share it and its caches."""
 
@@ -78,6 +81,24 @@ class AllocationProblem:
         if not resources:
             return self.claims
         return (*self.claims, _implicit_claim(self.question, self.by_resource, resources))
+
+    def quota_refusals(self, resources: frozenset[str], use: QuotaUse) -> tuple[NativeQuotaRefusal, ...]:
+        """The ResourceQuotas that refuse the scheduler's claim for these extended resources of the pod.
+
+        A claim that the scheduler made already is not refused.
+        """
+        pod = self.question.pod
+        if pod is None or not resources or lookup(pod.document, ("status", "extendedResourceClaimStatus")):
+            return ()
+        return refused_claims(
+            [each.claim for each in self.claims if each.is_new],
+            pod.document,
+            self.question.namespace,
+            self.view,
+            use,
+            is_stored=self.question.written is None,
+            served={name: name_of(self.by_resource[name]) for name in resources},
+        )
 
     def allocator(self, resources: frozenset[str], usage: Usage, budget: int = _STEPS) -> Allocator:
         """An allocator for these claims.
@@ -112,6 +133,7 @@ def allocation_problem(
         nodes=cluster.nodes,
         features=features,
         shares=SingleShares(view, settings),
+        view=view,
     )
 
 

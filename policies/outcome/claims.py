@@ -39,6 +39,7 @@ __all__ = [
     "classes_of",
     "is_stored",
     "quota_obstacles",
+    "quota_remedy",
     "reservations",
     "split_claims",
     "unknown_kind_remedy",
@@ -224,13 +225,14 @@ def quota_obstacles(
         *((each, "the pod does not get its claim, because a ResourceQuota refuses it") for each in of_claims),
     )
     return tuple(
-        Obstacle(ObstacleKind.QUOTA_EXCEEDED, f"{sentence}: {refusal.text}", _quota_remedy(refusal))
+        Obstacle(ObstacleKind.QUOTA_EXCEEDED, f"{sentence}: {refusal.text}", quota_remedy(refusal))
         for refusal, sentence in words
     )
 
 
-def _quota_remedy(refusal: NativeQuotaRefusal) -> str:
-    if any(amount > refusal.limited[name] for name, amount in refusal.requested.items()):
+def quota_remedy(refusal: NativeQuotaRefusal) -> str:
+    """The remedy for a refusal, an imperative without a full stop."""
+    if refusal.is_permanent:
         return f"raise the limit of ResourceQuota {printable(refusal.quota)}, or request fewer devices"
     return f"wait until there is room, or raise the limit of ResourceQuota {printable(refusal.quota)}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.decision import TEMPLATE
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import Held, Usage
-from policies.dra.native_quotas import QuotaUse
+from policies.dra.native_quotas import QuotaUse, counts_claims, native_quotas
 from policies.dra.resource_claims import Claim
 from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
 from policies.kubernetes.amounts import taken_by
@@ -169,7 +169,7 @@ class FitFinder:
 
         Only the nodes on which its own pods run, or hold devices, differ from the outcome for others with equal requests.
         """
-        key = _request_key(question) if self.has_local_devices else ""
+        key = _request_key(question, self._view) if self.has_local_devices else ""
         if not key:
             return self._outcome(subject, question, self._cluster)
         if key not in self._shared:
@@ -318,7 +318,7 @@ class FitFinder:
         return self._node_sets.setdefault(found, found)
 
 
-def _request_key(question: Question) -> str:
+def _request_key(question: Question, view: ClusterView) -> str:
     """A key, equal for questions that have the same answer on each node.
 
     It is empty for a question that cannot share its answer: one with obstacles, or with claims of several pods.
@@ -327,6 +327,8 @@ def _request_key(question: Question) -> str:
         return ""
     spec = question.pod.spec if question.pod is not None else {}
     containers = (*mappings_at(spec, ("initContainers",)), *mappings_at(spec, ("containers",)))
+    # A ResourceQuota can refuse the claim that the scheduler makes for extended resources in its namespace.
+    is_limited = any(counts_claims(each, view) for each in native_quotas(question.namespace, view))
     parts = [
         question.pod is None,
         [spec.get(field) for field in ("nodeSelector", "affinity", "tolerations")],
@@ -334,6 +336,7 @@ def _request_key(question: Question) -> str:
         dict(question.resources),
         [(claim.name, claim.claim.document.get("spec")) for claim in question.claims],
         question.is_one_per_node,
+        question.namespace if is_limited else "",
     ]
     return json.dumps(parts, sort_keys=True)
 

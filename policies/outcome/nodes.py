@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
+from policies.dra.native_quotas import QuotaUse
 from policies.kubernetes.amounts import ONE, billionths
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import UNSCHEDULABLE, Taint, is_cordoned, preventing_taints, tolerates_taint
 from policies.outcome.allocation import NO_RESOURCES
-from policies.outcome.reasons import NodeMismatch, ReasonKind, ShareRequest, Shortage
+from policies.outcome.reasons import ClaimRefusal, NodeMismatch, ReasonKind, ShareRequest, Shortage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +45,7 @@ class NodeChecks:
         """Prepare the checks; nodes are empty without `usage`."""
         question, nodes = problem.question, problem.nodes
         self._question = question
+        self._problem = problem
         self._nodes = nodes
         self._usage = usage
         self._by_claims = problem.by_resource
@@ -56,6 +58,7 @@ class NodeChecks:
         self._tolerated: dict[Taint, bool] = {}
         self._repelled: dict[_Guard, tuple[NodeMismatch, ...]] = {}
         self._served: dict[tuple[int | None, ...], frozenset[str]] = {}
+        self._refused: dict[frozenset[str], tuple[NodeMismatch, ...]] = {}
 
     def mismatches(self, position: int) -> tuple[NodeMismatch, ...]:
         """All mismatches of a node in the order of the checks; empty if only its devices remain to be checked."""
@@ -66,6 +69,8 @@ class NodeChecks:
         if self._question.allocated or self._share_requests:
             node = self._nodes[position]
             found = (*found, *self._claim_mismatches(node), *self._share_mismatches(position))
+        if self._by_claims:
+            found = (*found, *self._quota_mismatches(self.served_by_claims(position)))
         return found
 
     def served_by_claims(self, position: int) -> frozenset[str]:
@@ -146,6 +151,14 @@ class NodeChecks:
             selector = lookup(claim.claim.allocation, ("nodeSelector",))
             if isinstance(selector, dict) and not _matches(node, selector):
                 yield NodeMismatch(ReasonKind.CLAIM_ELSEWHERE, claim.name)
+
+    def _quota_mismatches(self, resources: frozenset[str]) -> tuple[NodeMismatch, ...]:
+        """The ResourceQuotas that refuse the claim for these extended resources."""
+        if resources not in self._refused:
+            use = QuotaUse.NOTHING if self._usage is None else self._question.quota_use
+            refusals = self._problem.quota_refusals(resources, use)
+            self._refused[resources] = tuple(NodeMismatch(ReasonKind.QUOTA, ClaimRefusal.of(each)) for each in refusals)
+        return self._refused[resources]
 
     def _share_mismatches(self, position: int) -> Iterator[NodeMismatch]:
         for request in self._share_requests:

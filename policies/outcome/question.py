@@ -86,6 +86,8 @@ class Question:
     """True if a node runs at most one such pod, as of a DaemonSet."""
     node_name: str = ""
     """The node that the pod is bound to; empty if it is not bound."""
+    quota_use: QuotaUse = QuotaUse.COUNTED
+    """What ResourceQuotas count before the scheduler makes a claim for the pod's extended resources."""
     obstacles: tuple[Obstacle, ...] = ()
     """Reasons why no node can fit."""
     warnings: tuple[Finding, ...] = ()
@@ -224,6 +226,7 @@ def pod_question(
         converted_to=templates[0].name if templates else "",
         is_one_per_node=lookup(controller_of(document), ("kind",)) == "DaemonSet",
         node_name=pod.spec.get("nodeName") or "",
+        quota_use=use,
         obstacles=(*missing, *blocking, *exceeded, *class_obstacles(open_claims, view)),
         warnings=tuple(each for each in warnings if each.rule is not REFUSED_CLAIM) if exceeded else warnings,
     )

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.amounts import ONE, amount_text
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.taints import Taint
+from policies.outcome.claims import quota_remedy
 from policies.phrases import format_count, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
+    from policies.dra.native_quotas import NativeQuotaRefusal
     from policies.kubernetes.objects import Object
     from policies.outcome.audience import Audience
     from policies.outcome.question import Question
 
-__all__ = ["NodeMismatch", "Reason", "ReasonKind", "ShareRequest", "Shortage", "node_reason"]
+__all__ = ["ClaimRefusal", "NodeMismatch", "Reason", "ReasonKind", "ShareRequest", "Shortage", "node_reason"]
 
 _MOST_VALUES = 3
 _OF_PRODUCTS = "nvidia.com/"
@@ -36,6 +38,8 @@ class ReasonKind(StrEnum):
     """The node has too little of a resource left (`cpu`, `nvidia.com/gpu`)."""
     CLAIM_ELSEWHERE = "claim elsewhere"
     """A claim has its devices already, which cannot be reached from here."""
+    QUOTA = "quota"
+    """A ResourceQuota refuses the claim that the scheduler would make for the pod's extended resources."""
     ONE_SHARE = "one share"
     """The device plugin refuses the pod after it is scheduled, because a container requests more than one share."""
     NO_DEVICES = "no devices"
@@ -64,7 +68,7 @@ class Reason:
     first node of the group; on the other nodes, devices and holders may have other names."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
-    (quantities as text). CLAIM_ELSEWHERE: `claim`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
+    (quantities as text). CLAIM_ELSEWHERE: `claim`. QUOTA: `quota`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
     `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
 
 
@@ -78,6 +82,23 @@ class ShareRequest:
     def __str__(self) -> str:
         """The amount and the resource."""
         return f"{self.amount} {self.resource}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRefusal:
+    """The refusal of the claim for a pod's extended resources."""
+
+    quota: str
+    """The name of the ResourceQuota."""
+    text: str
+    """In the words of the API server."""
+    remedy: str
+    is_permanent: bool
+
+    @classmethod
+    def of(cls, refusal: NativeQuotaRefusal) -> ClaimRefusal:
+        """The refusal by a ResourceQuota."""
+        return cls(refusal.quota, refusal.text, quota_remedy(refusal), refusal.is_permanent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +128,8 @@ class NodeMismatch:
     @property
     def is_permanent(self) -> bool:
         """True if the node does not fit even if nothing is in use."""
+        if isinstance(self.key, ClaimRefusal):
+            return self.key.is_permanent
         return self.shortage is None or self.shortage.is_permanent
 
 
@@ -124,6 +147,12 @@ def node_reason(
         return _selector_reason(str(key), nodes, question, audience)
     if kind is ReasonKind.CLAIM_ELSEWHERE:
         return _elsewhere_reason(str(key), question)
+    if isinstance(key, ClaimRefusal):
+        sentence = (
+            "the pod waits, because a ResourceQuota refuses the claim that the scheduler makes for its extended resources: "
+            f"{key.text}"
+        )
+        return Reason(kind, sentence, (key.remedy,), {"quota": key.quota})
     if isinstance(key, ShareRequest):
         return _one_share_reason(key)
     return _shortage_reason([mismatch.shortage for mismatch in mismatches if mismatch.shortage is not None])

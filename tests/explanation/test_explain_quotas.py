@@ -137,3 +137,46 @@ def test_pod_whose_extended_resource_a_resource_quota_refuses_is_not_created(ask
     assert [each.sentence for each in answer.obstacles] == [
         f"a ResourceQuota refuses the pod: exceeded quota: q, requested: {key}=2, used: {key}=0, limited: {key}=1"
     ]
+
+
+@pytest.fixture
+def served(k8s):
+    """A namespace that converts nothing, and two nodes: one where a class serves nvidia.com/gpu, one with a device plugin."""
+    return (
+        k8s.device_class(extendedResourceName="nvidia.com/gpu"),
+        k8s.node(),
+        k8s.node("node-2", allocatable={"nvidia.com/gpu": "1"}),
+        k8s.resource_slice(k8s.gpus(8)),
+        {"serverVersion": {"gitVersion": "v1.36.2"}},
+    )
+
+
+REFUSED = (
+    "the pod waits, because a ResourceQuota refuses the claim that the scheduler makes for its extended resources: "
+    "exceeded quota: q, requested: {0}=2, used: {0}={1}, limited: {0}={2}"
+)
+
+
+def test_claim_of_the_scheduler_that_a_limit_never_admits_fits_no_node(ask, k8s, served):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), *served, native({DEVICES: "1"}))
+    (reason,) = (each.reason for each in answer.groups if each.nodes == ("node-1",))
+    assert answer.verdict is Feasibility.IMPOSSIBLE
+    assert (reason.kind, reason.sentence) == ("quota", REFUSED.format(DEVICES, 0, 1))
+    assert reason.details == ("raise the limit of ResourceQuota q, or request fewer devices",)
+
+
+def test_claim_of_the_scheduler_waits_for_room_in_a_resource_quota(ask, k8s, served):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), *served, native({DEVICES: "8"}, {DEVICES: "7"}))
+    (reason,) = (each.reason for each in answer.groups if each.nodes == ("node-1",))
+    assert (answer.verdict, answer.fit_if_empty) == (Feasibility.FULL, 1)
+    assert reason.sentence == REFUSED.format(DEVICES, 7, 8)
+
+
+def test_pod_that_a_device_plugin_serves_needs_no_claim_within_a_quota(ask, k8s, served):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "1"}), *served, native({DEVICES: "0"}))
+    assert [(each.nodes, each.fits) for each in answer.groups] == [(("node-2",), True), (("node-1",), False)]
+
+
+def test_claim_of_the_scheduler_within_a_resource_quota_fits(ask, k8s, served):
+    answer = ask(k8s.pod({"nvidia.com/gpu": "2"}), *served, native({DEVICES: "8", "requests.nvidia.com/gpu": "2"}))
+    assert answer.verdict is Feasibility.FITS

@@ -116,3 +116,19 @@ def test_template_that_is_not_known_is_that_of_the_claim_made_from_it(known):
         "as before, ResourceClaimTemplate team-a/gone, from which claim gpus of the pod is to be made, does not exist"
     )
     assert (outcome, sentence) == (Outcome.KEPT, missing if known else "fits 1 of 1 node now")
+
+
+def test_resource_quota_that_refuses_the_schedulers_claim_concerns_its_namespace_only():
+    hard = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": "1"}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "team-a"},
+        "spec": {"hard": hard},
+    }
+    limits = {"nvidia.com/gpu": "2"}
+    pods = k8s.pod(limits, name="a", stored=True), k8s.pod(limits, name="b", stored=True, namespace="team-b")
+    cluster = k8s.device_class(extendedResourceName="nvidia.com/gpu"), k8s.node(), k8s.resource_slice(k8s.gpus(8))
+    before = situation(*cluster, *pods)
+    found = compared(before, changed(before, quota))
+    assert (found["pod team-a/a"][0], found["pod team-b/b"][0]) == (Outcome.LOST, Outcome.KEPT)
