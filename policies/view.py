@@ -86,6 +86,10 @@ class ClusterView(ABC):
         """The objects of a kind that are reviewed together: those of the same files or of an audit."""
         return ()
 
+    def list_before_review(self, kind: str) -> Sequence[Object] | Unknown:
+        """All objects of a kind as the cluster has them, before those under review are created or changed."""
+        return self.list(kind)
+
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""
         return UNKNOWN
@@ -194,6 +198,10 @@ class PassingView(ClusterView):
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together."""
         return self._ask(kind, self._view.objects_under_review, kind)
+
+    def list_before_review(self, kind: str) -> Sequence[Object] | Unknown:
+        """All objects of a kind before those under review, and changed ones, are created or changed."""
+        return self._ask(kind, self._view.list_before_review, kind)
 
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""

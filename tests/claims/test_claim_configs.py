@@ -140,6 +140,14 @@ def test_extended_resource_is_kept_where_another_class_has_one(findings_of):
     assert findings_of("GA214", f"{text}\n---\nserverVersion: {{gitVersion: v1.35.0}}\n---\n{other}") == []
 
 
+def test_extended_resource_is_kept_where_the_stored_copy_of_the_class_has_it(findings_of):
+    text = HEAD.format(kind="DeviceClass") + "spec: {extendedResourceName: nvidia.com/gpu}"
+    version = "serverVersion: {gitVersion: v1.35.0}"
+    assert findings_of("GA214", f"{text}\n---\n{version}\n---\n{text}") == []
+    without = HEAD.format(kind="DeviceClass") + "spec: {}"
+    assert len(findings_of("GA214", f"{text}\n---\n{version}\n---\n{without}")) == 1
+
+
 def test_status_of_a_new_claim_is_reported(findings_of):
     assert findings_of("GA218", HEAD.format(kind="ResourceClaim") + "status: {reservedFor: []}") == [
         "status: is dropped when the object is created; Kubernetes writes it later; remove it"

@@ -107,6 +107,10 @@ class ManifestsView(ClusterView):
         keys = [(kind, *key) for kind in kinds for key in self._replaced[kind]]
         return ChangedView(self, {key: partial(self._stored_object, *key) for key in keys})
 
+    def list_before_review(self, kind: str) -> Sequence[Object] | Unknown:
+        """All objects of a kind as the cluster has them, if they are known."""
+        return self.before_review(kind).list(kind)
+
     def _stored_object(self, kind: str, namespace: str, name: str) -> Object | Unknown | None:
         return self._replaced[kind][namespace, name] if self.knows(kind, namespace) else UNKNOWN
 

@@ -24,7 +24,6 @@ from policies.dra.claims.field_errors import (
 from policies.dra.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
 from policies.dra.deviceclasses import extended_resource_name
 from policies.kubernetes.names import is_label_key
-from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath, lookup
 from policies.view import UNKNOWN
 
@@ -165,19 +164,17 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     if running < _SINCE:
         text = f"unknown field in Kubernetes {release}; it came with {'.'.join(map(str, _SINCE))}"
         yield problem(_EXTENDED_RESOURCE, text, "remove it, or upgrade the cluster")
-    elif running < ON_SINCE["DRAExtendedResource"] and not _has_other_class_with_resource(subject):
+    elif running < ON_SINCE["DRAExtendedResource"] and not _has_stored_class_with_resource(subject):
         text = f"is dropped by Kubernetes {release} unless the feature gate DRAExtendedResource is on"
         yield problem(
             _EXTENDED_RESOURCE, text, "turn the gate on, or upgrade the cluster to 1.36", severity=Severity.WARN
         )
 
 
-def _has_other_class_with_resource(subject: Subject) -> bool:
-    """True if another stored DeviceClass has an extended resource: the API server keeps the field."""
-    known = subject.facts.device_classes()
-    return known is not UNKNOWN and any(
-        extended_resource_name(each) is not None and name_of(each) != subject.name for each in known
-    )
+def _has_stored_class_with_resource(subject: Subject) -> bool:
+    """True if a stored DeviceClass, maybe this one, has an extended resource: the API server keeps it."""
+    known = subject.facts.view.list_before_review("DeviceClass")
+    return known is not UNKNOWN and any(extended_resource_name(each) is not None for each in known)
 
 
 def _extended_resource_error(name: str) -> str:
