@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 __all__ = [
+    "CREATED_LAST",
     "GPU_CLASS",
     "MIG_CLASS",
     "SHIPPED_TYPES",
@@ -45,6 +46,11 @@ SHIPPED_TYPES = {
 
 TYPES = frozenset({*SHIPPED_TYPES.values(), "other"})
 """The types of devices: the values of NVIDIA's attribute `type`, and `other` for devices of other drivers."""
+
+CREATED_LAST = "9999-12-31T23:59:59Z"
+"""The `creationTimestamp` of a class that is created after all others, also after those without one."""
+_NOT_STORED = "9999"
+"""Sorts after every real timestamp, and before `CREATED_LAST`."""
 
 _MOST_EDITS = 2
 _LONGEST = 253
@@ -95,8 +101,8 @@ def extended_resource_name(device_class: Object) -> str | None:
 def newest_first(classes: Iterable[Object]) -> list[Object]:
     """DeviceClasses, the newest first, and equally old ones by name.
 
-    Of several with one `extendedResourceName`, the first counts. A class without `creationTimestamp` is not stored yet, so
-    it is the newest.
+    Of several with one `extendedResourceName`, the first counts. A class without `creationTimestamp` is probably not stored
+    yet, so it is newer than the others; only one with `CREATED_LAST` is newer.
 
     Source: k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache updateResourceName2class; KEP-5004.
     """
@@ -104,7 +110,7 @@ def newest_first(classes: Iterable[Object]) -> list[Object]:
 
 
 def _creation_time(device_class: Object) -> str:
-    return str(lookup(device_class, ("metadata", "creationTimestamp")) or "~")
+    return str(lookup(device_class, ("metadata", "creationTimestamp")) or _NOT_STORED)
 
 
 def class_meant(name: str, known: Iterable[str]) -> str | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import SPEC
 from policies.configuration.facts import Facts
+from policies.dra.deviceclasses import CREATED_LAST
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.listing import list_command
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, name_of, namespace_of
@@ -86,15 +87,18 @@ def changed_objects(
 ) -> dict[Key, Object | None]:
     """The objects as they would be stored, with manifests applied; None for what is deleted.
 
+    A new DeviceClass is created after all others, which decides between those with one `extendedResourceName`.
+
     Raises:
         ChangeError: An object that is to be deleted does not exist.
     """
     found: dict[Key, Object | None] = {}
     for (kind, namespace, name), manifest in manifests.items():
         stored = before.view.get(kind, name, namespace)
-        found[kind, namespace, name] = in_namespace(
-            apply_manifest(stored if isinstance(stored, dict) else None, manifest), namespace
-        )
+        applied = in_namespace(apply_manifest(stored if isinstance(stored, dict) else None, manifest), namespace)
+        if kind == "DeviceClass" and not isinstance(stored, dict):
+            applied = {**applied, "metadata": {**applied["metadata"], "creationTimestamp": CREATED_LAST}}
+        found[kind, namespace, name] = applied
     for kind, namespace, name in deleted:
         if before.view.get(kind, name, namespace) is None:
             where = f" in namespace {namespace}" if namespace else ""

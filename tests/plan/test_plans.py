@@ -250,6 +250,16 @@ def test_class_that_takes_a_resource_over_is_named_with_the_pods_that_request_it
     assert outcomes(found)["pod team-a/a"][0] is Outcome.LOST
 
 
+@pytest.mark.parametrize("created", [None, "2020-01-01T00:00:00Z"])
+def test_new_class_is_the_newest_where_no_class_has_a_timestamp(created):
+    node = k8s.node(labels={"nvidia.com/gpu.present": "true"})
+    before = bare_situation(node, k8s.resource_slice(k8s.gpus(2)), standing("gpu.nvidia.com"), bound("a"))
+    found = plan(before, standing("zz.example.com", created, selector="device.driver == 'none'"))
+    (remark,) = found.remarks
+    assert remark.startswith("DeviceClass zz.example.com takes nvidia.com/gpu over from DeviceClass gpu.nvidia.com: ")
+    assert outcomes(found)["pod team-a/a"][0] is Outcome.LOST
+
+
 def test_resource_goes_back_when_the_newest_class_is_deleted():
     newest = standing("big.example.com", "2026-02-05T09:00:00Z")
     found = plan(cluster_with_standing_class(newest), deleted=[("DeviceClass", "", "big.example.com")])
