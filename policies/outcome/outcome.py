@@ -96,17 +96,17 @@ class PlacementOutcome:
         """True if the nodes are unknown and made up from the slices."""
         return self.survey is not None and not self.survey.cluster.nodes_known
 
-    @property
+    @cached_property
     def fit_now(self) -> int:
         """The number of nodes that fit now."""
         return 0 if self.survey is None else self.survey.count()
 
-    @property
+    @cached_property
     def fit_if_empty(self) -> int:
         """The number of nodes that would fit if nothing were in use."""
         return 0 if self.survey is None else self.survey.count(empty=True)
 
-    @property
+    @cached_property
     def unknown_nodes(self) -> int:
         """The number of nodes on which the search was given up."""
         return 0 if self.survey is None else self.survey.unknown
@@ -175,11 +175,11 @@ class PlacementOutcome:
             return Feasibility.UNKNOWN if is_unknown else Feasibility.BLOCKED
         if self.survey is None:
             return Feasibility.SCHEDULED
-        if self.survey.count():
+        if self.fit_now:
             return Feasibility.FITS
-        if self.survey.unknown:
+        if self.unknown_nodes:
             return Feasibility.UNKNOWN
-        return Feasibility.FULL if self.survey.count(empty=True) else Feasibility.IMPOSSIBLE
+        return Feasibility.FULL if self.fit_if_empty else Feasibility.IMPOSSIBLE
 
     def headline(self, *, with_replicas: bool = False) -> str:
         """The verdict in one sentence, without a full stop; the number of replicas only with `with_replicas`."""
@@ -187,14 +187,14 @@ class PlacementOutcome:
             return self._obstacle_headline()
         if self.survey is None:
             return self._scheduled_headline()
-        total, unknown = len(self.survey.cluster.nodes), self.survey.unknown
+        total, unknown = len(self.survey.cluster.nodes), self.unknown_nodes
         nodes = format_count(total, "node")
         if not total:
             return "no node exists now"
         match self.verdict:
             case Feasibility.FITS:
                 replicas = self._replicas_text() if with_replicas else ""
-                return f"fits {self.survey.count():,} of {nodes} now{replicas}"
+                return f"fits {self.fit_now:,} of {nodes} now{replicas}"
             case Feasibility.UNKNOWN:
                 others = "; it fits none of the others" if unknown < total else ""
                 where = f"{unknown:,} of {nodes}"
@@ -202,7 +202,7 @@ class PlacementOutcome:
                     f"whether it fits is unknown for {where}: too many combinations of devices to try them all{others}"
                 )
             case Feasibility.FULL:
-                empty = self.survey.count(empty=True)
+                empty = self.fit_if_empty
                 return f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
         if missing := self.survey.missing:
             return f"fits none of {nodes}: none has {missing}"
