@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.caches import LONGEST_KEY
-from policies.fleet.offers.shown import LabelledResource, shown_device
+from policies.fleet.offers.shown import LabelledResource, ShownSharing, shown_device
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import lookup
@@ -58,6 +58,8 @@ class NodeTraits:
     """The names of all extended resources in allocatable, also with an amount of 0."""
     kubelet: str
     """The version of the kubelet; empty if it is unknown."""
+    hidden_shares: int = 1
+    """The shares of each whole GPU by the capacity of the node, where labels hide them; else 1."""
 
     @cached_property
     def label_values(self) -> Mapping[str, str]:
@@ -88,18 +90,23 @@ class NodeTraits:
     @cached_property
     def shown_devices(self) -> Mapping[str, ShownDevice]:
         """What the node hands out under the name of each resource of `plugin_resources`, by its labels."""
-        labels = self.label_values
-        return {
-            name: shown_device(resource, labels)
-            for name in self.plugin_resources
-            if (resource := parse_resource(name)) is not None
-        }
+        labels, found = self.label_values, {}
+        for name in self.plugin_resources:
+            resource = parse_resource(name)
+            if resource is None:
+                continue
+            found[name] = shown_device(resource, labels)
+            if self.hidden_shares > 1 and not resource.mig:
+                # The plugin exits if MPS is to share GPUs with MIG on.
+                sharing = ShownSharing(self.hidden_shares, "time-slicing")
+                found[name] = found[name]._replace(sharing=sharing, is_shared=True)
+        return found
 
     @cached_property
     def plugin_product(self) -> Product:
         """What `nvidia.com/gpu` is on the node, by its labels."""
         shown = LabelledResource(GPU_RESOURCE, self.label_values)
-        product, is_shared = shown.product, shown.is_shared
+        product, is_shared = shown.product, shown.is_shared or self.hidden_shares > 1
         return product if product.shared == is_shared else replace(product, shared=is_shared)
 
 
@@ -261,7 +268,8 @@ def narrows_gpus(key: str) -> bool:
 def node_facts(node: Object) -> GPUNode:
     """What a node says of its GPUs."""
     labels, offers = labels_of(node), dict(_amounts(node, "allocatable", (VENDOR_PREFIX, IMPLICIT_PREFIX)))
-    had = dict(_amounts(node, "capacity", (VENDOR_PREFIX,))) | offers
+    capacity = dict(_amounts(node, "capacity", (VENDOR_PREFIX,)))
+    had = capacity | offers
     allocatable, kubelet = (
         lookup(node, ("status", *path)) for path in (("allocatable",), ("nodeInfo", "kubeletVersion"))
     )
@@ -272,8 +280,21 @@ def node_facts(node: Object) -> GPUNode:
         frozenset(name for name in had if parse_resource(name) is not None),
         frozenset(name for name in allocatable if "/" in name) if isinstance(allocatable, dict) else frozenset(),
         kubelet if isinstance(kubelet, str) else "",
+        _hidden_shares(labels, offers | capacity),
     )
     return GPUNode(name_of(node), labels, offers, _shared_traits(traits))
+
+
+def _hidden_shares(labels: Mapping[str, str], capacity: Mapping[str, int]) -> int:
+    """The shares of each GPU that labels hide; 1 where they hide none.
+
+    With MIG on on every GPU, labels say 0 replicas and no strategy. Under the strategy `none`, the device plugin offers and shares such GPUs as whole ones.
+    """
+    shown = LabelledResource(GPU_RESOURCE, labels)
+    if shown.replicas != 0 or not shown.device_count:
+        return 1
+    offered = max(capacity.get(name, 0) for name in (GPU_RESOURCE, f"{GPU_RESOURCE}.shared"))
+    return max(1, offered // shown.device_count)
 
 
 def _gpu_nodes(view: ClusterView) -> GPUNodes | Unknown:

@@ -111,6 +111,18 @@ def test_pods_that_would_get_shares_are_counted_with_a_remedy():
     )
 
 
+@pytest.mark.parametrize("renamed", [True, False])
+def test_shares_count_where_mig_is_on_and_labels_hide_them(renamed):
+    labels = {"nvidia.com/mig.config": "all-1g.5gb", "nvidia.com/gpu.replicas": "0"}
+    pods = bound("one"), bound("two", gpus=2)
+    before = situation(gpu_node(gpus=4, labels=labels), *pods, strategy="none")
+    found = plan(before, config_map(whole=time_slicing(renameByDefault=renamed)))
+    (node,) = found.nodes
+    assert node.after == f"16 nvidia.com/gpu{'.shared' if renamed else ''}"
+    assert found.changed_pods == ({} if renamed else {"shares instead of whole GPUs": 2})
+    assert len(found.fits_with(Outcome.LOST)) == (2 if renamed else 0)
+
+
 def test_pods_that_find_whole_gpus_elsewhere_are_not_counted():
     keeps = {"nvidia.com/device-plugin.config": "apart"}
     nodes = gpu_node("node-1"), gpu_node("node-2", labels=keeps)

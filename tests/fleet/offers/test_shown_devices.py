@@ -73,3 +73,21 @@ def test_label_that_is_no_number_says_nothing(value):
 def test_devices_of_the_mixed_strategy_are_counted_without_those_that_are_gone():
     labels = {"nvidia.com/mig-1g.5gb.count": "7", "nvidia.com/mig-2g.10gb.count": "0", "nvidia.com/mig-x.count": "1"}
     assert labelled_devices(labels) == {SMALL: 7}
+
+
+@pytest.mark.parametrize(
+    ("labels", "amounts", "expected"),
+    [
+        ({"replicas": "0", "count": "4"}, {"allocatable": "12", "capacity": "16"}, 4),
+        ({"replicas": "0", "count": "4"}, {"allocatable": "16"}, 4),
+        ({"replicas": "0", "count": "4"}, {"allocatable": "3", "capacity": "4"}, 1),
+        ({"replicas": "1", "count": "4"}, {"allocatable": "16"}, 1),
+        ({"replicas": "0", "count": "0"}, {"allocatable": "16"}, 1),
+    ],
+    ids=["unhealthy", "no-capacity", "whole", "labelled", "mig-invalid"],
+)
+def test_shares_that_labels_hide_are_known_by_the_capacity(labels, amounts, expected):
+    named = {f"nvidia.com/gpu.{name}": value for name, value in labels.items()}
+    status = {field: {"nvidia.com/gpu": amount} for field, amount in amounts.items()}
+    node = {"metadata": {"name": "a", "labels": named}, "status": status}
+    assert node_facts(node).traits.hidden_shares == expected
