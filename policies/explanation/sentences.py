@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.outcome import Certainty
-from policies.phrases import format_count, with_capital, with_full_stop
+from policies.phrases import format_count, format_list, with_capital, with_full_stop
 
 if TYPE_CHECKING:
     from policies.explanation.report import Explanation, Suggestion
@@ -31,9 +31,11 @@ def fit_word(group: NodeGroup) -> str:
 
 
 def why_sentences(group: NodeGroup) -> tuple[str, ...]:
-    """Why the nodes of a group do not fit, or the devices that the first one would give; in sentences."""
+    """Why the nodes of a group do not fit, or the GPUs that a pod gets there; in sentences."""
     if group.reason is None:
-        return (f"It would get {', '.join(group.devices)}.",) if group.devices else ()
+        gets, devices = format_list(group.gets) if group.gets else "", ", ".join(group.devices)
+        what = f"{gets} ({devices})" if gets and devices else gets or devices
+        return (f"It would get {what}.",) if what else ()
     others = (f"Also: {with_full_stop(each.sentence)}" for each in group.other_reasons)
     return (as_sentence(group.reason.sentence), *map(with_full_stop, group.reason.details), *others)
 

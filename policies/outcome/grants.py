@@ -22,8 +22,8 @@ from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_globs import fold_name
 from policies.nvidia.resources import parse_resource
-from policies.outcome.allocation import Solver
-from policies.phrases import format_list
+from policies.outcome.allocation import Solution, SolutionState, Solver
+from policies.phrases import format_count, format_list
 from policies.quota.charges import DeviceKind
 from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind
 from policies.quota.devices.node_kinds import Offer, node_kinds
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from policies.dra.allocation.usage import Usage
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
-    from policies.outcome.allocation import Solution
     from policies.outcome.survey import AlikeNodes, Survey
     from policies.quota.devices.node_kinds import NodeKind
     from policies.view import ClusterView
@@ -76,7 +75,12 @@ class Grant:
     @property
     def words(self) -> str:
         """`8 whole NVIDIA-H100-80GB-HBM3`, `1 quarter of Tesla-T4 (time-slicing)`."""
-        return format_list(sorted(_words(*each) for each in self.kinds)) if self.kinds else "no GPU"
+        return format_list(self.words_by_kind) if self.kinds else "no GPU"
+
+    @property
+    def words_by_kind(self) -> tuple[str, ...]:
+        """The words for each kind; empty for a grant without GPUs."""
+        return tuple(sorted(_words(*each) for each in self.kinds))
 
 
 @lru_cache(maxsize=4096)
@@ -131,7 +135,9 @@ def _words(kind: Offer, count: int) -> str:
         return f"{count:,} {one if count == 1 else several} of {whole}{f' ({strategy})' if strategy else ''}"
     if _is_share(kind):
         return f"{count:,} {'share' if count == 1 else 'shares'} of {whole}, {float(device.gpus):.0%} each"
-    return f"{count:,} {whole}" if device.profile else f"{count:,} whole {whole}"
+    if device.profile:
+        return f"{count:,} {whole}"
+    return f"{count:,} whole {product}" if device.product else f"{format_count(count, 'whole GPU')} of {product}"
 
 
 class GrantFinder:
@@ -147,7 +153,7 @@ class GrantFinder:
         self._groups = () if groups is UNKNOWN else groups
 
     def on_nodes(self, survey: Survey, *, if_empty: bool = False) -> Mapping[Grant, Sequence[AlikeNodes]]:
-        """The nodes that fit, by what one pod gets there: the groups of the survey, or parts of them.
+        """The nodes that fit, by what one pod can get there: the groups of the survey, or parts of them.
 
         Where claims leave a choice of devices, a node counts for each.
 
@@ -156,6 +162,34 @@ class GrantFinder:
             if_empty: True for the nodes that fit if nothing is in use.
         """
         found: defaultdict[Grant, list[AlikeNodes]] = defaultdict(list)
+        for part, choices in self._parts(survey, if_empty=if_empty):
+            for grant, _ in choices:
+                found[grant].append(part)
+        return found
+
+    def picked_on_nodes(self, survey: Survey) -> Mapping[Grant, Sequence[AlikeNodes]]:
+        """The nodes that fit now, by what the allocator picks there; each node counts once.
+
+        The solution of each part is that of its first node.
+
+        Args:
+            survey: With its nodes visited.
+        """
+        found: defaultdict[Grant, list[AlikeNodes]] = defaultdict(list)
+        for part, choices in self._parts(survey):
+            grant, allocations = next(choices, (Grant(), ()))
+            solution = Solution(SolutionState.FITS, tuple(allocations), part.positions[0])
+            found[grant].append(replace(part, solution=solution))
+        return found
+
+    def _parts(
+        self, survey: Survey, *, if_empty: bool = False
+    ) -> Iterator[tuple[AlikeNodes, Iterator[tuple[Grant, Sequence[Object]]]]]:
+        """The parts of the groups that fit whose nodes have the same GPUs.
+
+        Each has what one pod can get there, with the allocations of its claims on the first node; the allocator's pick
+        comes first.
+        """
         question, nodes = survey.problem.question, survey.cluster.nodes
         amounts = [(name, -(-amount // ONE)) for name, amount in question.resources.items() if parse_resource(name)]
         allocated = [result for claim in question.allocated for result in claim.claim.allocated_devices]
@@ -179,15 +213,20 @@ class GrantFinder:
                 if has_claims:
                     known = None if if_empty else alike.solution
                     choices = self._choices(solver, known, usage, positions[0], alike.resources)
-                for picked in choices:
-                    of_claims = Counter(self._device_kinds(Held.by([*allocated, *picked])))
-                    found[Grant.of(of_node + of_claims)].append(part)
-        return found
+                yield part, self._grants(of_node, allocated, choices)
+
+    def _grants(
+        self, of_node: Counter[Offer], allocated: Sequence[Object], choices: Iterable[Sequence[Object]]
+    ) -> Iterator[tuple[Grant, Sequence[Object]]]:
+        """The GPUs that one pod gets with each choice of allocations, and that choice."""
+        for allocations in choices:
+            held = Held.by([*allocated, *_results(allocations)])
+            yield Grant.of(of_node + Counter(self._device_kinds(held))), allocations
 
     def _choices(
         self, solver: Solver, known: Solution | None, usage: Usage, position: int, resources: frozenset[str]
     ) -> Iterator[Sequence[Object]]:
-        """The devices that claims get on a node, and those of other kinds that they can get instead.
+        """The allocations of claims on a node, then those of other kinds of devices that fit as well.
 
         Nodes of one shape have one solution, but selectors need not read the product, so each part of a group is solved.
         """
@@ -199,9 +238,8 @@ class GrantFinder:
         for _ in range(_MOST_CHOICES):
             if not allocations:
                 return
-            results = [each for found in allocations for each in lookup(found, ("devices", "results")) or ()]
-            yield results
-            picked = set(Held.by(results).devices)
+            yield allocations
+            picked = set(Held.by(_results(allocations)).devices)
             taken = [each for each in groups if not picked.isdisjoint(each)]
             groups = [each for each in groups if picked.isdisjoint(each)]
             if not groups or not taken:
@@ -249,6 +287,11 @@ class GrantFinder:
             if driver == DRIVER:
                 device = None if self._devices is UNKNOWN else self._devices.find(driver, pool, name)
                 yield Offer(DeviceKind("")) if device is None else _offer(device, consumed)
+
+
+def _results(allocations: Iterable[Object]) -> list[Object]:
+    """The results of all requests of some allocations."""
+    return [each for found in allocations for each in lookup(found, ("devices", "results")) or ()]
 
 
 def _offer(device: Device, consumed: Any) -> Offer:

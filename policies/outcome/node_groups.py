@@ -9,6 +9,7 @@ from policies.outcome.allocation import SolutionState, device_names
 from policies.outcome.assumptions import certainty_with
 from policies.outcome.certainty import Certainty
 from policies.outcome.device_outcomes import DeviceOutcome, DeviceOutcomes
+from policies.outcome.grants import Grant, GrantFinder
 from policies.outcome.reasons import Reason  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _MOST_NAMES = 8
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with the same reason, which is null if they fit."""
+    """Nodes with the same reason; if they fit, the reason is null, and a pod gets the same on each."""
 
     count: int
     nodes: tuple[str, ...]
@@ -44,6 +45,8 @@ class NodeGroup:
     """Further reasons why all or some of the nodes do not fit."""
     certainty: Certainty = Certainty.SEEN
     """The certainty of whether the nodes fit; if it is unknown, the reason says why."""
+    gets: tuple[str, ...] = ()
+    """The GPUs that one pod gets, by kind: `1 quarter of Tesla-T4 (time-slicing)`; empty if none or unknown."""
 
 
 class NodeGroups(NamedTuple):
@@ -57,17 +60,26 @@ class NodeGroups(NamedTuple):
 
 def node_groups(survey: Survey, assumed: Sequence[Assumption]) -> NodeGroups:
     """The groups of a survey with their reasons and devices."""
-    ranked, devices = survey.ranked_groups(), DeviceOutcomes(survey)
+    ranked: list[tuple[Grant, Sequence[AlikeNodes]]] = [(Grant(), groups) for groups in survey.ranked_groups()]
+    if survey.count():
+        # Those that fit are first, in one group.
+        granted = GrantFinder(survey.view).picked_on_nodes(survey)
+        ranked[:1] = sorted(granted.items(), key=lambda each: -_node_count(each[1]))
+    devices = DeviceOutcomes(survey)
     left_out = ranked[_MOST_GROUPS:]
     return NodeGroups(
-        tuple(_group(survey, each, devices, assumed) for each in ranked[:_MOST_GROUPS]),
+        tuple(_group(survey, groups, grant, devices, assumed) for grant, groups in ranked[:_MOST_GROUPS]),
         len(left_out),
-        sum(len(alike.positions) for groups in left_out for alike in groups),
+        sum(_node_count(groups) for _, groups in left_out),
     )
 
 
+def _node_count(groups: Sequence[AlikeNodes]) -> int:
+    return sum(len(alike.positions) for alike in groups)
+
+
 def _group(
-    survey: Survey, groups: Sequence[AlikeNodes], devices: DeviceOutcomes, assumed: Sequence[Assumption]
+    survey: Survey, groups: Sequence[AlikeNodes], grant: Grant, devices: DeviceOutcomes, assumed: Sequence[Assumption]
 ) -> NodeGroup:
     first = min(groups, key=lambda alike: alike.positions[0])
     names, reasons, solution = survey.names(groups), survey.reasons(groups), first.solution
@@ -85,4 +97,5 @@ def _group(
         certainty=Certainty.UNKNOWN
         if first.is_unknown
         else certainty_with(assumed, fits=first.fits, fits_if_empty=first.fits_if_empty),
+        gets=grant.words_by_kind,
     )

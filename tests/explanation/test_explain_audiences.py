@@ -85,6 +85,12 @@ def test_holders_of_a_device_plugin_are_counted_and_own_ones_are_named(ask, k8s)
     assert FOREIGN not in json.dumps(json_document(group, NodeGroup))
 
 
+def test_products_of_gpus_are_named(ask, k8s):
+    (group,) = ask(k8s.claim(), k8s.node("zz-1"), k8s.resource_slice(k8s.gpus(1), "zz-1")).groups
+    assert (group.nodes, group.gets) == ((), ("1 whole NVIDIA-H100-80GB-HBM3",))
+    assert FOREIGN not in json.dumps(json_document(group, NodeGroup))
+
+
 def test_pods_to_delete_are_counted_beside_own_ones(ask, k8s, asking):
     objects = [k8s.node("zz-1"), k8s.resource_slice(k8s.gpus(3), "zz-1"), k8s.template({"count": 3})]
     for number, namespace in enumerate(["team-a", "zz-b", "zz-c"]):

@@ -152,6 +152,7 @@ def test_json_has_stable_names(ask, k8s):
                 ],
                 "otherReasons": [],
                 "certainty": "seen",
+                "gets": [],
             }
         ],
         "groupsLeftOut": 0,
