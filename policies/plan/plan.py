@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.amounts import ONE, billionths
+from policies.kubernetes.names import plural
 from policies.kubernetes.paths import items_at, lookup, mapping_at
 from policies.kubernetes.quantities import parse_integer
 from policies.outcome import (
@@ -24,6 +25,7 @@ from policies.outcome import (
 from policies.phrases import format_list
 from policies.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.plan.disruptions import disruptions
+from policies.plan.label_remedies import label_remedies
 from policies.plan.prediction import predict
 from policies.quota.demands.requirements import LabelRequirements
 from policies.settings import SettingsError, parse_settings
@@ -162,7 +164,8 @@ def plan_change(change: PlannedChange) -> Plan:
             each.subject.label: _remedy(each, prediction, change)
             for each in fits
             if each.outcome in (Outcome.LOST, Outcome.CHANGED)
-        },
+        }
+        | label_remedies(fits, before, prediction.after, prediction.nodes),
     )
 
 
@@ -190,7 +193,7 @@ def _settings_after(change: PlannedChange) -> GPUAdmissionPolicy:
 
 
 def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
-    missing = [f"{kind}s" for kind in READ_FROM if before.view.list(kind) is UNKNOWN]
+    missing = [plural(kind) for kind in READ_FROM if before.view.list(kind) is UNKNOWN]
     if missing:
         yield f"{format_list(missing, len(missing))} are not known, so what depends on them is not compared"
     for each in prediction.nodes:

@@ -2,11 +2,15 @@
 
 import pytest
 
-from policies.outcome import Outcome
+from policies.outcome import Outcome, Situation
 from policies.plan import ChangeError, changed_objects, key_of
+from policies.settings import DEFAULTS
 from tests.explanation import conftest as k8s
 from tests.outcome.clusters import bound
 from tests.plan.nodes import GPU, bare_situation, config_map, gpu_node, plan, policy, situation, time_slicing
+from webhook.cluster.manifests import ManifestsView
+
+A100 = "NVIDIA-A100-SXM4-40GB"
 
 
 def disrupted(found):
@@ -121,6 +125,27 @@ def test_shares_count_where_mig_is_on_and_labels_hide_them(renamed):
     assert node.after == f"16 nvidia.com/gpu{'.shared' if renamed else ''}"
     assert found.changed_pods == ({} if renamed else {"shares instead of whole GPUs": 2})
     assert len(found.fits_with(Outcome.LOST)) == (2 if renamed else 0)
+
+
+def affinity(value):
+    wanted = {"key": "nvidia.com/gpu.product", "operator": "In", "values": [value]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize("wanted", [{"nodeSelector": {"nvidia.com/gpu.product": A100}}, affinity(A100)])
+def test_pod_that_the_suffix_of_a_product_keeps_off_is_told_the_new_value(wanted):
+    found = plan(situation(gpu_node(), bound("a", **wanted)), config_map(whole=time_slicing()))
+    assert outcomes(found)["pod team-a/a"][0] is Outcome.LOST
+    assert found.remedies["pod team-a/a"] == (
+        f"write nvidia.com/gpu.product: {A100}-SHARED in its pods if they may get shares, or leave node-1 as it is"
+    )
+
+
+def test_pod_for_which_the_new_value_does_not_suffice_is_not_told_it():
+    pod = bound("a", gpus=2, nodeSelector={"nvidia.com/gpu.product": A100})
+    found = plan(situation(gpu_node(), pod), config_map(whole=time_slicing(failRequestsGreaterThanOne=True)))
+    assert found.remedies["pod team-a/a"] == ("leave one of node-1 as it is, or change what the pods request")
 
 
 def test_pods_that_find_whole_gpus_elsewhere_are_not_counted():
@@ -289,3 +314,12 @@ def test_takeover_of_a_resource_that_no_known_pod_requests_has_no_counts():
 def test_class_for_another_resource_takes_nothing_over():
     other = k8s.device_class("other", extendedResourceName="example.com/gpu")
     assert plan(cluster_with_standing_class(), other).remarks == ()
+
+
+def test_kinds_that_are_not_known_are_named_in_the_plural():
+    before = Situation(ManifestsView([gpu_node()]), DEFAULTS)
+    assert (
+        plan(before, gpu_node())
+        .unknown[0]
+        .startswith("Pods, ResourceClaims, ResourceSlices and DeviceClasses are not known, ")
+    )
