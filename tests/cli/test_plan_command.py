@@ -81,6 +81,8 @@ def test_json_has_the_same_content(planned):
             "interrupts": "",
             "refusal": "",
             "unknown": "",
+            "certainty": "predicted",
+            "estimates": [],
         }
     ]
     assert found["plan"]["counts"] == {"kept": 0, "changed": 0, "lost": 1, "gained": 0, "unknown": 0}

@@ -71,7 +71,12 @@ def test_shared_mig_device_has_the_replicas_of_its_own_label(node):
     assert offers(node("f2", labels=labels))["nvidia.com/mig-1g.5gb"].sharing == ShownSharing(3, "time-slicing")
 
 
-@pytest.mark.parametrize("replicas", [None, "", "0", "-4", "four"])
+def test_zero_replicas_hide_shares_that_the_capacity_shows(node):
+    hidden = node("f4", labels={"nvidia.com/gpu.replicas": "0"})
+    assert offers(hidden)["nvidia.com/gpu"].sharing == ShownSharing(4, "time-slicing")
+
+
+@pytest.mark.parametrize("replicas", [None, "", "-4", "four"])
 def test_replicas_that_are_no_number_leave_a_device_whole(node, replicas):
     shared = node("f4", labels={"nvidia.com/gpu.replicas": replicas})
     assert offers(shared)["nvidia.com/gpu"].sharing.replicas == 1
