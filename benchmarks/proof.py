@@ -1,4 +1,4 @@
-"""What the proof of a migration costs: seconds of the processor.
+"""The cost of the proof of a migration: seconds of the processor.
 
 2,000 nodes with 8 GPUs each, two thirds of them by the device plugin and the others by the DRA driver, of three products; 500
 Deployments, no two of them alike, whose pods hold about half of the GPUs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Change
@@ -15,11 +15,12 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import tolerates_taint
-from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_configs import WHOLE
+from policies.nvidia.mig_configs import DEFAULT, WHOLE
 from policies.nvidia.mig_products import is_capable, node_product
 from policies.nvidia.plugin_configs import PluginConfig
+from policies.nvidia.plugin_grammar import STRATEGIES
 from policies.request import Request
 from policies.view import UNKNOWN
 
@@ -28,11 +29,11 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_configs import Entry
+    from policies.nvidia.mig_products import MIGProduct
     from policies.outcome import Situation
 
 __all__ = ["Configurations", "NodeConfiguration"]
 
-_STRATEGIES = ("none", "single", "mixed")
 _TOLERATED = ({"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},)
 """What the operator's DaemonSets tolerate if the ClusterPolicy does not say."""
 
@@ -120,8 +121,8 @@ class Configurations:
     def _strategy(self, labels: Mapping[str, str], configuration: PluginConfig | None) -> str:
         of_policy = self._facts.policy_value("mig", "strategy")
         of_file = configuration.mig_strategy if configuration is not None else ""
-        of_label = labels.get("nvidia.com/mig.strategy") if not isinstance(self._policy, dict) else ""
-        return next((each for each in (of_policy, of_file, of_label) if each in _STRATEGIES), "none")
+        of_label = labels.get(MIG_STRATEGY_LABEL) if not isinstance(self._policy, dict) else ""
+        return next((each for each in (of_policy, of_file, of_label) if each in STRATEGIES), "none")
 
     def _is_tolerated(self, node: Object, before: Object) -> bool:
         """False if a taint of the node keeps the operator's pods away once they start again."""
@@ -147,28 +148,18 @@ class Configurations:
             return name, (), ""
         selectable = selectable_configs(self._facts, name_of(node))
         entries = tuple(selectable.entries(name, labels))
-        if entries and name not in selectable.configs:
-            entries = _filled_entries(name, entries, labels)
+        if name not in selectable.configs and not _is_for_known_gpus(name, node_product(labels)):
+            entries = ()
         return name, entries, "" if entries else f"the MIG configuration {name} is not known for its GPUs"
 
     def _default_mig_config(self, labels: Mapping[str, str]) -> str:
         """The configuration that the operator labels nodes with that have none; empty if it does not."""
         default = self._facts.policy_value("migManager", "config", "default")
         is_labelled = isinstance(self._policy, dict) and default != "" and is_capable(labels) is True
-        return "all-disabled" if is_labelled else ""
+        return DEFAULT if is_labelled else ""
 
 
-def _filled_entries(name: str, entries: tuple[Entry, ...], labels: Mapping[str, str]) -> tuple[Entry, ...]:
-    """The entries of a configuration that the operator brings, with as many devices as there is room for.
-
-    Empty if the GPU is not known. Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
-    """
-    product, profile = node_product(labels), MIGProfile.from_label(name.removeprefix("all-"))
-    if product is None or profile is None:
-        return entries if product is not None else ()
-    match = product.match(profile)
-    if match is None:
-        return ()
-    return tuple(
-        replace(entry, fields={**entry.fields, "mig-devices": {str(profile): match.most}}) for entry in entries
-    )
+def _is_for_known_gpus(name: str, product: MIGProduct | None) -> bool:
+    """True if it is known what a configuration that the operator brings makes of a product."""
+    profile = MIGProfile.from_label(name.removeprefix("all-"))
+    return product is not None and (profile is None or product.match(profile) is not None)

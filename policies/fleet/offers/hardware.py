@@ -16,7 +16,7 @@ from policies.fleet.offers.shown import (
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.paths import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE
+from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, MIG_STRATEGY_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_geometry import Geometry
 from policies.nvidia.mig_layouts import fewest_gpus
@@ -218,7 +218,7 @@ def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None
         return (gpus, memory, Cut.of([None] * gpus)) if gpus else None
     if replicas == 0:
         # MIG is on on every GPU. Only the mixed strategy would count its devices.
-        is_empty = labels.get("nvidia.com/mig.strategy") == "mixed"
+        is_empty = labels.get(MIG_STRATEGY_LABEL) == "mixed"
         return count, memory, Cut.of([{}] * count) if is_empty else Cut(0)
     return count, memory, Cut.of([None] * count)
 

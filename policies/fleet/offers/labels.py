@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from policies.fleet.offers.shown import COUNT_SUFFIX, ENGINE_LABELS, MIG_PREFIX
-from policies.nvidia.identifiers import GPU_RESOURCE, MEMORY_LABEL, MIG_CAPABLE_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE, MEMORY_LABEL, MIG_CAPABLE_LABEL, MIG_STRATEGY_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,12 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["LABELS_WITH_MIG", "LabelOffer", "is_label_of_state", "label_offer"]
 
 LABELS_WITH_MIG = "MPS sharing is not supported for mig devices"
-_STRATEGY_LABEL = "nvidia.com/mig.strategy"
 _MPS_LABEL = "nvidia.com/mps.capable"
 _OF_STATE = (
     *(f"{GPU_RESOURCE}.{name}" for name in ("product", "count", "replicas", "memory", "sharing-strategy")),
     f"{GPU_RESOURCE}.multiprocessors",
-    _STRATEGY_LABEL,
+    MIG_STRATEGY_LABEL,
     _MPS_LABEL,
 )
 _OF_STATE_PREFIXES = (MIG_PREFIX, f"{GPU_RESOURCE}.slices.", f"{GPU_RESOURCE}.engines.")
@@ -68,7 +67,7 @@ def label_offer(hardware: Hardware, state: NodeState) -> LabelOffer:
     labels[_MPS_LABEL] = "true" if is_mps else "false"
     predicted: set[str] = set()
     if state.strategy in ("single", "mixed"):
-        labels[_STRATEGY_LABEL] = state.strategy
+        labels[MIG_STRATEGY_LABEL] = state.strategy
     if state.strategy == "mixed":
         for profile, count in cut.devices.items():
             found, estimates = _of_devices(f"{MIG_PREFIX}{profile.label}", hardware, profile, count, sharing)
