@@ -6,9 +6,10 @@ from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from policies.caches import BoundedCache
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.index import SliceIndex
 from policies.dra.allocation.pools import PoolGatherer
@@ -25,17 +26,19 @@ from policies.kubernetes.resourceslices import device_fields
 from policies.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.dra.allocation.features import Features
     from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
 
-__all__ = ["Cluster", "Holding", "Nodes", "ResourceUsage", "read_cluster", "used_amounts"]
+__all__ = ["Cluster", "Holding", "NodeShapes", "Nodes", "ResourceUsage", "read_cluster", "used_amounts"]
 
 T = TypeVar("T")
 
 _ANYWHERE = "any node"
+_MOST_SHAPES = 8
+"""Usages and sets of attributes for which the shapes of nodes are kept; questions about one cluster mostly have two."""
 _ALWAYS_OFFERED = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 """Resources that a node in a file may omit; a node that omits another resource has none of it."""
 
@@ -49,6 +52,25 @@ class Holding(NamedTuple):
     namespace: str
     pods: tuple[str, ...]
     """The pods that it is reserved for, `team-b/train-0`; empty if anything else uses it, such as a PodGroup."""
+
+
+class NodeShapes:
+    """Numbers nodes: claims that read some attributes of devices fit all nodes of one number, or none.
+
+    Threads may share the numbers; some are not used.
+    """
+
+    def __init__(self, usage: Usage) -> None:
+        """Begin without nodes; `usage` is kept, because its identity is a part of a key."""
+        self.usage = usage
+        self.by_position: dict[int, int] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._next = count()
+
+    def add(self, position: int, shape: Hashable) -> int:
+        """The number of a node that has this shape."""
+        number = self.by_position[position] = self._numbers.setdefault(shape, next(self._next))
+        return number
 
 
 class Nodes:
@@ -85,6 +107,13 @@ class Nodes:
             self._results[function] = [function(node) for node in self]
         return self._results[function]
 
+    def kinds(self, function: Callable[[Object], Hashable]) -> Sequence[int]:
+        """A number for each node, equal where `function`, one of a module, returns the same."""
+        if function not in self._kinds:
+            numbers: dict[Hashable, int] = {}
+            self._kinds[function] = [numbers.setdefault(function(node), len(numbers)) for node in self]
+        return self._kinds[function]
+
     def allocatable(self, resource: str) -> Sequence[int | None]:
         """The amount of a resource that each node offers, in billionths.
 
@@ -101,6 +130,15 @@ class Nodes:
     @cached_property
     def _results(self) -> dict[Callable[[Object], Any], Sequence[Any]]:
         return {}
+
+    @cached_property
+    def _kinds(self) -> dict[Callable[[Object], Hashable], Sequence[int]]:
+        return {}
+
+    @cached_property
+    def shapes(self) -> BoundedCache[Hashable, NodeShapes]:
+        """The shapes of nodes by the usage of their devices, and by the attributes that claims read of them."""
+        return BoundedCache(_MOST_SHAPES)
 
     @cached_property
     def _amounts(self) -> dict[str, Sequence[int | None]]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet.device_plugin import active_cluster_policy
-from policies.fleet.offers.shown import sharing_strategy
+from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.paths import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
@@ -14,10 +15,11 @@ from policies.nvidia.plugin_configs import LIMITS, PluginConfig
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.kubernetes.objects import Object
     from policies.settings import GPUAdmissionPolicy
     from policies.view import ClusterView
 
-__all__ = ["SingleShares"]
+__all__ = ["SingleShares", "sharing_labels"]
 
 _FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
 
@@ -71,3 +73,12 @@ class SingleShares:
                 value = None
             self._read[key] = PluginConfig(value)
         return self._read[key]
+
+
+def sharing_labels(node: Object) -> frozenset[tuple[str, str]]:
+    """The labels of a node that `SingleShares.is_single` reads, for all resources."""
+    return frozenset(
+        (name, value)
+        for name, value in labels_of(node).items()
+        if name == PLUGIN_CONFIG_LABEL or name.endswith(STRATEGY_SUFFIX)
+    )

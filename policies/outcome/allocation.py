@@ -13,6 +13,7 @@ from policies.dra.allocation.index import SliceIndex
 from policies.dra.feature_gates import offers
 from policies.dra.native_quotas import refused_claims
 from policies.dra.resource_claims import Claim
+from policies.fleet.cluster_digest import NodeShapes
 from policies.fleet.known_classes import known_classes
 from policies.fleet.shares import SingleShares
 from policies.kubernetes.amounts import ONE
@@ -225,6 +226,7 @@ class Solver:
         self.problem = problem
         self._usage = usage
         self._allocators: dict[tuple[frozenset[str], int], Allocator] = {}
+        self._shapes: dict[frozenset[str], NodeShapes] = {}
         self._solutions: dict[Hashable, Solution] = {}
         self._given_up = 0
 
@@ -234,7 +236,36 @@ class Solver:
         Raises:
             AllocationError: A node selector of a slice is invalid.
         """
-        return resources, self.allocator(resources, _STEPS).node_shape(self.problem.nodes[position])
+        shapes = self._shapes.get(resources) or self._known_shapes(resources)
+        number = shapes.by_position.get(position)
+        if number is None:
+            number = shapes.add(position, self.allocator(resources).node_shape(self.problem.nodes[position]))
+        return resources, number
+
+    def _known_shapes(self, resources: frozenset[str]) -> NodeShapes:
+        """The shapes that nodes have for all questions that read the same of the devices."""
+        problem, read = self.problem, self.allocator(resources).question.checks.shapes
+        key = problem.gatherer, read, id(self._usage)
+        shapes = problem.nodes.shapes.get(key)
+        if shapes is None:
+            shapes = NodeShapes(self._usage)
+            problem.nodes.shapes.put(key, shapes, 1)
+        self._shapes[resources] = shapes
+        return shapes
+
+    def by_shape(self, positions: Iterable[int], resources: frozenset[str]) -> Mapping[Hashable, Sequence[int]]:
+        """Some nodes by their shapes.
+
+        If `shape` raises an AllocationError, it comes last, with its node; further nodes are left out.
+        """
+        found: dict[Hashable, list[int]] = {}
+        for position in positions:
+            try:
+                shape = self.shape(position, resources)
+            except AllocationError as error:
+                return {**found, error: [position]}
+            found.setdefault(shape, []).append(position)
+        return found
 
     def solution(self, position: int, resources: frozenset[str] = NO_RESOURCES) -> Solution:
         """The solution on a node.

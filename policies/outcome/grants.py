@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.dra.allocation.usage import Usage
+    from policies.fleet.cluster_digest import Nodes
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
     from policies.outcome.survey import AlikeNodes, Survey
@@ -151,6 +152,7 @@ class GrantFinder:
         self._devices = view.derive(published_devices)
         groups = gpu_groups(view)
         self._groups = () if groups is UNKNOWN else groups
+        self._numbered: tuple[Nodes, Sequence[tuple[int, int]]] | None = None
 
     def on_nodes(self, survey: Survey, *, if_empty: bool = False) -> Mapping[Grant, Sequence[AlikeNodes]]:
         """The nodes that fit, by what one pod can get there: the groups of the survey, or parts of them.
@@ -195,6 +197,7 @@ class GrantFinder:
         allocated = [result for claim in question.allocated for result in claim.claim.allocated_devices]
         usage = NONE if if_empty else survey.cluster.usage
         solver = Solver(survey.problem, usage)
+        kinds = self._kinds_by_position(nodes)
         for alike in survey.groups:
             if not (alike.fits_if_empty if if_empty else alike.fits):
                 continue
@@ -202,9 +205,8 @@ class GrantFinder:
             has_claims = solver.has_claims(alike.resources)
             parts: defaultdict[Hashable, list[int]] = defaultdict(list)
             for position in alike.positions:
-                name = name_of(nodes[position])
-                kind = self._kinds.get(name) if of_plugin else None
-                parts[id(kind), self._published.get(name) if has_claims else None].append(position)
+                plugin, published = kinds[position]
+                parts[plugin if of_plugin else None, published if has_claims else None].append(position)
             for positions in parts.values():
                 check_cancelled()
                 part = alike if len(parts) == 1 else replace(alike, positions=positions)
@@ -214,6 +216,18 @@ class GrantFinder:
                     known = None if if_empty else alike.solution
                     choices = self._choices(solver, known, usage, positions[0], alike.resources)
                 yield part, self._grants(of_node, allocated, choices)
+
+    def _kinds_by_position(self, nodes: Nodes) -> Sequence[tuple[int, int]]:
+        """For each node a number of what its device plugin offers, and one of what it publishes."""
+        if self._numbered is None or self._numbered[0] is not nodes:
+            numbers: dict[Hashable, int] = {}
+            published = (self._published.get(name) for name in nodes.each(name_of))
+            found = [
+                (id(self._kinds.get(name)), numbers.setdefault(each, len(numbers)))
+                for name, each in zip(nodes.each(name_of), published, strict=True)
+            ]
+            self._numbered = nodes, found
+        return self._numbered[1]
 
     def _grants(
         self, of_node: Counter[Offer], allocated: Sequence[Object], choices: Iterable[Sequence[Object]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,15 +10,16 @@ from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.node_selectors import TargetNode
 from policies.dra.allocation.slices import NodeSelection
 from policies.dra.native_quotas import QuotaUse
+from policies.fleet.shares import sharing_labels
 from policies.kubernetes.amounts import ONE, billionths
-from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.nodes import REQUIRED, labels_of
 from policies.kubernetes.paths import lookup, mappings_at
 from policies.kubernetes.taints import UNSCHEDULABLE, Taint, is_cordoned, preventing_taints, tolerates_taint
 from policies.outcome.allocation import NO_RESOURCES
 from policies.outcome.reasons import ClaimRefusal, NodeMismatch, ReasonKind, ShareRequest, Shortage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
     from policies.fleet.cluster_digest import ResourceUsage
     from policies.kubernetes.objects import Object
@@ -52,8 +54,7 @@ class NodeChecks:
         self._shares = problem.shares
         self._share_requests = _share_requests(question)
         self._spec = question.pod.spec if question.pod else {}
-        self._selected = nodes.selectable.select(self._spec) if question.pod else -1
-        self._of_affinity = nodes.selectable.select({**self._spec, "nodeSelector": None}) if question.pod else -1
+        self._selections = [*self._read_selections()] if question.pod else []
         self._tolerations = [each for each in self._spec.get("tolerations") or [] if isinstance(each, dict)]
         self._tolerated: dict[Taint, bool] = {}
         self._repelled: dict[_Guard, tuple[NodeMismatch, ...]] = {}
@@ -65,13 +66,33 @@ class NodeChecks:
         guard = self._nodes.each(_guard)[position]
         if guard not in self._repelled:
             self._repelled[guard] = tuple(self._guard_mismatches(guard))
-        found = (*self._repelled[guard], *self._selector_mismatches(position), *self._shortages(position))
+        unselected = (mismatch for selected, mismatch in self._selections if not selected >> position & 1)
+        found = (*self._repelled[guard], *unselected, *self._shortages(position))
         if self._question.allocated or self._share_requests:
             node = self._nodes[position]
             found = (*found, *self._claim_mismatches(node), *self._share_mismatches(position))
         if self._by_claims:
             found = (*found, *self._quota_mismatches(self.served_by_claims(position)))
         return found
+
+    def alike_nodes(self) -> Iterable[Sequence[int]]:
+        """The positions of all nodes, those together of which the checks read the same."""
+        nodes, question = self._nodes, self._question
+        columns: list[Iterable[Hashable]] = [nodes.kinds(_guard)]
+        columns += [f"{selected | 1 << len(nodes):b}"[:0:-1] for selected, _ in self._selections]
+        columns += map(nodes.allocatable, self._by_claims)
+        for _, requested, offered, used in self._amounts:
+            amounts = zip(offered, used, strict=True)
+            columns.append([None if each[0] is None or requested <= each[0] - each[1] else each for each in amounts])
+        if question.allocated:
+            columns.append([tuple(self._claim_mismatches(node)) for node in nodes])
+        if self._share_requests:
+            columns.append(nodes.kinds(sharing_labels))
+            columns += [nodes.allocatable(request.resource) for request in self._share_requests]
+        found: defaultdict[Hashable, list[int]] = defaultdict(list)
+        for position, kind in enumerate(zip(*columns, strict=True)):
+            found[kind].append(position)
+        return found.values()
 
     def served_by_claims(self, position: int) -> frozenset[str]:
         """The pod's extended resources that a claim serves on a node, because its kubelet has none."""
@@ -135,16 +156,13 @@ class NodeChecks:
             self._tolerated[taint] = tolerates_taint(self._tolerations, written)
         return self._tolerated[taint]
 
-    def _selector_mismatches(self, position: int) -> Iterator[NodeMismatch]:
-        if self._selected >> position & 1:
-            return
-        labels = labels_of(self._nodes[position])
-        selector = self._spec.get("nodeSelector") or {}
-        for key, value in selector.items():
-            if labels.get(key) != value:
-                yield NodeMismatch(ReasonKind.NODE_SELECTOR, key)
-        if not self._of_affinity >> position & 1:
-            yield NodeMismatch(ReasonKind.NODE_SELECTOR)
+    def _read_selections(self) -> Iterator[tuple[int, NodeMismatch]]:
+        """The nodes that each label of the node selector, or the affinity, selects; the mismatch of others."""
+        select = self._nodes.selectable.select
+        for key, value in (self._spec.get("nodeSelector") or {}).items():
+            yield select({"nodeSelector": {key: value}}), NodeMismatch(ReasonKind.NODE_SELECTOR, key)
+        if lookup(self._spec, REQUIRED) is not None:
+            yield select({**self._spec, "nodeSelector": None}), NodeMismatch(ReasonKind.NODE_SELECTOR)
 
     def _claim_mismatches(self, node: Object) -> Iterator[NodeMismatch]:
         for claim in self._question.allocated:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.dra.allocation.errors import AllocationError
 from policies.dra.allocation.usage import NONE
@@ -19,7 +19,7 @@ from policies.view import UNKNOWN
 from policies.work import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
     from policies.fleet.cluster_digest import Cluster, ResourceUsage
     from policies.kubernetes.objects import Object
@@ -44,6 +44,16 @@ class Failure:
 
     message: str
     position: int
+
+
+class _Part(NamedTuple):
+    """Nodes with equal checks and devices, some of those with one result."""
+
+    positions: Sequence[int]
+    """No two parts have a node in common, so parts are in the order of their first nodes."""
+    mismatches: tuple[NodeMismatch, ...]
+    worst: NodeMismatch | None
+    resources: frozenset[str]
 
 
 @dataclass(slots=True)
@@ -144,7 +154,7 @@ class Survey:
         failure = other.visit_nodes(positions)
         if failure is not None:
             return failure
-        other.groups += self._parts(lambda position: position not in positions)
+        other.groups += self._without(frozenset(positions))
         return other
 
     def _set_usage(self, cluster: Cluster, resource_usage: ResourceUsage) -> None:
@@ -155,7 +165,7 @@ class Survey:
         self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, holders)
 
     def visit_nodes(self, positions: Iterable[int] | None = None) -> Failure | None:
-        """Check every node, those of one shape once.
+        """Check every node: those of which the checks read the same once, and devices of one shape once.
 
         Returns the first error that stops the scheduler; there are no groups then.
 
@@ -165,20 +175,29 @@ class Survey:
         Raises:
             AllocationError: The devices of a node that does not fit cannot be read.
         """
-        by_key: dict[Hashable, AlikeNodes] = {}
-        for position in range(len(self.problem.nodes)) if positions is None else sorted(positions):
+        kinds = self.checks.alike_nodes() if positions is None else ([position] for position in sorted(positions))
+        by_key: defaultdict[Hashable, list[_Part]] = defaultdict(list)
+        for kind in kinds:
             check_cancelled()
-            mismatches, resources = self.checks.mismatches(position), self.checks.served_by_claims(position)
+            mismatches, resources = self.checks.mismatches(kind[0]), self.checks.served_by_claims(kind[0])
             worst = next((each for each in mismatches if each.is_permanent), next(iter(mismatches), None))
+            for key, nodes in self._by_key(kind, worst, resources):
+                by_key[key].append(_Part(nodes, mismatches, worst, resources))
+        found: list[AlikeNodes] = []
+        for key, parts in sorted(by_key.items(), key=lambda item: min(item[1])):
+            first = min(parts)
+            position = first.positions[0]
+            if isinstance(key, AllocationError):
+                return Failure(str(key), position)
             try:
-                key = self._key(position, worst, resources)
-                if key not in by_key:
-                    by_key[key] = self._alike_nodes(position, worst, resources)
+                group = self._alike_nodes(position, first.worst, first.resources)
             except AllocationError as error:
                 return Failure(str(error), position)
-            by_key[key].positions.append(position)
-            by_key[key].mismatches.append(mismatches)
-        self.groups = list(by_key.values())
+            by_position = {position: part.mismatches for part in parts for position in part.positions}
+            group.positions = sorted(by_position)
+            group.mismatches = [by_position[position] for position in group.positions]
+            found.append(group)
+        self.groups = found
         for alike in self.groups:
             if alike.is_blocked or alike.fits or alike.is_unknown:
                 continue
@@ -189,13 +208,17 @@ class Survey:
                 alike.lasting = self._reasons_if_empty.mismatch(position, alike.resources)
         return None
 
-    def _key(self, position: int, worst: NodeMismatch | None, resources: frozenset[str]) -> Hashable:
-        """A key, equal for nodes with the same result."""
+    def _by_key(
+        self, positions: Sequence[int], worst: NodeMismatch | None, resources: frozenset[str]
+    ) -> Iterator[tuple[Hashable, Sequence[int]]]:
+        """Nodes with equal checks by a key, equal for nodes with one result, or by the error of the scheduler."""
         if worst is not None and worst.is_permanent:
-            return worst.kind, worst.key
+            yield (worst.kind, worst.key), positions
+            return
         solver = self._now if worst is None else self._empty
-        shape = solver.shape(position, resources) if solver.has_claims(resources) else None
-        return shape, None if worst is None else worst.key
+        by_shape = solver.by_shape(positions, resources) if solver.has_claims(resources) else {None: positions}
+        for shape, nodes in by_shape.items():
+            yield shape if isinstance(shape, AllocationError) else (shape, None if worst is None else worst.key), nodes
 
     def _alike_nodes(self, position: int, worst: NodeMismatch | None, resources: frozenset[str]) -> AlikeNodes:
         """A group of nodes like this one, still without nodes."""
@@ -230,16 +253,19 @@ class Survey:
             names: The only nodes to rank; None for all.
         """
         merged: dict[Hashable, list[AlikeNodes]] = {}
-        nodes = self.cluster.nodes
-        of_names = None if names is None else self._parts(lambda position: name_of(nodes[position]) in names)
-        for alike in self.groups if of_names is None else of_names:
+        of_names: Iterable[AlikeNodes] = self.groups
+        if names is not None:
+            of_all = self.cluster.nodes.positions.items()
+            of_names = self._without(frozenset(position for name, position in of_all if name not in names))
+        for alike in of_names:
             merged.setdefault(_reason_key(alike), []).append(alike)
         return sorted((group for each in merged.values() for group in _by_values(each)), key=_rank)
 
     def names(self, groups: Iterable[AlikeNodes]) -> list[str]:
         """The names of the nodes in some groups, in the order of the cluster."""
         positions = sorted(position for alike in groups for position in alike.positions)
-        return [name_of(self.cluster.nodes[position]) for position in positions]
+        names = self.cluster.nodes.each(name_of)
+        return [names[position] for position in positions]
 
     def reasons(self, groups: Sequence[AlikeNodes]) -> tuple[Reason, ...]:
         """All reasons of groups that `ranked_groups` has put together, the worst first; empty if they fit.
@@ -307,19 +333,17 @@ class Survey:
             return None, False  # The scheduler never looks at the devices of this node, so their errors stop nothing.
         return None, False
 
-    def _parts(self, is_kept: Callable[[int], bool]) -> Iterator[AlikeNodes]:
-        """The groups with some of their nodes, those without nodes left out."""
+    def _without(self, gone: frozenset[int]) -> Iterator[AlikeNodes]:
+        """The groups without some nodes; groups that have no other nodes are left out."""
         for alike in self.groups:
-            kept = [
-                (position, mismatches)
-                for position, mismatches in zip(alike.positions, alike.mismatches, strict=True)
-                if is_kept(position)
-            ]
-            if kept:
+            if gone.isdisjoint(alike.positions):
+                yield alike
+            elif not gone.issuperset(alike.positions):
+                left = [pair for pair in zip(alike.positions, alike.mismatches, strict=True) if pair[0] not in gone]
                 yield replace(
                     alike,
-                    positions=[position for position, _ in kept],
-                    mismatches=[mismatches for _, mismatches in kept],
+                    positions=[position for position, _ in left],
+                    mismatches=[mismatches for _, mismatches in left],
                 )
 
 

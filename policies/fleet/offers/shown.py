@@ -21,6 +21,7 @@ __all__ = [
     "ENGINE_LABELS",
     "MIG_PREFIX",
     "NOT_SHARED",
+    "STRATEGY_SUFFIX",
     "LabelledResource",
     "ShownDevice",
     "ShownSharing",
@@ -30,7 +31,7 @@ __all__ = [
     "shown_device",
 ]
 
-MIG_PREFIX, COUNT_SUFFIX = "nvidia.com/mig-", ".count"
+MIG_PREFIX, COUNT_SUFFIX, STRATEGY_SUFFIX = "nvidia.com/mig-", ".count", ".sharing-strategy"
 ENGINE_LABELS = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
 """How labels of the multiprocessors and engines of MIG devices end, in the order of `Engines`."""
 _SHARED = ".shared"
@@ -78,7 +79,7 @@ class LabelledResource(NamedTuple):
     @property
     def strategy(self) -> str:
         """How it is shared, as the label says it: `none`, `time-slicing`, `mps`; empty without the label."""
-        return self.labels.get(f"{self.name}.sharing-strategy", "")
+        return self.labels.get(f"{self.name}{STRATEGY_SUFFIX}", "")
 
     @property
     def is_shared(self) -> bool:
@@ -124,7 +125,7 @@ def sharing_strategy(labels: Mapping[str, str], resource: str) -> str | None:
 
     The label has the name of the resource before it is renamed.
     """
-    strategy = labels.get(f"{resource.removesuffix(_SHARED)}.sharing-strategy")
+    strategy = labels.get(f"{resource.removesuffix(_SHARED)}{STRATEGY_SUFFIX}")
     return strategy if strategy in _STRATEGIES else None
 
 
