@@ -28,11 +28,11 @@ import aiohttp
 import digests
 import live
 import yaml
-from explain import template
 from large_cluster import MADE, VERSION, namespace, pod
 from loop_lag import LoopLag
 from real_api_server import EtcdObjects, define_quotas, real_api_server
 
+from benchmarks.themes.explanation import template
 from policies import explanation, outcome
 from policies.admission import load_rules, review
 from policies.quota.charges import Bill, Charge

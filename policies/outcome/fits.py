@@ -111,10 +111,8 @@ class FitFinder:
         self._usage = ResourceUsage(self._view)
         self.has_local_devices = self._view.derive(_devices_are_local)
         """True if every device can be reached from one node only."""
-        self._shared: dict[str, PlacementOutcome] = {}
-        """The outcomes of questions as if no pod had ended; subjects with equal requests share one."""
-        self._places: dict[int, _Places] = {}
-        """The places of these outcomes, by the identities of the outcomes."""
+        self._shared: dict[str, tuple[PlacementOutcome, _Places]] = {}
+        """The outcomes and places of questions as if no pod had ended; subjects with equal requests share them."""
         self._node_sets: dict[frozenset[str], frozenset[str]] = {}
         """Each set of nodes once, because most subjects fit the same nodes."""
 
@@ -126,19 +124,18 @@ class FitFinder:
             expected: Nodes on which it fits in another cluster; the reason is that of these nodes.
         """
         check_cancelled()
-        outcome = self._whole_outcome(subject, self._question(subject))
+        outcome, places = self._whole_outcome(subject, self._question(subject))
         if outcome.obstacles:
             first = outcome.obstacles[0]
             room = None if outcome.verdict is Feasibility.UNKNOWN else 0
             rule = f" [{first.rule}]" if first.rule else ""
             return Fit(outcome.verdict, room, frozenset(), f"{first.sentence}{rule}", first.remedy)
-        nodes, granted = self._places.get(id(outcome)) or self._find_places(outcome.survey)
         return Fit(
             outcome.verdict,
             self._room(subject, outcome),
-            nodes,
+            places.if_empty,
             _why(outcome, expected),
-            grants=self._rooms(subject, outcome, granted),
+            grants=self._rooms(subject, outcome, places.now),
             held=self._held_grants(subject),
         )
 
@@ -164,35 +161,41 @@ class FitFinder:
         names_by_grant = {} if survey is None else {each: frozenset(survey.names(on)) for each, on in granted.items()}
         return Service(requested, _served_nodes(outcome), names_by_grant, room, outcome.obstacles or unknown)
 
-    def _whole_outcome(self, subject: Subject, question: Question) -> PlacementOutcome:
-        """The outcome for one pod of the subject in the whole cluster, once its own pods have ended.
+    def _whole_outcome(self, subject: Subject, question: Question) -> tuple[PlacementOutcome, _Places]:
+        """The outcome and the places for one pod of the subject in the whole cluster, once its own pods have ended.
 
         Only the nodes on which its own pods run, or hold devices, differ from the outcome for others with equal requests.
         """
         key = _request_key(question, self._view) if self.has_local_devices else ""
         if not key:
-            return self._outcome(subject, question, self._cluster)
+            return self._with_places(self._outcome(subject, question, self._cluster))
         if key not in self._shared:
-            found = self._shared[key] = simulate(
-                question, self._view, self._settings, cluster=self._cluster, resource_usage=self._usage
+            self._shared[key] = self._with_places(
+                simulate(question, self._view, self._settings, cluster=self._cluster, resource_usage=self._usage)
             )
-            self._places[id(found)] = self._find_places(found.survey)
-        shared = self._shared[key]
+        shared, places = self._shared[key]
         if shared.obstacles or shared.survey is None:
-            return self._outcome(subject, question, self._cluster)
+            return self._with_places(self._outcome(subject, question, self._cluster))
         cluster, held = self._without_own_devices(subject, self._cluster)
         usage, nodes = self._without_own_amounts(subject)
         nodes |= {self._node_of_pool(device) for each in held for device in (*each.devices, *dict(each.shares))}
         positions = {self._cluster.nodes.positions[name] for name in nodes if name in self._cluster.nodes.positions}
         if not positions:
-            return shared
+            return shared, places
         try:
             survey = shared.survey.with_less_use(positions, cluster, usage)
         except AllocationError:
             survey = None
         if not isinstance(survey, Survey):
-            return self._outcome(subject, question, self._cluster)  # An error is reported there.
-        return replace(shared, survey=survey)
+            # An error is reported there.
+            return self._with_places(self._outcome(subject, question, self._cluster))
+        names = self._cluster.nodes.each(name_of)
+        own = frozenset(names[position] for position in positions)
+        empty = [alike.positions for alike in survey.groups if alike.fits_if_empty]
+        if_empty = frozenset(names[position] for each in empty for position in positions.intersection(each))
+        if if_empty != places.if_empty & own:
+            places = _Places(self._same_set(places.if_empty - own | if_empty), {})
+        return replace(shared, survey=survey), places._replace(now=self._grants.on_nodes(survey))
 
     def _outcome(self, subject: Subject, question: Question, cluster: Cluster) -> PlacementOutcome:
         """The outcome for one pod of the subject, once its own pods have ended."""
@@ -260,7 +263,7 @@ class FitFinder:
             usage = Usage.of_allocations(each.held for each in cluster.holding if id(each.held) not in released)
         else:
             devices = {device for each in held for device in each.devices}
-            usage = replace(cluster.usage, devices=cluster.usage.devices - devices)
+            usage = cluster.usage.without_devices(devices)
         return replace(cluster, usage=usage), held
 
     def _room(self, subject: Subject, outcome: PlacementOutcome) -> int | None:
@@ -306,12 +309,12 @@ class FitFinder:
         )
         return Counter(held for held in found if held is not None)
 
-    def _find_places(self, survey: Survey | None) -> _Places:
-        """The nodes that fit if nothing is in use, and what one pod gets on the nodes that fit now."""
+    def _with_places(self, outcome: PlacementOutcome) -> tuple[PlacementOutcome, _Places]:
+        survey = outcome.survey
         if survey is None:
-            return _Places(frozenset(), {})
+            return outcome, _Places(frozenset(), {})
         empty = [alike for alike in survey.groups if alike.fits_if_empty]
-        return _Places(self._same_set(survey.names(empty)), self._grants.on_nodes(survey))
+        return outcome, _Places(self._same_set(survey.names(empty)), self._grants.on_nodes(survey))
 
     def _same_set(self, names: Iterable[str]) -> frozenset[str]:
         found = frozenset(names)

@@ -59,4 +59,4 @@ class Question:
 
 def _supported_usage(usage: Usage, features: Features) -> Usage:
     """The stable implementation knows no shares."""
-    return Usage(usage.devices) if features.implementation is Implementation.STABLE else usage
+    return Usage(usage.devices, known_pools=usage.pools) if features.implementation is Implementation.STABLE else usage

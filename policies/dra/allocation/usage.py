@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -42,6 +42,8 @@ class Usage:
     """Devices of which claims hold shares."""
     capacity: Mapping[str, Mapping[str, int]] | None = None
     """The amounts of each capacity that the shares take, in billionths."""
+    known_pools: frozenset[str] | None = field(default=None, compare=False)
+    """The pools of these devices, and perhaps more; None if they are to be read from their names."""
 
     @classmethod
     def of_allocations(cls, allocations: Iterable[Held]) -> Usage:
@@ -75,7 +77,11 @@ class Usage:
             for name, amount in amounts.items():
                 sums[name] = sums.get(name, 0) + amount
             capacity[device] = sums
-        return Usage(self.devices | more.devices, self.shared | more.shared, capacity)
+        return Usage(self.devices | more.devices, self.shared | more.shared, capacity, self.pools | more.pools)
+
+    def without_devices(self, devices: Collection[str]) -> Usage:
+        """The usage after the claims have ended that hold these devices alone."""
+        return replace(self, devices=self.devices.difference(devices), known_pools=self.pools)
 
     def taken_capacity(self, device: str) -> Mapping[str, int] | None:
         """The amounts of the device's capacities that shares take; None without shares."""
@@ -83,7 +89,9 @@ class Usage:
 
     @cached_property
     def pools(self) -> frozenset[str]:
-        """The pools of which claims hold devices, as `driver/pool`."""
+        """The pools of which claims hold devices, as `driver/pool`; there may be others of which they hold nothing any more."""
+        if self.known_pools is not None:
+            return self.known_pools
         held = chain(self.devices, self.shared, self.capacity or ())
         return frozenset(device.rpartition("/")[0] for device in held)
 
