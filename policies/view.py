@@ -26,6 +26,7 @@ __all__ = [
     "Digest",
     "Key",
     "PassingView",
+    "ReadingView",
     "ResultsPerObject",
     "Unknown",
 ]
@@ -118,7 +119,7 @@ class ClusterView(ABC):
         kept = digests.get(function)
         if kept is not None and all(self.generation(kind) == before for kind, before in kept.generations.items()):
             return kept
-        reading = _Reading(self)
+        reading = ReadingView(self)
         digest = digests[function] = Digest(function(reading), reading.generations)
         return digest
 
@@ -234,22 +235,26 @@ class PassingView(ClusterView):
         return question(*args)
 
 
-class _Reading(PassingView):
-    """The view for one digest; records which kinds are read.
+class ReadingView(PassingView):
+    """A view for one result; records which kinds are read.
 
-    The generation is recorded before the first read, so that a change during the read makes the digest outdated.
+    The generation is recorded before the first read, so that a change during the read makes the result outdated.
     """
 
     def __init__(self, view: ClusterView) -> None:
+        """Ask this view."""
         super().__init__(view)
         self.generations: dict[str, int] = {}
+        """The kinds that were read, each with its generation."""
 
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        """All objects of a kind; only those of one namespace if it is given."""
         found = super().list(kind, namespace)
         count_work(0 if found is UNKNOWN else _WORK_PER_OBJECT * len(found))
         return found
 
     def digest(self, function: Callable[[ClusterView], T]) -> Digest[T]:
+        """The digest of the other view, whose kinds count as read."""
         digest = self._view.digest(function)
         for kind, generation in digest.generations.items():
             self.generations.setdefault(kind, generation)

@@ -16,6 +16,7 @@ from policies.audit.policy_reports import (
     is_our_report,
     policy_reports,
 )
+from policies.audit.proofs import KeptProofs
 from policies.audit.readiness import LOSS, UNPROVEN, ConversionObstacle, ConversionReadiness
 from policies.audit.report import MOST_FINDINGS, AuditCounts, AuditFinding, AuditReport, Gap
 from policies.audit.survey import Survey, surveyed_kinds
@@ -34,6 +35,7 @@ __all__ = [
     "ConversionObstacle",
     "ConversionReadiness",
     "Gap",
+    "KeptProofs",
     "ReportAPI",
     "Survey",
     "audit",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from policies.audit.configuration import configuration_findings
 from policies.audit.conversions import Conversions
 from policies.audit.pods import pod_findings, template_findings
+from policies.audit.proofs import KeptProofs
 from policies.audit.readiness import readiness
 from policies.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
 from policies.audit.surroundings import karpenter_findings, node_findings, quota_findings
@@ -53,6 +54,7 @@ def audit(
     settings: GPUAdmissionPolicy,
     survey: Survey,
     *,
+    kept: KeptProofs | None = None,
     most_findings: int = MOST_FINDINGS,
 ) -> AuditReport:
     """Report what is wrong with the objects of a cluster, and which namespaces are ready to convert.
@@ -61,10 +63,11 @@ def audit(
         view: The cluster.
         settings: The administrator's settings.
         survey: Pods, workloads and node pools; it also names the only namespace to look into, if there is one.
+        kept: The proofs of the last audit of this cluster, which get those of this one.
         most_findings: The most findings that the report has; the others are counted.
     """
     conversions = Conversions(view, settings)
-    rows = readiness(survey, conversions, view)
+    rows = readiness(survey, conversions, view, kept or KeptProofs())
     findings = _merged_findings(
         [
             *configuration_findings(survey.namespace, view, settings),

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from policies.audit.conversions import Conversion, ConversionResult, is_converted, requests_device_plugin
+from policies.audit.proofs import OwnPods, SurveyProver
 from policies.conversion.opt_in import Mode, mode_of
 from policies.decision import Rule, Severity
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.paths import FieldPath
-from policies.migration_proof import MigrationProver
-from policies.outcome import Outcome, Subject
+from policies.outcome import Outcome
 from policies.view import UNKNOWN
 from policies.work import check_cancelled
 
@@ -23,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.audit.conversions import Conversions
-    from policies.audit.survey import PodForm, Survey, Workload
+    from policies.audit.proofs import KeptProofs
+    from policies.audit.survey import PodForm, Survey
     from policies.decision import Finding
-    from policies.kubernetes.objects import Object
     from policies.migration_proof import WorkloadProof
-    from policies.view import ClusterView, Unknown
+    from policies.view import ClusterView
 
 __all__ = ["LOSS", "UNPROVEN", "ConversionObstacle", "ConversionReadiness", "readiness"]
 
@@ -216,11 +215,13 @@ def _lost_preemption(conversion: Conversion) -> tuple[Finding, ...]:
     return conversion.findings if conversion.result is ConversionResult.CONVERTED else ()
 
 
-def readiness(survey: Survey, conversions: Conversions, view: ClusterView) -> tuple[ConversionReadiness, ...]:
+def readiness(
+    survey: Survey, conversions: Conversions, view: ClusterView, kept: KeptProofs
+) -> tuple[ConversionReadiness, ...]:
     """A row for each namespace that has opted in, or has workloads that request GPUs."""
     tallies: defaultdict[str, _Tally] = defaultdict(_Tally)
     pods_by_workload = _pods_by_workload(survey)
-    prover = _SurveyProver(survey, view)
+    prover = SurveyProver(survey, view, kept)
     for workload in survey.workloads:
         check_cancelled()
         requesting = [each for each in workload.forms if requests_device_plugin(each[1], view)]
@@ -240,7 +241,7 @@ def readiness(survey: Survey, conversions: Conversions, view: ClusterView) -> tu
             found = lone.setdefault((pods.namespace, label), (count, [], []))
             found[1].append(conversion)
             if conversion is not _CONVERTED:
-                found[2].append(prover.of_pods(pods, owner, names))
+                found[2].append(prover.of_pods(OwnPods(pods, owner, names)))
     for (namespace, label), (count, of_lone, lone_proofs) in lone.items():
         tallies[namespace].add(label, count, of_lone, lone_proofs)
     for namespace in _opted_in(survey, conversions, view):
@@ -252,56 +253,16 @@ def readiness(survey: Survey, conversions: Conversions, view: ClusterView) -> tu
     )
 
 
-_OwnPods = tuple["PodForm", str, "list[str]"]
-"""Pods of one form and one controller: the form, the controller, the names."""
-
-
-def _pods_by_workload(survey: Survey) -> dict[tuple[str, str], list[_OwnPods]]:
+def _pods_by_workload(survey: Survey) -> dict[tuple[str, str], list[OwnPods]]:
     """The pods of each workload of the survey, by its namespace and label."""
-    found: defaultdict[tuple[str, str], list[_OwnPods]] = defaultdict(list)
+    found: defaultdict[tuple[str, str], list[OwnPods]] = defaultdict(list)
     for pods in survey.pods.values():
         for owner, names in pods.owners.items() if pods.pod is not None else ():
             top = owner
             for _ in range(_MOST_OWNERS):
                 top = survey.parents.get((pods.namespace, top), top)
-            found[pods.namespace, top].append((pods, owner, names))
+            found[pods.namespace, top].append(OwnPods(pods, owner, names))
     return found
-
-
-class _SurveyProver:
-    """Proves the migration of workloads of a survey, whose pods the view has."""
-
-    def __init__(self, survey: Survey, view: ClusterView) -> None:
-        self._survey = survey
-        self._view = view
-
-    @cached_property
-    def _prover(self) -> MigrationProver:
-        survey, listed = self._survey, self._view.list("Namespace")
-        namespaces = {name_of(each) for each in (() if listed is UNKNOWN else listed)}
-        namespaces |= {each.namespace for each in survey.workloads} | {namespace for namespace, _ in survey.pods}
-        pools: Sequence[Object] | Unknown = UNKNOWN if "NodePool" in survey.missing else survey.node_pools
-        return MigrationProver(self._view, survey.settings, namespaces, node_pools=pools)
-
-    def of_workload(self, workload: Workload, own: Sequence[_OwnPods]) -> Iterator[WorkloadProof | None]:
-        """The proofs of a workload: of its template, or of its stored pods if it has several templates."""
-        if len(workload.forms) > 1 and own:
-            yield from (self.of_pods(*each) for each in own)
-            return
-        names = [name for _, _, of_form in own for name in of_form]
-        for _, pod, count in workload.forms:
-            label = f"{workload.kind} {workload.namespace}/{workload.name}"
-            yield self._prove(label, workload.namespace, pod, names, count)
-
-    def of_pods(self, pods: PodForm, owner: str, names: Sequence[str]) -> WorkloadProof | None:
-        """The proof of pods of one form and one controller."""
-        kind, _, name = (owner or f"pod {pods.first.name}").partition(" ")
-        return self._prove(f"{kind} {pods.namespace}/{name}", pods.namespace, pods.pod or {}, names, len(names))
-
-    def _prove(self, label: str, namespace: str, pod: Object, names: Iterable[str], count: int) -> WorkloadProof | None:
-        found = (self._view.get("Pod", name, namespace) for name in names)
-        stored = tuple(each for each in found if isinstance(each, dict))
-        return self._prover.prove(Subject(label, namespace, pod, stored, len(stored) or max(1, count)))
 
 
 def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: ClusterView) -> Conversion | None:

@@ -115,7 +115,7 @@ class MigrationProver:
         self.cluster = migrated_cluster(view, namespaces)
         self._before, self._after = Situation(view, settings), Situation(self.cluster.view, settings)
         self._predicted = frozenset(self.cluster.predicted)
-        self._comparer = FitComparer(self._before, self._after)
+        self.comparer = FitComparer(self._before, self._after)
         self._autoscaling = autoscaling_cell(view, view.list("NodePool") if node_pools is None else node_pools)
 
     def prove(self, subject: Subject) -> WorkloadProof | None:
@@ -125,7 +125,7 @@ class MigrationProver:
         pod = migrate_pod(subject.document, subject.namespace, self.cluster.view, self._settings)
         if pod.pod is None and not pod.is_left:
             return None
-        fit = self._comparer.compare(subject)
+        fit = self.comparer.compare(subject)
         is_seen = self._predicted.isdisjoint(fit.before.nodes | fit.after.nodes)
         certainty = Certainty.SEEN if is_seen else Certainty.PREDICTED
         cells = {"fit": replace(_fit_cell(fit), certainty=certainty)}

@@ -90,12 +90,13 @@ class FitComparer:
             after: The cluster as it would be; its digests must differ where it does (`policies.view.ChangedView`).
         """
         self._before, self._after = FitFinder(before), FitFinder(after)
-        self._compared = 0
+        self.compared = 0
+        """The number of subjects so far, which is bounded by `MOST_SUBJECTS`."""
 
     def compare(self, subject: Subject) -> FitComparison:
         """The places of a subject before and after; unknown beyond `MOST_SUBJECTS`."""
-        self._compared += 1
-        if self._compared > MOST_SUBJECTS:
+        self.compared += 1
+        if self.compared > MOST_SUBJECTS:
             skipped = Fit(Feasibility.UNKNOWN, None, frozenset(), f"more than {MOST_SUBJECTS:,} templates to compare")
             return FitComparison(subject, skipped, skipped, Outcome.UNKNOWN, f"not compared: {skipped.why}")
         was = self._before.fit(subject)

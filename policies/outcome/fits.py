@@ -162,7 +162,7 @@ class FitFinder:
         return Service(requested, _served_nodes(outcome), names_by_grant, room, outcome.obstacles or unknown)
 
     def _whole_outcome(self, subject: Subject, question: Question) -> tuple[PlacementOutcome, _Places]:
-        """The outcome and the places for one pod of the subject in the whole cluster, once its own pods have ended.
+        """The outcome and the places for one pod of the subject, once its own pods have ended.
 
         Only the nodes on which its own pods run, or hold devices, differ from the outcome for others with equal requests.
         """

@@ -47,7 +47,9 @@ class LiveView(ClusterView):
         for watched, store in shown:
             kinds.setdefault(watched.kind, []).append((watched, store))
         found = {kind: KnownKind(pairs, self, self._clock) for kind, pairs in kinds.items()}
-        self._kinds, self._digests, self._results = found, {}, ResultsPerObject()
+        # The versions of other stores begin anew, but no generation may come again.
+        changes = 1 + max(map(self.generation, (*self._kinds, OTHER_PODS)))
+        self._kinds, self._changes, self._digests, self._results = found, changes, {}, ResultsPerObject()
 
     def set_server_version(self, version: tuple[int, int] | Unknown) -> None:
         """Set the API server's version."""

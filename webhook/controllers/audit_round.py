@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from policies.audit import AuditCounts, Survey, audit
+from policies.audit import AuditCounts, KeptProofs, Survey, audit
 from policies.json_documents import json_document
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.kind_reads import read_pages
@@ -51,6 +51,7 @@ class AuditRound:
     """Returns the administrator's current settings."""
     clockwork: Clockwork = field(default_factory=Clockwork)
     _last: tuple[AuditReport, datetime] | None = field(default=None, init=False)
+    _kept: KeptProofs = field(default_factory=KeptProofs, init=False)
 
     @property
     def metrics(self) -> AuditMetrics:
@@ -70,8 +71,8 @@ class AuditRound:
         return {"time": rfc3339(now), "summary": report.summary, "counts": json_document(report.counts, AuditCounts)}
 
     def forget(self) -> None:
-        """Drop the last report, because another replica leads now."""
-        self._last = None
+        """Drop the last report and its proofs, because another replica leads now."""
+        self._last, self._kept = None, KeptProofs()
 
     async def round(self) -> None:
         """Audit the cluster once.
@@ -82,7 +83,7 @@ class AuditRound:
         settings = self.settings()
         survey = Survey(self.view, settings)
         await survey_cluster(self.client, survey, lambda page: run_spread(partial(survey.add, page), _SECONDS))
-        report = await run_spread(partial(audit, self.view, settings, survey), _SECONDS)
+        report = await run_spread(partial(audit, self.view, settings, survey, kept=self._kept), _SECONDS)
         self._last = report, self.clockwork.now()
         _logger.info("audited: %s", report.summary)
 

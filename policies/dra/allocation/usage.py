@@ -89,7 +89,10 @@ class Usage:
 
     @cached_property
     def pools(self) -> frozenset[str]:
-        """The pools of which claims hold devices, as `driver/pool`; there may be others of which they hold nothing any more."""
+        """The pools of which claims hold devices, as `driver/pool`.
+
+        Pools may be among them of which a claim held devices that has ended.
+        """
         if self.known_pools is not None:
             return self.known_pools
         held = chain(self.devices, self.shared, self.capacity or ())
