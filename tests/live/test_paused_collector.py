@@ -14,7 +14,7 @@ def collector():
     gc.unfreeze()
     yield PausedCollector()
     gc.enable()
-    gc.unfreeze()
+    gc.freeze()  # as after the collection: each full one would traverse all tests
 
 
 async def test_pause_ends_with_the_reading(collector):

@@ -130,7 +130,6 @@ async def test_collector_runs_again_once_the_cluster_was_read(sync):
     assert not gc.isenabled()
     await sync.wait_for_first()
     assert gc.isenabled()
-    gc.unfreeze()
 
 
 async def test_collector_runs_again_when_the_sync_is_closed(sync):

@@ -34,7 +34,6 @@ def _restored_interpreter():
     yield
     sys.setswitchinterval(seconds)
     gc.set_threshold(*thresholds)
-    gc.unfreeze()
 
 
 async def test_threads_switch_often_from_the_start():
