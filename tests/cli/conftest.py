@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,6 +16,8 @@ from click.testing import CliRunner
 
 from testbed.commands import run_command
 from testbed.json_schemas import check_output
+from tests.cli.quota_files import AWAY
+from tests.cli.shells import EXECUTABLES
 from webhook.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -94,6 +99,23 @@ def run(folder):
         return run_command(*arguments, stdin=stdin, cwd=folder / cwd, environment={**inherited, **environment})
 
     return run
+
+
+@pytest.fixture
+def run_line(folder, run):
+    """Run a line of a help text, in a shell if it needs one; programs in the folder `bin` are found first."""
+
+    def run_line(line):
+        if not re.search(r"[|<>;~]", line):
+            program, *arguments = shlex.split(line)
+            assert program == "gpu-admission"
+            return run(*arguments, **AWAY)
+        path = os.pathsep.join((str(folder / "bin"), str(EXECUTABLES), os.environ["PATH"]))
+        environment = {**os.environ, **AWAY, "HOME": str(folder), "PATH": path}
+        shell = ["bash", "-e", "-o", "pipefail", "-c", line]
+        return subprocess.run(shell, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+    return run_line
 
 
 @pytest.fixture

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 from inspect import cleandoc
 
 import pytest
 from click.shell_completion import ShellComplete
 
 from testbed import libyaml
-from tests.cli.quota_files import AWAY
-from tests.cli.shells import EXECUTABLES
 from webhook.cli import main
 from webhook.cli.commands.generate import command
 
@@ -37,14 +33,8 @@ def test_help_of_a_kind_has_three_examples(kind):
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_example_works(folder, line):
-    if "--add-to t4.yaml" in line:
-        line = f"{EXAMPLES[2]}; {line}"
-    path = os.pathsep.join((str(EXECUTABLES), os.environ["PATH"]))
-    environment = {**os.environ, **AWAY, "PATH": path, "HOME": str(folder)}
-    done = subprocess.run(
-        ["bash", "-e", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+def test_example_works(run_line, line):
+    done = run_line(f"{EXAMPLES[2]}; {line}" if "--add-to t4.yaml" in line else line)
     assert (done.returncode, done.stderr) == (0, "")
 
 

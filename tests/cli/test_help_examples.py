@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
 from inspect import cleandoc
 
 import pytest
 
-from tests.cli.quota_files import AWAY, EXAMPLES, ROOT
-from tests.cli.shells import EXECUTABLES
+from tests.cli.quota_files import EXAMPLES, ROOT
 from webhook.cli import COMMANDS
 from webhook.cli.lazy_group import find_command
 
@@ -109,15 +106,8 @@ def test_most_commands_have_examples_that_are_run():
 
 
 @pytest.mark.parametrize("line", RUN)
-def test_example_works(workplace, line):
-    path = os.pathsep.join((str(workplace / "bin"), str(EXECUTABLES), os.environ["PATH"]))
-    done = subprocess.run(
-        ["bash", "-e", "-o", "pipefail", "-c", line],
-        cwd=workplace,
-        env={**os.environ, **AWAY, "HOME": str(workplace), "PATH": path},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+@pytest.mark.usefixtures("workplace")
+def test_example_works(run_line, line):
+    done = run_line(line)
     assert done.returncode == EXIT_CODES.get(line, 0), done.stderr
     assert "Error: " not in done.stderr

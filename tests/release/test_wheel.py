@@ -53,7 +53,7 @@ def test_sdist_has_what_the_wheel_is_built_from(packages):
 
 def test_second_build_has_the_same_bytes_and_needs_no_sdist(packages, tmp_path):
     """The packages of a release are the sdist and the wheel of it; these are both of the checkout."""
-    command = [sys.executable, "-m", "build", "--sdist", "--wheel", "--outdir", tmp_path, ROOT]
+    command = [sys.executable, "-m", "build", "--installer=uv", "--sdist", "--wheel", "--outdir", tmp_path, ROOT]
     subprocess.run(command, check=True, capture_output=True)
     assert {file.name: sha256(file) for file in tmp_path.iterdir()} == {
         file.name: sha256(file) for file in packages.iterdir()
