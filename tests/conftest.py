@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import faulthandler
+import fcntl
 import gc
 import os
 
@@ -26,6 +27,26 @@ def pytest_collection_finish(session):
     """Keep the collected tests out of garbage collections: there are tens of thousands."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory):
+    """Call a function with a folder, once for all processes that run tests; returns the folder."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+
+    def once(name, fill):
+        folder, mark = shared / name, shared / f"{name}.done"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not mark.exists():
+                folder.mkdir()
+                fill(folder)
+                mark.touch()
+        return folder
+
+    return once
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,7 +1,5 @@
 """What a release publishes, built once for all tests that ask."""
 
-import fcntl
-import os
 import subprocess
 import sys
 
@@ -10,26 +8,6 @@ import pytest
 from release.__main__ import write_packages
 
 VERSION = ".".join(map(str, sys.version_info[:2]))
-
-
-@pytest.fixture(scope="package")
-def once(tmp_path_factory):
-    """Call a function with a folder, once for all processes that run tests; returns the folder."""
-    shared = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        shared = shared.parent
-
-    def once(name, fill):
-        folder, mark = shared / name, shared / f"{name}.done"
-        with (shared / f"{name}.lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not mark.exists():
-                folder.mkdir()
-                fill(folder)
-                mark.touch()
-        return folder
-
-    return once
 
 
 @pytest.fixture(scope="package")

@@ -272,7 +272,9 @@ def test_every_cache_that_counts_entries_says_why_these_are_small():
         if "/sandbox/" in where or where == "policies/caches.py":
             continue
         text = path.read_text()
-        if "lru_cache" in text and any(isinstance(node, ast.Name) and node.id == "lru_cache" for node in ast.walk(ast.parse(text))):
+        if "lru_cache" in text and any(
+            isinstance(node, ast.Name) and node.id == "lru_cache" for node in ast.walk(ast.parse(text))
+        ):
             found.add(where)
     assert found == COUNTED.keys()
 

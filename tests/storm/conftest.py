@@ -25,7 +25,11 @@ _PREPARATION_SECONDS = 100
 
 
 def pytest_collection_modifyitems(items):
-    """Give a storm its time. A small one that hangs must not hold up a test run for an hour."""
+    """Begin with storms, and give them their time. A small one that hangs must not hold up a test run for an hour.
+
+    At the end of a run, the other processes would have no tests left while a storm goes on for a minute.
+    """
+    items.sort(key=lambda item: "storm" not in item.fixturenames)
     for item in items:
         if "storm" in item.fixturenames:
             item.add_marker(pytest.mark.timeout(_SIZE.limit + _PREPARATION_SECONDS))

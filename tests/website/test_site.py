@@ -9,7 +9,9 @@ from urllib.parse import unquote
 
 import pytest
 
-pytestmark = pytest.mark.timeout(400)  # the first test builds the site, which takes minutes beside busy processes
+pytestmark = pytest.mark.timeout(
+    400
+)  # the first test builds the site, and others wait for it; that takes minutes beside busy processes
 
 ROOT = Path(__file__).parents[2]
 INDEX = (ROOT / "docs" / "README.md").read_text()
@@ -17,13 +19,15 @@ PAGES = sorted(path.relative_to(ROOT / "docs").with_suffix("").as_posix() for pa
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "website", folder], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return folder
+def site(once):
+    """The folder of the site, built without a warning."""
+
+    def build(folder):
+        command = [sys.executable, "-m", "website", folder]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+    return once("site", build)
 
 
 @pytest.fixture(scope="module")
