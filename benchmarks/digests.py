@@ -19,17 +19,15 @@ import yaml
 from large_cluster import GPU_PODS, MADE, claim, node, pod, resource_slice
 
 from policies.admission import load_rules, review
-from policies.conversion.versions import _old_kubelets
-from policies.dra.published_devices import gpu_groups, published_devices
+from policies.conversion.surroundings import _old_kubelets
+from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.cluster_digest import read_cluster, used_amounts
-from policies.fleet.dra_nodes import _nodes_with_both
+from policies.fleet.device_plugin import _nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.placement.wishes.existing_gpus import gpu_kinds
-from policies.placement.wishes.product_labels import seen_products
-from policies.placement.wishes.product_misspellings import _products
-from policies.placement.wishes.wanted_nodes import _gpus, _gpus_without_gfd
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.placement.wishes.product_labels import _products, seen_products
+from policies.placement.wishes.wanted_nodes import _gpus, _gpus_without_gfd, gpu_kinds
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
@@ -38,7 +36,7 @@ from webhook.cluster.watched_kinds import watched_kinds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
 
 DEVICE_CLASSES = Path(__file__).parent.parent / "examples" / "cluster" / "deviceclasses.yaml"
 ONE_GPU = {"nvidia.com/gpu": "1"}

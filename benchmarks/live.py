@@ -26,11 +26,11 @@ from aiohttp import web
 from large_cluster import MADE, NODES, VERSION, node, pod
 
 from policies.admission import load_rules
-from policies.dra.published_devices import published_devices
+from policies.devices.published_devices import published_devices
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.settings import DEFAULTS
-from policies.view import UNKNOWN
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from typing import Any
 
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
 
 HEARTBEATS, RESTARTS = 100, 100
 """Changes in each second of the steady state: of conditions of nodes, and pods with GPUs that come or go."""

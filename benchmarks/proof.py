@@ -12,8 +12,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.devices import CLASS
-from policies.migration_proof import prove_migration
-from policies.settings import DEFAULTS
+from policies.analyses.migrate.proof import prove_migration
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

@@ -33,33 +33,33 @@ from loop_lag import LoopLag
 from real_api_server import EtcdObjects, define_quotas, real_api_server
 
 from benchmarks.themes.explanation import template
-from policies import explanation, outcome
+from policies import outcome
 from policies.admission import load_rules, review
-from policies.quota.charges import Bill, Charge
+from policies.analyses import explain as explanation
 from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
-from policies.settings import DEFAULTS
+from policies.rules.charges import Bill, Charge
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import APIError
 from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
-from webhook.controllers.audit_round import AuditRound
-from webhook.controllers.device_round import DeviceRound
+from webhook.controllers.audit_round import AuditRound, DeviceRound
 from webhook.ledger.writer import LedgerWriter
-from webhook.server.exposition import Exposition
-from webhook.server.lifecycle import set_up_interpreter
-from webhook.server.pacing import run_aside
+from webhook.server.listeners import set_up_interpreter
+from webhook.server.metrics import Exposition
 from webhook.server.review_runner import LedgerRunner
+from webhook.server.turns import run_aside
 from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator
     from typing import Any
 
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
     from webhook.cluster.watched_kinds import Watched
 
 NAMESPACES = 10_000

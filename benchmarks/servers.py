@@ -24,12 +24,12 @@ from aiohttp import web
 
 from benchmarks.devices import example_cluster
 from certs import issue_serving, make_authority
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from testbed.memory import resident_mebibytes
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
-from webhook.server.lifecycle import run
-from webhook.server.log_handler import configure
+from webhook.server.listeners import run
+from webhook.server.logs import configure
 from webhook.server.service import Service
 from webhook.server.tls import server_context
 

@@ -20,15 +20,15 @@ import yaml
 
 from policies.admission.installed import NAME_LABEL, entry_of
 from policies.admission.webhooks import WEBHOOKS
-from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.settings.exempt_namespaces import excluded_names, exempt_names, in_default_order
+from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
+from policies.rules.settings.exemptions import excluded_names, exempt_names, in_default_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.admission.webhooks import ResourceRule, Webhook
-    from policies.pod_conditions import ChangeCondition, PodCondition
-    from policies.settings import GPUAdmissionPolicy
+    from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["CannotRender", "render", "webhook_configuration", "with_settings"]
 

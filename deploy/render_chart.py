@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.admission.entries import ENTRIES
-from policies.settings import DEFAULTS
-from policies.settings.choices import DRA_DRIVER_NAMESPACES
-from policies.settings.exempt_namespaces import NEVER_MATCHED
+from policies.admission.webhooks import ENTRIES
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
+from policies.rules.settings.exemptions import NEVER_MATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,7 +165,9 @@ def _exempt_namespaces() -> str:
         "quota": DEFAULTS.quota.exempt_namespaces,
     }
     lists = {name: list(values) for name, values in defaults.items()}
-    return f"# Rendered by deploy/render_chart.py from policies.settings.\n{yaml.safe_dump(lists, sort_keys=False)}"
+    return (
+        f"# Rendered by deploy/render_chart.py from policies.rules.settings.\n{yaml.safe_dump(lists, sort_keys=False)}"
+    )
 
 
 def _schema() -> str:

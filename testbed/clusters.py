@@ -13,7 +13,7 @@ from testbed.service import Service
 from testbed.waiting import until
 from webhook.cluster.leases import new_lease
 from webhook.cluster.server_version import parse_version
-from webhook.replica.config import LEASE
+from webhook.controllers.replica_config import LEASE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -124,7 +124,7 @@ def _become(request: bytes, files: list[int]) -> None:
 
 if __name__ == "__main__":
     import webhook.cli
-    from policies.dra.cel import compile_selector
+    from policies.cel import compile_selector
 
     for module in walk_packages(webhook.cli.__path__, "webhook.cli."):
         import_module(module.name)

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 # Stubs of it would serve this file only.
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
-from policies.audit import AuditJSON
-from policies.json_documents import documents_adapter
+from policies.analyses.audit import AuditJSON
+from policies.analyses.usage import UsageJSON
+from policies.kubernetes.json_documents import documents_adapter
 from policies.quota.report.quota_json import QuotasJSON
-from policies.usage import UsageJSON
 from webhook.cli.commands.rules import RulesJSON
 from webhook.cli.doctor.report import DiagnosisJSON
 from webhook.cli.explanations import ExplanationsJSON
 from webhook.cli.migrations.proofs import ProofJSON
-from webhook.cli.plan_reports import PlanReportJSON
+from webhook.cli.plans import PlanReportJSON
 from webhook.cli.preflight.report import PreflightJSON
 from webhook.cli.review_outputs.json import ReviewsJSON
 from webhook.cli.selector_analyses import AnalysesJSON

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.allocation.allocator import Allocator
-from policies.dra.allocation.amounts import nanos
-from policies.dra.allocation.features import DEFAULTS, Features
-from policies.dra.allocation.index import SliceIndex
-from policies.dra.allocation.usage import Usage
+from policies.devices.allocation.allocator import Allocator
+from policies.devices.allocation.pools import SliceIndex
+from policies.devices.allocation.reading import DEFAULTS, Features
+from policies.devices.allocation.usage import Usage, nanos
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.work import Work
+from policies.kubernetes.work import Work
 
 
 class RecordedWork(Work):

@@ -9,9 +9,9 @@ from benchmarks.devices import CLASS, DOMAIN, gpu, node, resource_slice
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import claim
 from benchmarks.timing import READING, json_reader, time_in_turns
-from policies.dra.allocation.allocator import Allocator
-from policies.dra.allocation.errors import SearchBudgetExceeded
-from policies.dra.allocation.index import SliceIndex
+from policies.devices.allocation.allocator import Allocator
+from policies.devices.allocation.pools import SliceIndex
+from policies.devices.allocation.reading import SearchBudgetExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from benchmarks.devices import CLASS, GPUS, example_cluster, node, resource_slic
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import pod
 from benchmarks.timing import READING, json_reader, time_in_turns
-from policies.audit import Survey, audit
-from policies.settings import DEFAULTS
+from policies.analyses.audit import Survey, audit
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

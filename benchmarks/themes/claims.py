@@ -11,9 +11,9 @@ from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import NAMESPACE, claim
 from benchmarks.timing import json_reader, time_in_turns
 from policies.admission import load_rules, review
-from policies.dra.published_devices import published_devices
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.devices.published_devices import published_devices
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import aiohttp
 from benchmarks.devices import example_cluster
 from benchmarks.figures import ALLOWANCE, Figure, Theme, figure_of_rounds
 from policies.admission import review
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from testbed.background import Background
 from testbed.memory import peak_mebibytes
 from testbed.sandbox_cluster import SandboxCluster

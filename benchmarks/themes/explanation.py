@@ -9,10 +9,10 @@ from benchmarks.devices import CLASS, GPUS, node, resource_slice
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import claim
 from benchmarks.timing import READING, json_reader, time_in_turns
-from policies.explanation import explain
+from policies.analyses.explain import explain
 from policies.fleet.cluster_digest import read_cluster, used_amounts
 from policies.outcome import questions
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

@@ -12,14 +12,14 @@ import orjson
 
 from benchmarks.figures import ALLOWANCE, Figure, Theme, figure_of_rounds
 from policies.admission import load_rules, review
-from policies.admission.entries import ENTRIES
-from policies.dra.cel import CelDevice, compile_selector
-from policies.settings import DEFAULTS
+from policies.admission.webhooks import ENTRIES
+from policies.cel import CelDevice, compile_selector
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.admission_response import encode
 from webhook.server.admission_review import decode
-from webhook.server.lifecycle import set_up_interpreter
+from webhook.server.listeners import set_up_interpreter
 from webhook.server.metrics import Metrics
 
 ROUNDS = 5

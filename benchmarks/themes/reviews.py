@@ -13,12 +13,12 @@ from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.pods import GPU, NAMESPACE, affinity, pod
 from benchmarks.timing import READING, json_reader, time_in_turns
 from policies.admission import load_rules, review_concern
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from policies.request import Concern
+    from policies.rules.request import Concern
 
 THEME = Theme(
     title="One decision",

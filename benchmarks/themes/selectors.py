@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.devices import DOMAIN, GPUS, gpu
 from benchmarks.figures import Figure, Theme, figure_of_rounds
 from benchmarks.timing import READING, json_reader, time_in_turns
-from policies.dra.cel import CelDevice, compile_selector
+from policies.cel import CelDevice, compile_selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.dra.cel import Selector
+    from policies.cel import Selector
 
 THEME = Theme(
     title="CEL for 1,000 devices",

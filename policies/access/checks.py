@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from policies.checks import Checks
-from policies.decision import WORKLOAD
+from policies.rules.decision import WORKLOAD
+from policies.rules.registry import Checks
 
 if TYPE_CHECKING:
     from policies.access.subject import Container, Subject

@@ -6,18 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.access.checks import ACCESS, EXEMPT, request_or
-from policies.access.host_paths import leads_to_open_file, normalised_path, shown_path
-from policies.access.node_places import OPEN_FILES
-from policies.checks import problem
-from policies.decision import Severity
+from policies.access.node_places import OPEN_FILES, leads_to_open_file, normalised_path, shown_path
+from policies.rules.decision import Severity
+from policies.rules.registry import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.access.host_paths import HostMount
-    from policies.access.node_places import NodePlace
+    from policies.access.node_places import HostMount, NodePlace
     from policies.access.subject import Container, Subject
-    from policies.checks import Problem
+    from policies.rules.registry import Problem
 
 _DEVICE_LIST = normalised_path("/var/run/nvidia-container-devices")
 

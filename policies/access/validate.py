@@ -6,26 +6,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 # These modules register their checks.
-from policies.access import (  # noqa: F401
-    cdi_annotations,
-    circumstances,
-    cuda_images,
-    env_from,
-    mounts,
-    runtime_class,
-    visible_devices,
+from policies.access import (
+    container_runtime,  # noqa: F401
+    mounts,  # noqa: F401
+    visible_devices,  # noqa: F401
 )
 from policies.access.checks import ACCESS, CIRCUMSTANCES, is_exempt
 from policies.access.subject import Subject
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.decision import Finding
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["validate"]
 

@@ -1,23 +1,27 @@
-"""NVIDIA_VISIBLE_DEVICES in `env`: which GPUs NVIDIA's container runtime gives a container."""
+"""NVIDIA_VISIBLE_DEVICES in `env`, `envFrom` and images: GPUs that NVIDIA's runtime gives."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import base64
+import binascii
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.access.checks import ACCESS, EXEMPT, request_or
-from policies.access.environment import EVERY_GPU, parse_device_list
-from policies.access.subject import VISIBLE_DEVICES
-from policies.checks import problem
-from policies.decision import Severity
-from policies.kubernetes.paths import lookup
-from policies.kubernetes.printable import shown
+from policies.access.checks import ACCESS, EXEMPT, RECREATE, request_or
+from policies.access.subject import EVERY_GPU, VISIBLE_DEVICES, parse_device_list
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import shown
+from policies.rules.decision import Severity
+from policies.rules.registry import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.access.subject import Container, Subject
-    from policies.checks import Problem
-    from policies.kubernetes.paths import FieldPath
+    from policies.rules.registry import Problem
+
+__all__ = ["sourced_variable"]
+
 
 _SOURCES = {
     "configMapKeyRef": "from a ConfigMap",
@@ -114,3 +118,168 @@ def _consequence(named: _Named, who: str) -> str:
     if parse_device_list(named.value) == EVERY_GPU:
         return f"NVIDIA's container runtime gives {who} every GPU of the node"
     return f"NVIDIA's container runtime gives {who} these GPUs of the node, which other pods may have"
+
+
+_KINDS = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
+
+
+class SourcedVariable(NamedTuple):
+    """A variable from a ConfigMap or Secret."""
+
+    path: FieldPath
+    """Of the reference in the container."""
+    kind: str
+    """`ConfigMap` or `Secret`."""
+    source: str
+    """Its name."""
+    value: str
+
+
+def sourced_variable(container: Container, variable: str, subject: Subject) -> SourcedVariable | None:
+    """A variable by the last visible source of `envFrom` that sets it; None if no source does.
+
+    Source: k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables.
+    """
+    for index, source in reversed(list(container.items("envFrom"))):
+        for field, kind in _KINDS.items():
+            name = lookup(source, (field, "name"))
+            key = _key(variable, source.get("prefix"))
+            if not isinstance(name, str) or key is None:
+                continue
+            value = _value(kind, subject.view.get(kind, name, subject.namespace), key)
+            if value is not None:
+                return SourcedVariable(container.path / "envFrom" / index / field, kind, name, value)
+    return None
+
+
+def _key(variable: str, prefix: Any) -> str | None:
+    """The key that becomes the variable; None if the prefix rules the variable out."""
+    start = prefix if isinstance(prefix, str) else ""
+    return variable.removeprefix(start) if variable.startswith(start) else None
+
+
+def _value(kind: str, document: Any, key: str) -> str | None:
+    value = lookup(document, ("data", key))
+    if kind == "Secret":
+        plain = lookup(document, ("stringData", key))
+        value = plain if isinstance(plain, str) else _decoded_text(value)
+    return value if isinstance(value, str) else None
+
+
+def _decoded_text(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        return base64.b64decode(value).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        return value
+
+
+@ACCESS.rule(
+    "GA607",
+    "NVIDIA_VISIBLE_DEVICES must not come from a ConfigMap or Secret",
+    default=Severity.WARN,
+    remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
+    source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
+    suspicion=True,
+)
+def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
+    """`envFrom` sets every key of a ConfigMap or Secret as a variable, also NVIDIA_VISIBLE_DEVICES.
+
+    The values at the start of the container count. They can change after the review, and a webhook may not see them at
+    all, so this only warns, in every mode. `env` has precedence over `envFrom`, and a later source over an earlier one.
+    """
+    for container in subject.containers:
+        if "envFrom" not in container.fields or container.variable(VISIBLE_DEVICES) is not None:
+            continue
+        found = sourced_variable(container, VISIBLE_DEVICES, subject)
+        if found is not None and parse_device_list(found.value):
+            who = "" if container.requests_gpu else f", which {container.lack}"
+            text = f"{found.kind} {shown(found.source)} sets NVIDIA_VISIBLE_DEVICES in {container.title}{who}"
+            yield problem(found.path, text)
+
+
+_VERSION = "CUDA_VERSION"
+_REQUIRE = "NVIDIA_REQUIRE_CUDA"
+
+
+@ACCESS.rule(
+    "GA610",
+    "A container that sets CUDA_VERSION must say which GPUs are visible",
+    default=Severity.WARN,
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
+    source="nvidia-container-toolkit internal/config/image/cuda_image.go IsLegacy",
+)
+def legacy_image(subject: Subject) -> Iterator[Problem]:
+    """CUDA_VERSION without NVIDIA_REQUIRE_CUDA marks CUDA images older than NVIDIA_VISIBLE_DEVICES.
+
+    For such images, NVIDIA's container runtime gives every GPU of the node to a container that has CUDA_VERSION and
+    neither of the two others, whether the image or the pod sets it. Builds set CUDA_VERSION for other reasons, so this
+    only warns, in every mode.
+    """
+    for container in subject.containers:
+        version = _setting(container, _VERSION, subject)
+        if version is None or version.value == "" or container.requests_gpu:
+            continue
+        if _setting(container, VISIBLE_DEVICES, subject) is not None:
+            continue
+        require = _setting(container, _REQUIRE, subject)
+        if require is None or require.value == "":
+            text = (
+                f"{container.title} {container.lack} and has CUDA_VERSION{version.origin}, but neither "
+                "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA "
+                "image and gives it every GPU of the node, unless the image says otherwise"
+            )
+            yield problem(version.path, text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
+
+
+class _Setting(NamedTuple):
+    """A variable of a container."""
+
+    path: FieldPath
+    value: str | None
+    """None if it is known only on the node."""
+    origin: str = ""
+    """For messages: the source of the variable, if it is not the pod itself."""
+
+
+def _setting(container: Container, name: str, subject: Subject) -> _Setting | None:
+    variable = container.variable(name)
+    if variable is not None:
+        return _Setting(container.path / "env" / variable.entry, variable.value)
+    found = sourced_variable(container, name, subject) if "envFrom" in container.fields else None
+    if found is None:
+        return None
+    return _Setting(found.path, found.value, f" from {found.kind} {shown(found.source)}")
+
+
+_OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?docker\.io/)?nvidia/")
+"""Names of NVIDIA's images, in its registry, in a mirror named after it, and in Docker Hub."""
+
+
+@ACCESS.rule(
+    "GA608",
+    "A container with a CUDA image must request a GPU, or see none",
+    default=Severity.AUDIT,
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
+    source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
+    suspicion=True,
+)
+def visible_by_image(subject: Subject) -> Iterator[Problem]:
+    """NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all.
+
+    Where NVIDIA's container runtime is the default, a container with such an image gets every GPU of the node without a
+    request. But a name does not prove what an image contains, and many builds use these images, so this is audited, in
+    every mode. The image of a container can be changed later, and is reviewed then.
+    """
+    for container in subject.images:
+        image = container.fields.get("image")
+        if not isinstance(image, str) or "nvidia/" not in image or not _OF_NVIDIA.match(image):
+            continue
+        if container.variable(VISIBLE_DEVICES) is None and not container.requests_gpu:
+            text = (
+                f"{container.title} {container.lack} and runs {shown(image)}: NVIDIA's images set NVIDIA_VISIBLE_DEVICES "
+                "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"
+            )
+            remedy = request_or(container, f"set {VISIBLE_DEVICES} to void") if subject.containers else RECREATE
+            yield problem(container.path / "image", text, remedy)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from policies.access import validate
 from policies.admission.pods import is_being_converted
-from policies.decision import Decision
+from policies.rules.decision import Decision
 
 if TYPE_CHECKING:
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["access"]
 

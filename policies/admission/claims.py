@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.admission.webhooks import CLAIM_KINDS
-from policies.decision import Decision
-from policies.dra.claims import validate
+from policies.claims import validate
+from policies.rules.decision import Decision
 
 if TYPE_CHECKING:
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["claims"]
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from policies.admission.pods import is_of_mode
 from policies.admission.workloads import workloads
 from policies.conversion.opt_in import Mode
-from policies.decision import Decision
-from policies.rules import rules_on_demand
-from policies.settings import settings_for
-from policies.settings.exempt_namespaces import exemption
+from policies.rules.decision import Decision
+from policies.rules.registry import rules_on_demand
+from policies.rules.settings import settings_for
+from policies.rules.settings.exemptions import exemption
 
 if TYPE_CHECKING:
     from policies.admission.workloads import Review
-    from policies.request import Concern, Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["judge_concern", "judge_configuration", "load_rules"]
 

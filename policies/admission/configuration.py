@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.configuration import is_configuration, is_lenient, uses, validate
-from policies.decision import Decision
-from policies.placement.priority_classes import validate_priority_class
-from policies.placement.wishes.product_misspellings import default_misspellings
+from policies.placement.place import validate_priority_class
+from policies.placement.wishes.product_labels import default_misspellings
 from policies.quota.limits.rules import validate as validate_quota
-from policies.settings import SettingsError, parse_settings
+from policies.rules.decision import Decision
+from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["configuration", "is_configuration", "priority_classes"]
 

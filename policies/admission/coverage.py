@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.admission.pods import reapplies_pod, updates_pod
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
-from policies.decision import EVERY_KIND, Severity
-from policies.kubernetes.misspellings import closest
+from policies.admission.workload_templates import templates_of, unread_pods
+from policies.kubernetes.names import IGNORE
 from policies.kubernetes.neighbours import NEIGHBOURS
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.printable import printable
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.workloads import WORKLOADS
-from policies.metadata_keys import IGNORE
-from policies.pod_conditions import CHANGES_GPU_ACCESS
-from policies.rules import rule
-from policies.settings.exempt_namespaces import NEVER_MATCHED
-from policies.settings.workload_kinds import workload_kinds
-from policies.workload_templates import templates_of, unread_pods
+from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS
+from policies.rules.decision import EVERY_KIND, Severity
+from policies.rules.registry import rule
+from policies.rules.settings.choices import workload_kinds
+from policies.rules.settings.exemptions import NEVER_MATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["OFFLINE_KINDS", "UNREVIEWED", "find_gap", "reviewed_kinds"]
 

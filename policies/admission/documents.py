@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.decision import EVERY_KIND, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.printable import shown
-from policies.rules import rule
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.phrases import shown
+from policies.rules.decision import EVERY_KIND, Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.decision import Finding
+    from policies.rules.decision import Finding
 
 __all__ = ["duplicate_keys"]
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.admission.entries import ENTRIES
-from policies.kubernetes.paths import FieldPath, items_at, lookup
-from policies.settings.choices import DEFAULTS
-from policies.settings.exempt_namespaces import excluded_names, exempt_names
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.objects import FieldPath, items_at, lookup
+from policies.rules.settings.choices import DEFAULTS
+from policies.rules.settings.exemptions import excluded_names, exempt_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.admission.entries import Entry
+    from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
-    from policies.settings.choices import GPUAdmissionPolicy
+    from policies.rules.settings.choices import GPUAdmissionPolicy
 
 __all__ = [
     "NAME_LABEL",

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.checks import Checks, Problem, problem
+from policies.claims.admin_access import validate_namespace
 from policies.conversion.opt_in import STRATEGIES
-from policies.decision import Decision, Severity
-from policies.dra.claims.admin_access import validate_namespace
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
-from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
+from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.rules.decision import Decision, Severity
+from policies.rules.registry import Checks, Problem, problem
+from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["namespaces"]
 

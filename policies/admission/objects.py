@@ -6,28 +6,28 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.admission.coverage import UNREVIEWED, find_gap
-from policies.admission.entries import ENTRIES
 from policies.admission.review import review
 from policies.admission.severities import finish, judged_findings
+from policies.admission.webhooks import ENTRIES
 from policies.admission.workloads import WorkloadPods, not_reviewed, shortage
-from policies.causes import once_per_cause
-from policies.decision import Decision, Severity
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pod_templates import template_of
-from policies.patch import Editor
-from policies.settings.exempt_namespaces import NEVER_MATCHED
-from policies.waivers import unmatched_waivers
+from policies.rules.causes import once_per_cause
+from policies.rules.decision import Decision, Severity
+from policies.rules.patch import Editor
+from policies.rules.settings.exemptions import NEVER_MATCHED
+from policies.rules.waivers import unmatched_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.decision import Finding, Operation, Template
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
-    from policies.quota.charges import ChargeRequest
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.charges import ChargeRequest
+    from policies.rules.decision import Finding, Operation, Template
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["ObjectReview", "Refusal", "Verdict", "review_object"]
 

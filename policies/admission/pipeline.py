@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, TypeVar
 
 from policies.admission.severities import is_final
 from policies.admission.steps import Charge, Ensure, Failure, Finish, Judge, Part, Read, Step
-from policies.decision import Decision
-from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.rules.decision import Decision
+from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Container, Generator
 
-    from policies.admission.entries import Entry
+    from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
-    from policies.request import Concern, Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import Key
+    from policies.kubernetes.view import Key
+    from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["Course", "decide"]
 

@@ -6,25 +6,25 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.admission.pods import review_created_pod
-from policies.decision import Decision
 from policies.fleet import may_request_gpu, probably_gets_gpu
-from policies.metadata_keys import RECORD
-from policies.patch import Editor
+from policies.kubernetes.names import RECORD
+from policies.nvidia.pod_conditions import has_our_annotations
 from policies.placement import TOLERATIONS, missing_tolerations
 from policies.placement.place import own_conditions, place
-from policies.placement.resources.findings import node_findings
+from policies.placement.resource_findings import node_findings
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.placement.wishes import read_wishes
-from policies.pod_conditions import has_our_annotations
+from policies.rules.decision import Decision
+from policies.rules.patch import Editor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["placement"]
 

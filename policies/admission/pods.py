@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.gpu_amounts import AMOUNT, UNEQUAL, read_amounts
 from policies.conversion.opt_in import NAMESPACE_UNKNOWN, Mode, mode_of
-from policies.decision import Decision, Severity
 from policies.fleet import may_request_gpu, probably_gets_gpu
-from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.names import MANAGED, RECORD
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.pod_defaults import with_defaults
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.metadata_keys import MANAGED, RECORD
-from policies.pod_conditions import REQUESTS_NVIDIA_DEVICES
-from policies.rules import rule
-from policies.settings.exempt_namespaces import NEVER_MATCHED
+from policies.nvidia.pod_conditions import REQUESTS_NVIDIA_DEVICES
+from policies.rules.decision import Decision, Severity
+from policies.rules.registry import rule
+from policies.rules.settings.exemptions import NEVER_MATCHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.decision import Finding
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = [
     "MALFORMED",

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.record import ConversionRecord
-from policies.decision import Decision, Severity
-from policies.kubernetes.paths import lookup
-from policies.metadata_keys import RECORD
+from policies.kubernetes.names import RECORD
+from policies.kubernetes.objects import lookup
 from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.rules.decision import Decision, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.kubernetes.objects import Object
-    from policies.request import Request
+    from policies.rules.request import Request
 
 __all__ = ["preview_warnings"]
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.admission.entries import ENTRIES
 from policies.admission.pods import is_being_converted
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.view import ChangedView
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.outcomes import settle
-from policies.quota.counting.by_view import outcome_by_view
-from policies.view import ChangedView
+from policies.quota.counting.counting import outcome_by_view
 
 if TYPE_CHECKING:
     from policies.admission.steps import Charge
-    from policies.decision import Decision
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Decision
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["charge_by_view", "quota", "settle_charge"]
 

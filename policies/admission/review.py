@@ -11,28 +11,26 @@ from typing import TYPE_CHECKING
 
 from policies.admission.concerns import judge_concern, judge_configuration
 from policies.admission.coverage import find_gap
-from policies.admission.entries import ENTRIES
 from policies.admission.pipeline import Course, decide
 from policies.admission.pods import reapplies_pod, refused_amounts, unknown_namespace
 from policies.admission.severities import finish, judged_findings
 from policies.admission.steps import Charge, Ensure, Finish, Judge, Read
-from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
-from policies.decision import Decision
-from policies.kubernetes.paths import lookup
+from policies.admission.webhooks import CALLS, CLAIM_KINDS, ENTRIES, WRITES
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import MalformedPodError
-from policies.pod_conditions import ChangeCondition, PodCondition
-from policies.quota.opt_in import quota_shown
-from policies.settings import settings_for
-from policies.settings.exempt_namespaces import is_excluded
-from policies.settings.workload_kinds import workload_kinds
-from policies.view import ChangedView
+from policies.kubernetes.view import ChangedView
+from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
+from policies.quota.limits.quota import quota_shown
+from policies.rules.decision import Decision
+from policies.rules.settings import settings_for
+from policies.rules.settings.choices import workload_kinds
+from policies.rules.settings.exemptions import is_excluded
 
 if TYPE_CHECKING:
-    from policies.admission.entries import Entry
-    from policies.admission.webhooks import Call
-    from policies.request import Concern, Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.admission.webhooks import Call, Entry
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["entries_called", "judge", "review", "review_concern"]
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.causes import without_repeats
-from policies.decision import Decision, Severity
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
-from policies.metadata_keys import IGNORE
-from policies.settings import DEFAULTS, settings_for
-from policies.waivers import with_waivers
+from policies.kubernetes.names import IGNORE
+from policies.kubernetes.objects import lookup, name_of
+from policies.rules.causes import without_repeats
+from policies.rules.decision import Decision, Severity
+from policies.rules.settings import DEFAULTS, settings_for
+from policies.rules.waivers import with_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.decision import Finding
-    from policies.request import Concern, Request
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.decision import Finding
+    from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["finish", "is_final", "judged_findings"]
 

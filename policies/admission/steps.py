@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.admission.entries import Entry
-    from policies.decision import Decision, Template
+    from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import ChargeRequest
+    from policies.kubernetes.view import Key
     from policies.quota.charging.messages import Holder
     from policies.quota.charging.outcomes import ChargeOutcome
-    from policies.request import Concern, Request
-    from policies.view import Key
+    from policies.rules.charges import ChargeRequest
+    from policies.rules.decision import Decision, Template
+    from policies.rules.request import Concern, Request
 
 __all__ = ["Charge", "Ensure", "Failure", "Finish", "Judge", "Part", "Read", "Step"]
 

@@ -8,26 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.admission import review_concern
+from policies.admission.workload_templates import templates_of
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import references
-from policies.dra.templates import is_our_name
-from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import controller_of, has_ended, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.conversion.templates import is_our_name
+from policies.kubernetes.names import MANAGED
+from policies.kubernetes.objects import controller_of, has_ended, lookup, namespace_of
+from policies.kubernetes.pod_defaults import with_defaults
 from policies.kubernetes.pod_templates import pod_of
-from policies.metadata_keys import MANAGED
-from policies.request import Request
-from policies.work import count_work
-from policies.workload_templates import templates_of
+from policies.kubernetes.work import count_work
+from policies.rules.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.conversion.sweep import Key
-    from policies.decision import Template
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Template
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["missing_templates", "needed_by_workloads"]
 

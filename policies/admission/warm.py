@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.feature_gates import proven_gates
-from policies.dra.published_devices import published_devices
+from policies.devices.feature_gates import proven_gates
+from policies.devices.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.placement.wishes.existing_gpus import gpu_kinds
-from policies.quota.devices.classes import classes
-from policies.quota.devices.node_kinds import node_kinds
+from policies.placement.wishes.wanted_nodes import gpu_kinds
+from policies.quota.demands.classes import classes
+from policies.quota.demands.node_kinds import node_kinds
 
 if TYPE_CHECKING:
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
 
 __all__ = ["warm"]
 

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.quota.bills import Uncountable, charge_under
+from policies.kubernetes.view import ChangedView, PassingView
 from policies.quota.charging.charging import charge_decision
 from policies.quota.charging.workload_totals import PodsAtOnce, find_shortage
 from policies.quota.counting.counting import decisive_ledger
+from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.request import Request
-from policies.view import ChangedView, PassingView
+from policies.rules.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodCount
+    from policies.kubernetes.view import ClusterView, Unknown
     from policies.quota.limits.quota import Quota
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Unknown
+    from policies.rules.decision import Decision, Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["shortages"]
 

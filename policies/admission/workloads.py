@@ -12,26 +12,25 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.causes import once_per_cause
-from policies.decision import Decision, Severity
-from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.objects import controller_of
-from policies.kubernetes.paths import lookup
+from policies.admission.workload_templates import templates_of, unread_pods
+from policies.kubernetes.objects import controller_of, lookup
+from policies.kubernetes.pod_defaults import with_defaults
 from policies.kubernetes.pod_templates import pod_of
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.quota.opt_in import quota_shown
-from policies.request import Request
-from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.workload_templates import templates_of, unread_pods
+from policies.quota.limits.quota import quota_shown
+from policies.rules.causes import once_per_cause
+from policies.rules.decision import Decision, Severity
+from policies.rules.request import Request
+from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.decision import Finding
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodCount, PodTemplate
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["MOST_TEMPLATES", "Review", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
 

@@ -1,4 +1,4 @@
-"""A change of configuration: the object before and after, the user, and the facts to judge it by."""
+"""A change of configuration: the object before and after, and what it is judged by."""
 
 from __future__ import annotations
 
@@ -8,18 +8,101 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from policies.configuration.facts import quoted_names
 from policies.configuration.schemas import SCHEMAS
-from policies.kubernetes.objects import Object, name_of
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.schema import SchemaProblem, find_problems
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
+from policies.kubernetes.phrases import closest
+from policies.kubernetes.schema import SchemaProblem, find_problems
+from policies.rules.decision import Place
+from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.configuration.facts import Facts
-    from policies.request import Operation, Request, UserInfo
+    from policies.kubernetes.view import ClusterView
+    from policies.kubernetes.yaml import Document
+    from policies.rules.decision import Severity
+    from policies.rules.request import Operation, Request, UserInfo
+    from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["APPLIED", "SPEC", "Change", "Section", "applied_spec"]
+__all__ = [
+    "APPLIED",
+    "CLUSTER_POLICY",
+    "CLUSTER_POLICY_DELETION",
+    "COMPONENTS",
+    "NVIDIA_DRIVER",
+    "SPEC",
+    "WITH_DRIVER",
+    "WITH_OPERANDS",
+    "Change",
+    "Embedded",
+    "Section",
+    "applied_spec",
+    "check_object",
+    "data_keys",
+    "is_lenient",
+    "is_operator",
+    "not_found",
+]
+
+
+_CONTROLLERS = frozenset(
+    f"system:serviceaccount:kube-system:{name}" for name in ("namespace-controller", "generic-garbage-collector")
+) | {"system:kube-controller-manager"}
+_NFD_NAMESPACES = ("node-feature-discovery", "openshift-nfd")
+"""Where Node Feature Discovery, which writes the labels of nodes, runs if it does not run beside the GPU Operator.
+
+Source: kubernetes-sigs.github.io/node-feature-discovery deployment; OpenShift documentation of the NFD Operator.
+"""
+
+
+def is_lenient(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
+    """True if a request must not be refused.
+
+    It cleans up, comes from the operator, or changes no configuration.
+    """
+    return (
+        _cleans_up(request, view)
+        or is_operator(request.user, settings.configuration.operator_namespaces)
+        or _repeats(request)
+    )
+
+
+def is_operator(user: UserInfo, operator_namespaces: Sequence[str]) -> bool:
+    """True for service accounts of the GPU Operator, of what it deploys, and of Node Feature Discovery.
+
+    The namespace proves it. The name of an account does not: tenants create accounts of any name in their namespaces.
+
+    Args:
+        user: who makes a request.
+        operator_namespaces: of the settings (`configuration.operatorNamespaces`).
+    """
+    namespaces = (*operator_namespaces, *_NFD_NAMESPACES)
+    return user.username.startswith(tuple(f"system:serviceaccount:{namespace}:" for namespace in namespaces))
+
+
+def _cleans_up(request: Request, view: ClusterView) -> bool:
+    if lookup(request.object, ("metadata", "deletionTimestamp")):
+        return True
+    if request.operation != "DELETE":
+        return False
+    namespace = view.get("Namespace", request.namespace) if request.namespace else None
+    terminating = lookup(namespace, ("status", "phase")) == "Terminating" or bool(
+        lookup(namespace, ("metadata", "deletionTimestamp"))
+    )
+    return terminating or request.user.username in _CONTROLLERS
+
+
+def _repeats(request: Request) -> bool:
+    """True if an update changes no configuration: adding an annotation must stay possible."""
+    old, new = request.old_object, request.object
+    if request.operation != "UPDATE" or request.kind == "Node" or not (isinstance(old, dict) and isinstance(new, dict)):
+        return False
+    labels = ("metadata", "labels")
+    read = ("spec", "data", "binaryData")
+    return lookup(old, labels) == lookup(new, labels) and all(old.get(key) == new.get(key) for key in read)
+
 
 SPEC = FieldPath(["spec"])
 APPLIED = ("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration")
@@ -185,3 +268,107 @@ def applied_spec(document: Object) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return spec if isinstance(spec, dict) else None
+
+
+WITH_DRIVER = ("ClusterPolicy", "NVIDIADriver")
+"""The kinds of rules about the driver."""
+WITH_OPERANDS = ("ClusterPolicy", "GPUCluster")
+"""The kinds of rules about what the operator deploys beside the driver."""
+
+CLUSTER_POLICY: Checks[Change] = Checks("ClusterPolicy", cluster_scoped=True)
+"""Of a ClusterPolicy that is created or changed."""
+
+CLUSTER_POLICY_DELETION: Checks[Change] = Checks("ClusterPolicy", cluster_scoped=True)
+"""Of one that is deleted; what is wrong with its fields no longer matters then."""
+
+
+COMPONENTS: Checks[Change] = Checks(*SCHEMAS, cluster_scoped=True)
+
+
+NVIDIA_DRIVER: Checks[Change] = Checks("NVIDIADriver", cluster_scoped=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """One YAML document in the `data` of a ConfigMap."""
+
+    change: Change
+    """The ConfigMap that it is in."""
+    key: str
+    document: Document
+
+    @property
+    def path(self) -> FieldPath:
+        """The path of the document in the ConfigMap."""
+        return FieldPath(["data", self.key])
+
+    def value(self, *steps: str | int) -> Any:
+        """The value at a path of the document; None if it is missing."""
+        return lookup(self.document.value, steps)
+
+    def problem(
+        self,
+        steps: tuple[str | int, ...],
+        message: str,
+        remedy: str | None = None,
+        *,
+        severity: Severity | None = None,
+        of_key: bool = False,
+    ) -> Problem:
+        """A problem at a path of the document, or of the key that ends the path."""
+        position = self.document.key_position(steps) if of_key else self.document.line_position(steps)
+        place = Place(self.path, position.line, position.column)
+        return problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)
+
+
+def check_object(
+    change: Change,
+    path: FieldPath,
+    kind: str,
+    consequence: str,
+    keys: Sequence[str] = (),
+    *,
+    keys_severity: Severity | None = None,
+) -> Iterator[Problem]:
+    """Problems if the ConfigMap or Secret that a field names, or a key of it, does not exist.
+
+    The keys of a Secret can be hidden, so a Secret without any key has no problem.
+    """
+    name = lookup(change.object, path)
+    found = change.facts.operator_object(kind, name) if isinstance(name, str) and name else {}
+    if found is None:
+        yield not_found(change, path, kind, name, consequence, keys)
+    present = data_keys(found)
+    missing = [key for key in keys if key not in present] if isinstance(found, dict) and found else []
+    if missing and (present or kind != "Secret"):
+        absent = " and ".join(missing)
+        has = f"{quoted_names(present)} and not" if present else "no key"
+        text = f'{kind} "{name}" has {has} {absent}; {consequence}'
+        remedy = (
+            f'rename the key in {kind} "{name}" to {absent}' if len(present) == 1 else f"add the key {absent} to it"
+        )
+        yield problem(path, text, remedy, severity=keys_severity)
+
+
+def not_found(
+    change: Change, path: FieldPath, kind: str, name: str, consequence: str, keys: Sequence[str] = ()
+) -> Problem:
+    """The problem of an object that does not exist in the operator's namespace."""
+    namespaces, known = change.facts.operator_namespaces, change.facts.known_objects(kind)
+    elsewhere = sorted(namespace_of(each) or DEFAULT_NAMESPACE for each in known if name_of(each) == name)
+    guess = closest(name, [name_of(each) for each in known if namespace_of(each) in namespaces])
+    text = f'{kind} "{name}" not found in {" or ".join(namespaces)}'
+    if elsewhere:
+        text += f", only in {elsewhere[0]}, where the operator does not look"
+    remedy = f'create {kind} "{name}" in {namespaces[0]} first'
+    if guess and not elsewhere:
+        remedy = f'write "{guess}"'
+    elif keys:
+        remedy += f", with the key {' and '.join(keys)}"
+    return problem(path, f"{text}; {consequence}", remedy)
+
+
+def data_keys(document: Any) -> list[str]:
+    """The keys of a ConfigMap or Secret."""
+    parts = [lookup(document, (part,)) for part in ("data", "binaryData", "stringData")]
+    return [key for part in parts if isinstance(part, dict) for key in part if isinstance(key, str)]

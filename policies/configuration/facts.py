@@ -4,21 +4,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.decision import Severity
+from policies.devices.resource_claims import Claim
+from policies.fleet import extended_requests
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup
-from policies.view import UNKNOWN, ChangedView, ClusterView, Unknown
+from policies.kubernetes.objects import Object, has_ended, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN, ChangedView, ClusterView, Unknown
+from policies.nvidia.identifiers import DRIVER
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["Facts"]
+__all__ = [
+    "Facts",
+    "counted_names",
+    "gpu_claims",
+    "gpu_pods",
+    "is_k0s",
+    "is_microk8s",
+    "is_openshift",
+    "is_rancher",
+    "namespaced_name",
+    "quoted_names",
+    "runtime_of",
+    "the_nodes",
+]
 
 
 class Facts:
@@ -125,3 +139,80 @@ class _AfterStored(ChangedView):
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind under review; of the stored object's kind, only that one."""
         return self._view.objects_under_review(kind) if kind != self._kind else (self._document,)
+
+
+def runtime_of(node: Object) -> str:
+    """The container runtime and its version, `containerd://2.1.4`; empty if the node does not report it."""
+    return _info(node, "containerRuntimeVersion")
+
+
+def is_rancher(node: Object) -> bool:
+    """True for a node of K3s or RKE2, which bring their own containerd."""
+    version = _info(node, "kubeletVersion")
+    return "+k3s" in version or "+rke2" in version
+
+
+def is_k0s(node: Object) -> bool:
+    """True for a node of k0s, whose kubelet uses /var/lib/k0s."""
+    return "+k0s" in _info(node, "kubeletVersion")
+
+
+def is_microk8s(node: Object) -> bool:
+    """True for a node of MicroK8s, whose kubelet is below /var/snap, with a link at the usual path."""
+    return "microk8s.io/cluster" in labels_of(node)
+
+
+def is_openshift(node: Object) -> bool:
+    """True for a node of OpenShift."""
+    return any(key.startswith("node.openshift.io/") for key in labels_of(node))
+
+
+def _info(node: Object, field: str) -> str:
+    value = lookup(node, ("status", "nodeInfo", field))
+    return value if isinstance(value, str) else ""
+
+
+_SHOWN = 3
+
+
+def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> list[str]:
+    """The pods, as `namespace/name`, that run and request an extended resource that gives a GPU, or could."""
+    return sorted(
+        namespaced_name(pod)
+        for pod in facts.known_objects("Pod")
+        if (matches is None or matches(pod))
+        and lookup(pod, ("spec", "nodeName"))
+        and not has_ended(pod)
+        and any(each.is_probable for each in extended_requests(pod, facts.view))
+    )
+
+
+def gpu_claims(facts: Facts) -> list[str]:
+    """The claims, as `namespace/name`, that hold a GPU and are in use."""
+    return sorted(
+        namespaced_name(claim)
+        for claim in facts.known_objects("ResourceClaim")
+        if Claim(claim).consumers and any(device.get("driver") == DRIVER for device in Claim(claim).allocated_devices)
+    )
+
+
+def quoted_names(names: Sequence[str]) -> str:
+    """The first few names in quotes, and how many more there are."""
+    shown = ", ".join(f'"{name}"' for name in names[:_SHOWN])
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
+
+
+def counted_names(noun: str, names: Sequence[str]) -> str:
+    """`the node "a"`, or `2 nodes ("a", "b")`."""
+    quoted = quoted_names(names)
+    return f"the {noun} {quoted}" if len(names) == 1 else f"{len(names)} {noun}s ({quoted})"
+
+
+def the_nodes(nodes: Sequence[Object], noun: str = "node") -> str:
+    """`the node "gpu-1"`, or `2 nodes ("gpu-1", "gpu-2")`."""
+    return counted_names(noun, [name_of(node) for node in nodes])
+
+
+def namespaced_name(document: Object) -> str:
+    """`namespace/name` of an object."""
+    return f"{namespace_of(document) or 'default'}/{name_of(document)}"

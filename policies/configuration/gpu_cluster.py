@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.checks import Checks, Problem, problem
-from policies.configuration.named_objects import counted_names
-from policies.decision import Severity
-from policies.kubernetes.misspellings import closest
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.configuration.facts import counted_names
+from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.phrases import closest
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import OFF_BY_DEFAULT, ON_BY_DEFAULT
-from policies.view import UNKNOWN
+from policies.rules.decision import Severity
+from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

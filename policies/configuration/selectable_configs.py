@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.fleet.offers.hardware import Cut
-from policies.fleet.offers.plugin import cut_refusal
+from policies.fleet.offers.offer import cut_refusal
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig_configs import configs_of, shipped_entries
 from policies.nvidia.mig_parted import apply_on_node
 from policies.nvidia.mig_products import node_product, shipped_configs
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

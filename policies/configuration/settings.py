@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.checks import Checks, Problem, problem
-from policies.decision import Severity
-from policies.idle_settings import idle_settings
-from policies.rules import ineffective_rule_names
-from policies.settings import SettingsError, parse_settings
+from policies.rules.decision import Severity
+from policies.rules.idle_settings import idle_settings
+from policies.rules.registry import Checks, Problem, ineffective_rule_names, problem
+from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["SETTINGS"]
 

@@ -10,26 +10,24 @@ from policies.configuration.cluster_policy import CLUSTER_POLICY, CLUSTER_POLICY
 from policies.configuration.components import COMPONENTS
 from policies.configuration.config_maps import CONFIG_MAPS
 from policies.configuration.config_maps.dependents import DEPENDENTS
-from policies.configuration.config_maps.references import references, users
-from policies.configuration.config_maps.roles import roles_of
+from policies.configuration.config_maps.roles import references, roles_of, users
 from policies.configuration.facts import Facts
 from policies.configuration.gpu_cluster import GPU_CLUSTER
-from policies.configuration.kinds import ANY_KIND
 from policies.configuration.nodes import NODE
 from policies.configuration.nvidia_driver import NVIDIA_DRIVER
-from policies.configuration.schema_checks import SCHEMA
+from policies.configuration.schema_checks import ANY_KIND, SCHEMA
 from policies.configuration.settings import SETTINGS
-from policies.decision import Severity
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
-    from policies.decision import Finding
-    from policies.kubernetes.paths import FieldPath
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.objects import FieldPath
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["is_configuration", "uses", "validate"]
 

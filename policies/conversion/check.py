@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus
-from policies.decision import Severity
-from policies.dra.templates import is_our_name
-from policies.rules import rule
+from policies.conversion.templates import is_our_name
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.conversion.conversion import Conversion
-    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["check"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import REQUIRED, required_terms
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import shown
 from policies.nvidia.labels import SharedGPUError, UntranslatableError, is_gpu_label, translate
 from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from policies.nvidia.labels import Subject
-    from policies.patch import Editor
+    from policies.rules.patch import Editor
 
 __all__ = ["ConstraintError", "NodeConstraints"]
 

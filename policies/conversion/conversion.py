@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from policies.conversion.record import ConversionRecord
-    from policies.decision import Finding, Template
-    from policies.kubernetes.paths import FieldPath
+    from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
-    from policies.patch import Editor
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding, Template
+    from policies.rules.patch import Editor
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["Conversion", "ConversionCandidate"]
 

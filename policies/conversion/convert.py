@@ -8,33 +8,31 @@ from typing import TYPE_CHECKING
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.conversion import Conversion, ConversionCandidate
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
-from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError
 from policies.conversion.exemptions import exemptions
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, size_problems
-from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics
+from policies.conversion.gpu_semantics import SHARED, GPUSemantics, gpu_semantics, requested_shares
 from policies.conversion.opt_in import strategy_of, strategy_problems
-from policies.conversion.record import ConversionRecord
-from policies.conversion.shares import SHARED, requested_shares
+from policies.conversion.record import ContainerRequest, ConversionRecord, TooManyDevicesError
 from policies.conversion.strategies import STRATEGIES
 from policies.conversion.surroundings import class_problems, template_problems
-from policies.decision import Severity
-from policies.dra.resource_claims import LONGEST_SELECTOR
-from policies.kubernetes.defaults import container_defaults
+from policies.kubernetes.pod_defaults import container_defaults
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.resourceslices import LONGEST_SELECTOR
+from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.patch import Editor
-from policies.rules import rule
-from policies.view import UNKNOWN, ClusterView
+from policies.rules.decision import Severity
+from policies.rules.patch import Editor
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.conversion.gpu_amounts import Amounts
-    from policies.decision import Finding
-    from policies.kubernetes.paths import FieldPath
+    from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.nvidia.wishes import Wish
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["convert"]
 

@@ -5,23 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import ConstraintError
-from policies.conversion.device_layout import TooManyDevicesError
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts
-from policies.conversion.record import ConversionRecord
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.conversion.record import ConversionRecord, TooManyDevicesError
+from policies.kubernetes.names import MANAGED, RECORD
+from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.patch import Editor
-from policies.rules import rule
+from policies.rules.decision import Severity
+from policies.rules.patch import Editor
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from policies.decision import Finding
     from policies.kubernetes.pods import Container, Pod
+    from policies.rules.decision import Finding
 
 __all__ = ["MARKS", "conversion_record", "mark", "remove_readded", "remove_resources"]
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
+from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.neighbours import foreign_requests, kueue_mark, neighbour_of_scheduler
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import shown
-from policies.metadata_keys import DRA_LABEL
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
-from policies.rules import rule
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
     from policies.kubernetes.neighbours import ForeignRequest, Neighbour
     from policies.kubernetes.pods import Pod
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["exemptions", "ignored_opt_out"]
 

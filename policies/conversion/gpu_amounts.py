@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from policies.decision import Finding, Severity
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.resources import parse_resource
-from policies.rules import rule
+from policies.rules.decision import Finding, Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

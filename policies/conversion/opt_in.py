@@ -5,18 +5,18 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.printable import printable
-from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
-from policies.rules import rule
-from policies.view import UNKNOWN
+from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
 
 __all__ = ["NAMESPACE", "STRATEGIES", "Mode", "mode_of", "strategy_of", "strategy_problems"]
 

@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.caches import remember
 from policies.conversion.record import ConversionRecord
-from policies.decision import Severity
-from policies.kubernetes.objects import has_ended
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.caches import remember
+from policies.kubernetes.names import RECORD
+from policies.kubernetes.objects import has_ended, items_at, lookup
+from policies.kubernetes.phrases import format_count, format_list
+from policies.kubernetes.pod_defaults import lowest_priority, pod_priority, preempts
 from policies.kubernetes.pods import SPEC
-from policies.metadata_keys import RECORD
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.resources import parse_resource
-from policies.phrases import format_count, format_list
-from policies.priorities import lowest_priority, pod_priority, preempts
-from policies.rules import rule
-from policies.view import UNKNOWN
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.conversion.conversion import ConversionCandidate
-    from policies.decision import Finding
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
 
 __all__ = ["gpu_holding", "lost_preemption"]
 

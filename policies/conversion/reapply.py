@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.converted_pods import MARKS, remove_resources
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts
-from policies.decision import Severity
-from policies.dra.templates import is_our_name
+from policies.conversion.templates import is_our_name
+from policies.kubernetes.names import PREFIX
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import shown
-from policies.metadata_keys import PREFIX
 from policies.nvidia.resources import IMPLICIT_PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
-from policies.patch import Editor
-from policies.rules import rule
+from policies.rules.decision import Severity
+from policies.rules.patch import Editor
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from policies.conversion.record import ConversionRecord
-    from policies.decision import Finding
     from policies.kubernetes.pods import Container, Pod
+    from policies.rules.decision import Finding
 
 
 __all__ = ["reapply"]

@@ -1,33 +1,194 @@
-"""The objects on which a converted pod depends: DeviceClasses, its template, ResourceQuotas, nodes."""
+"""Versions: whether API server and kubelets support extended resources that DRA hands out.
+
+Both do by default since Kubernetes 1.36 (feature gate DRAExtendedResource). Whether the gate is on in an older one
+cannot be seen. An older kubelet would start a pod without the devices that its claim has.
+
+Source: KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go, pkg/kubelet/lifecycle/predicate.go.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
 
-from policies.decision import Severity
-from policies.dra.deviceclasses import GPU_CLASS, extended_resource_name
-from policies.dra.native_quotas import QuotaUse, counts_as_resource, counts_pod, native_quotas, refused_claims
-from policies.dra.resource_claims import Claim
-from policies.dra.templates import without_nulls
-from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.conversion.gpu_semantics import shares_of
+from policies.conversion.templates import without_nulls
+from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
+from policies.devices.native_quotas import QuotaUse, counts_as_resource, counts_pod, native_quotas, refused_claims
+from policies.devices.published_devices import DeviceGroup, gpu_groups, largest_node, published_devices
+from policies.devices.resource_claims import Claim
+from policies.fleet.device_plugin import nodes_with_both, old_kubelets
+from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.known_classes import known_classes
+from policies.fleet.node_sizes import oversized_finding
+from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.phrases import format_count, printable
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import printable
+from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
+from policies.nvidia.predicates import TRUE
 from policies.nvidia.resources import parse_resource
-from policies.rules import rule
+from policies.nvidia.wish_predicates import device_predicate
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.conversion.conversion import ConversionCandidate
-    from policies.conversion.record import ConversionRecord
-    from policies.decision import Finding, Template
+    from policies.conversion.record import ConversionRecord, RecordedClaim
+    from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Unknown
+    from policies.nvidia.predicates import Predicate
+    from policies.rules.decision import Finding, Template
+    from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["REFUSED_CLAIM", "claim_refusals", "class_problems", "node_problems", "quota_problems", "template_problems"]
+__all__ = [
+    "REFUSED_CLAIM",
+    "claim_refusals",
+    "class_problems",
+    "kubelet_problem",
+    "node_problems",
+    "quota_problems",
+    "server_problem",
+    "template_problems",
+    "unmatched_requests",
+]
+
+
+_SINCE = (1, 36)
+
+
+def server_problem(view: ClusterView) -> str | None:
+    """Why the API server does not support them; None if it does."""
+    version = view.server_version()
+    if version is UNKNOWN:
+        return "the version of the API server is not known"
+    return None if version >= _SINCE else f"the API server is {version[0]}.{version[1]}"
+
+
+def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | None:
+    """Why the kubelets of GPU nodes do not support them; None if they do, or if no GPU node exists.
+
+    `of_dra_only` limits this to nodes whose GPUs are in ResourceSlices.
+    """
+    kubelets = view.derive(_old_kubelets)
+    if kubelets is UNKNOWN:
+        return "the Nodes are not known"
+    old = [each for each in kubelets if each.by_dra or (each.by_plugin and not of_dra_only)]
+    if old:
+        version = printable(old[0].version) or "a version that is not known"
+        more = f" and that of {len(old) - 1} more older than 1.36" if len(old) > 1 else ""
+        return f'the kubelet of GPU node "{printable(old[0].node)}" is {version}{more}'
+    if kubelets and view.derive(published_devices) is UNKNOWN:
+        return f'whether node "{printable(kubelets[0].node)}", whose kubelet is older, has GPUs is not known (ResourceSlices)'
+    return None
+
+
+class _Kubelet(NamedTuple):
+    """A kubelet before 1.36, or of unknown version."""
+
+    node: str
+    version: str
+    by_plugin: bool
+    """True if the node has GPUs by its labels, or hands them out by a device plugin."""
+    by_dra: bool
+
+
+def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
+    nodes, devices = gpu_nodes(view), view.derive(published_devices)
+    if nodes is UNKNOWN:
+        return UNKNOWN
+    old = nodes.nodes_with(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
+    with_devices = {} if devices is UNKNOWN or not old else devices.types_by_node
+    return tuple(_kubelet(node, by_dra=node.name in with_devices) for node in old)
+
+
+def _kubelet(node: GPUNode, *, by_dra: bool) -> _Kubelet:
+    by_plugin = node.traits.has_device_plugin or node.traits.has_gpu_labels
+    return _Kubelet(node.name, node.traits.kubelet, by_plugin, by_dra)
+
+
+UNSATISFIABLE = rule(
+    "GA313",
+    "A device of the cluster must match the request",
+    default=Severity.WARN,
+    setting="conversion.unsatisfiable",
+    why="""
+    No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an autoscaled cluster has
+    no GPU node until the first pod requests one, and a driver upgrade empties the slices. It may also be a misspelt
+    product.""",
+    remedy="compare with what exists, or wait for such a node",
+    source="ResourceSlices of the cluster",
+    unmatched=True,
+)
+
+
+def unmatched_requests(
+    record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    """Findings about resources that no device of the cluster matches now."""
+    groups = gpu_groups(view)
+    if groups is UNKNOWN:
+        return
+    for resource, path in places.items():
+        wanted_type = known_classes(view).device_type(record.device_class(resource))
+        if wanted_type is None:
+            continue
+        candidates = [group for group in groups if group.type == wanted_type]
+        predicate, shares = record.claim.predicates[resource], record.shares.get(resource, 0)
+        matching = [group for group in candidates if predicate.matches(group.first)]
+        mismatch = _mismatch(predicate, shares, matching)
+        if mismatch is not None:
+            wished = device_predicate(record.wish, record.subject(resource)) != TRUE
+            text = mismatch + _existing_devices(candidates, wanted_type)
+            yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
+        elif not shares:
+            yield from _too_few(resource, path, record.claim, matching)
+
+
+def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: list[DeviceGroup]) -> Iterator[Finding]:
+    """Warn if no node has as many devices as the pod requests of a resource in all."""
+    wanted = sum(piece.count for piece in claim.pieces if piece.resource == resource)
+    if any(group.is_shareable or group.most_on_a_node >= wanted for group in matching):
+        return
+    largest = largest_node(group.by_node for group in matching)
+    if wanted > largest[1]:
+        predicate = claim.predicates[resource]
+        conditions = f" that match {predicate.words()}" if predicate != TRUE else ""
+        described = f"{format_count(largest[1], _kind(matching[0].type))}{conditions}"
+        yield oversized_finding(path, f"the pod requests {wanted:,}", largest, described)
+
+
+def _mismatch(predicate: Predicate, shares: int, matching: list[DeviceGroup]) -> str | None:
+    """The beginning of a message that no device matches; None if some device matches."""
+    if any((shares_of(group.first) or 0) >= shares for group in matching):
+        return None
+    conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
+    if matching:
+        return f"no device that{conditions or ' there is'} is offered in shares; "
+    return f"no device{conditions}; " if conditions else ""
+
+
+def _severity(settings: GPUAdmissionPolicy, *, wished: bool) -> Severity:
+    """DENY if either setting refuses; the setting of placement is about wishes only."""
+    denied = wished and settings.placement.unsatisfiable == "deny"
+    return Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
+
+
+def _kind(wanted_type: str) -> str:
+    return "whole GPU" if wanted_type == "gpu" else "MIG device"
+
+
+def _existing_devices(groups: list[DeviceGroup], wanted_type: str) -> str:
+    nodes: defaultdict[str, set[str]] = defaultdict(set)
+    for group in groups:
+        nodes[group.product].update(group.by_node)
+    if not nodes:
+        return f"no ResourceSlice holds a {_kind(wanted_type)}"
+    products = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
+    rest = f" and {format_count(len(products) - 5, 'more product')}" if len(products) > 5 else ""
+    return f"the cluster has {', '.join(products[:5])}{rest}"
+
 
 NO_CLASS = rule(
     "GA310",

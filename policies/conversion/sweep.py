@@ -11,11 +11,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.dra.templates import content_name, is_our_name, without_nulls
-from policies.kubernetes.objects import has_ended, name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup
-from policies.metadata_keys import MANAGED, UNUSED_SINCE
-from policies.work import count_work
+from policies.conversion.templates import content_name, is_our_name, without_nulls
+from policies.kubernetes.names import MANAGED, UNUSED_SINCE
+from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -1,7 +1,7 @@
 """The GPUs of a cluster, and which of them a pod gets: one answer for every subject."""
 
-from policies.fleet.gpu_access import GPUAccess
 from policies.fleet.gpu_requests import (
+    GPUAccess,
     GPURequest,
     Loss,
     RequestKind,

@@ -9,28 +9,26 @@ from functools import cached_property
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from policies.caches import BoundedCache
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.index import SliceIndex
-from policies.dra.allocation.pools import PoolGatherer
-from policies.dra.allocation.slices import Slice
-from policies.dra.allocation.usage import NONE, Held, Usage
-from policies.dra.feature_gates import stores_counters_with_devices
-from policies.dra.holders import Holder
-from policies.dra.resource_claims import Claim
-from policies.kubernetes.amounts import billionths, taken_by
+from policies.devices.allocation.pools import PoolGatherer, SliceIndex
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.slices import Slice
+from policies.devices.allocation.usage import NONE, Held, Usage
+from policies.devices.feature_gates import stores_counters_with_devices
+from policies.devices.holders import Holder
+from policies.devices.resource_claims import Claim
+from policies.kubernetes.caches import BoundedCache
 from policies.kubernetes.nodes import NodeIndex
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup, mapping_at, mappings_at
+from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.quantities import billionths, taken_by
 from policies.kubernetes.resourceslices import device_fields
-from policies.view import UNKNOWN, ClusterView
+from policies.kubernetes.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.dra.allocation.features import Features
-    from policies.kubernetes.amounts import Amounts
+    from policies.devices.allocation.reading import Features
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.quantities import Amounts
 
 __all__ = ["Cluster", "Holding", "NodeShapes", "Nodes", "ResourceUsage", "read_cluster", "used_amounts"]
 

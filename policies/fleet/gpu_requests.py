@@ -1,4 +1,4 @@
-"""GPU requests: the requests of a pod that give it a GPU, or may give it one."""
+"""GPU access: whether a request gives a container a GPU."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.fleet.gpu_access import GPUAccess
-from policies.fleet.known_classes import has_nvidia_class_name, known_classes
+from policies.fleet.known_classes import GPU_TYPES, has_nvidia_class_name, known_classes
 from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.neighbours import neighbour_of_scheduler
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import resources_in_claim
-from policies.kubernetes.printable import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.work import Work
+from policies.nvidia.pod_conditions import has_claims, requested_names
 from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.pod_conditions import has_claims, requested_names
-from policies.work import Work
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.dra.resource_claims import DeviceRequest, Subrequest
+    from policies.devices.resource_claims import DeviceRequest, Subrequest
     from policies.fleet.known_classes import KnownClasses
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = [
+    "GPUAccess",
     "GPURequest",
     "Loss",
     "RequestKind",
@@ -40,6 +40,43 @@ __all__ = [
     "may_request_gpu",
     "probably_gets_gpu",
 ]
+
+
+class GPUAccess(Enum):
+    """Whether a request gives a container a GPU, if the pod is scheduled."""
+
+    CERTAIN = "certain"
+    """It gives at least one GPU."""
+    POSSIBLE = "possible"
+    """It gives a GPU or another device."""
+    NONE = "none"
+    """It gives no GPU."""
+    UNKNOWN = "unknown"
+    """It depends on an object that is missing or cannot be seen."""
+
+    @classmethod
+    def by(cls, types: frozenset[str] | None) -> GPUAccess:
+        """The access that a device gives whose type is one of these; None if nothing is known of the device."""
+        if types is None:
+            return cls.UNKNOWN
+        if types.isdisjoint(GPU_TYPES):
+            return cls.NONE
+        return cls.CERTAIN if types <= GPU_TYPES else cls.POSSIBLE
+
+    @classmethod
+    def of_one(cls, alternatives: Iterable[GPUAccess]) -> GPUAccess:
+        """The access that one of several alternatives gives, whichever it is; none if there are none."""
+        found = frozenset(alternatives)
+        if len(found) <= 1:
+            return next(iter(found), cls.NONE)
+        return cls.POSSIBLE if cls.CERTAIN in found or cls.POSSIBLE in found else cls.UNKNOWN
+
+    @classmethod
+    def of_all(cls, parts: Iterable[GPUAccess]) -> GPUAccess:
+        """The access that several requests give together; none if there are none."""
+        found = frozenset(parts)
+        return next((each for each in (cls.CERTAIN, cls.POSSIBLE, cls.UNKNOWN) if each in found), cls.NONE)
+
 
 _WITH_RESOURCES = ("initContainers", "containers")
 """In the order in which they start. Ephemeral containers request nothing: the API server refuses resources for them."""

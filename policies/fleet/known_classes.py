@@ -6,11 +6,11 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from policies.dra.deviceclasses import SHIPPED_TYPES, extended_resource_name, newest_first, selector_texts
-from policies.dra.selected_types import selected_types
+from policies.devices.deviceclasses import SHIPPED_TYPES, extended_resource_name, newest_first, selector_texts
+from policies.devices.selected_types import selected_types
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.view import UNKNOWN, ClusterView, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -1,27 +1,42 @@
-"""Sizes of nodes: the node with the most GPUs, and the rule for pods that request more than it has."""
+"""Sizes of nodes: the node with the most GPUs, and nodes that give one share to a container."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from policies.decision import Severity
-from policies.dra.device_groups import largest_node
-from policies.dra.published_devices import gpu_groups
+from policies.devices.published_devices import gpu_groups, largest_node
+from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
-from policies.kubernetes.printable import printable
-from policies.rules import rule
-from policies.view import UNKNOWN
+from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
+from policies.nvidia.plugin_configs import LIMITS, PluginConfig
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
-    from policies.decision import Finding
-    from policies.dra.device_groups import DeviceGroup
-    from policies.kubernetes.paths import FieldPath
-    from policies.view import ClusterView
+    from policies.devices.published_devices import DeviceGroup
+    from policies.kubernetes.objects import FieldPath, Object
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["MORE_THAN_A_NODE", "largest_below", "largest_of_class", "oversized_finding"]
+__all__ = [
+    "MORE_THAN_A_NODE",
+    "SingleShares",
+    "largest_below",
+    "largest_of_class",
+    "oversized_finding",
+    "sharing_labels",
+]
+
 
 MORE_THAN_A_NODE = rule(
     "GA414",
@@ -88,3 +103,66 @@ def _unshared_devices(types: Collection[str], view: ClusterView) -> list[DeviceG
         return None
     devices = [group for group in groups if group.type in types]
     return None if any(group.is_shareable for group in devices) else devices
+
+
+_FIELDS = {"mps": "mps", "time-slicing": "timeSlicing"}
+
+
+class SingleShares:
+    """The nodes whose device plugin refuses a container that requests more than one share of a resource.
+
+    Source: github.com/NVIDIA/k8s-device-plugin cmd/config-manager; gpu-operator ClusterPolicy devicePlugin.config.
+    """
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+        config = lookup(active_cluster_policy(view), ("spec", "devicePlugin", "config"))
+        name = lookup(config, ("name",))
+        self._default = lookup(config, ("default",))
+        self._texts: list[Any] = []
+        if isinstance(name, str) and name:
+            namespaces = settings.configuration.operator_namespaces
+            self._texts = [lookup(view.get("ConfigMap", name, namespace), ("data",)) for namespace in namespaces]
+        self._read: dict[str, PluginConfig] = {}
+        self._single: dict[tuple[str, str], bool] = {}
+
+    def is_single(self, labels: Mapping[str, str], resource: str) -> bool:
+        """True if a container may request only one share of a resource on a node with these labels.
+
+        Under MPS that is so unless the configuration sets failRequestsGreaterThanOne to false; under time-slicing only if
+        it is true.
+
+        Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go NewConfig, internal/rm/rm.go
+        ValidateRequest.
+        """
+        strategy = sharing_strategy(labels, resource)
+        if strategy is None:
+            return False
+        config = labels.get(PLUGIN_CONFIG_LABEL, "")
+        if (strategy, config) not in self._single:
+            self._single[strategy, config] = self._says_single(strategy, config or self._default)
+        return self._single[strategy, config]
+
+    def _says_single(self, strategy: str, key: Any) -> bool:
+        written = self._config(key).strategy(_FIELDS[strategy]) if isinstance(key, str) else None
+        fails = None if written is None else written.get("failRequestsGreaterThanOne")
+        return fails is True or (strategy == "mps" and fails is not False)
+
+    def _config(self, key: str) -> PluginConfig:
+        """The device plugin configuration of a name; an empty one if it is unknown or unreadable."""
+        if key not in self._read:
+            text = next((data[key] for data in self._texts if isinstance(data, dict) and key in data), None)
+            try:
+                value = load_document(text, limits=LIMITS).value if isinstance(text, str) else None
+            except YAMLError:
+                value = None
+            self._read[key] = PluginConfig(value)
+        return self._read[key]
+
+
+def sharing_labels(node: Object) -> frozenset[tuple[str, str]]:
+    """The labels of a node that `SingleShares.is_single` reads, for all resources."""
+    return frozenset(
+        (name, value)
+        for name, value in labels_of(node).items()
+        if name == PLUGIN_CONFIG_LABEL or name.endswith(STRATEGY_SUFFIX)
+    )

@@ -7,20 +7,19 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.pod_groups import pod_group
-from policies.dra.resource_claims import Claim, ClaimKind
-from policies.kubernetes.objects import name_of, namespace_of, uid_of
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.devices.holders import pod_group
+from policies.devices.resource_claims import Claim, ClaimKind
+from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.pod_groups import PodGroup
-    from policies.dra.resource_claims import DeviceRequest
+    from policies.devices.holders import PodGroup
+    from policies.devices.resource_claims import DeviceRequest
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView, Unknown
+    from policies.kubernetes.view import ClusterView, Unknown
 
 __all__ = [
     "MOST_CLAIMS",

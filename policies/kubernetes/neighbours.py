@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import FieldPath, items_at, lookup
+from policies.kubernetes.objects import FieldPath, items_at, lookup
 from policies.kubernetes.pods import SPEC
 
 if TYPE_CHECKING:

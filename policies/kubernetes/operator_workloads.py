@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.neighbours import VOLCANO
-from policies.kubernetes.paths import FieldPath, items_at, lookup
+from policies.kubernetes.objects import FieldPath, items_at, lookup
 from policies.kubernetes.pod_templates import PodCount, PodTemplate, pod_count, pod_template
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from policies.kubernetes.objects import generate_name_of, name_of
-from policies.kubernetes.paths import FieldPath, items_at, lookup
+from policies.kubernetes.objects import FieldPath, generate_name_of, items_at, lookup, name_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.objects import controller_of
-from policies.kubernetes.paths import FieldPath, items_at, lookup
-from policies.kubernetes.printable import shown
+from policies.kubernetes.objects import FieldPath, controller_of, items_at, lookup
+from policies.kubernetes.phrases import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,8 +7,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup, mappings_at
+from policies.kubernetes.objects import lookup, mappings_at, name_of
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
@@ -17,17 +16,41 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["PCI_BUS_ID", "Attribute", "Device", "PoolPart", "device_fields", "devices_in", "newest"]
+__all__ = [
+    "LONGEST_SELECTOR",
+    "PCI_BUS_ID",
+    "Attribute",
+    "Device",
+    "PoolPart",
+    "Read",
+    "device_fields",
+    "devices_in",
+    "newest",
+]
 
 T = TypeVar("T")
 
 PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 """The attribute with the PCI address of a device, which the parts of a device have as well."""
 
+LONGEST_SELECTOR = 10_240
+"""Bytes of one CEL expression. Source: k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxLength."""
+
 Attribute = str | int | bool
 """The value of a device attribute; versions are text, `9.0.0`."""
 
 _ATTRIBUTES = (("string", str), ("version", str), ("bool", bool), ("int", int))
+
+
+class Read(NamedTuple):
+    """One part of a device that an expression reads."""
+
+    part: str
+    """`driver`, `allowMultipleAllocations`, `attributes` or `capacity`."""
+    domain: str | None = None
+    """The domain, or None for all of them."""
+    name: str | None = None
+    """The name in the domain, None for all of them, or empty if only the domain's presence is tested."""
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.operator_workloads import service_templates, volcano_templates
-from policies.kubernetes.paths import FieldPath, lookup
 from policies.kubernetes.pod_templates import (
     PodCount,
     PodTemplate,
@@ -159,7 +159,7 @@ _ALL = (
         _below("spec.template", _SPARK_COUNTS),
     ),
     WorkloadKind("sparkoperator.k8s.io", "SparkApplication", _below("spec", _SPARK), _below("spec", _SPARK_COUNTS)),
-    # Its templates are those of its runtime: `policies.workload_templates`.
+    # Its templates are those of its runtime: `policies.admission.workload_templates`.
     WorkloadKind("trainer.kubeflow.org", "TrainJob", ()),
 )
 

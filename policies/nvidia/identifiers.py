@@ -1,6 +1,14 @@
-"""Names that NVIDIA's components define: resources, labels of nodes, DRA drivers, feature gates."""
+"""Names that NVIDIA's components define, and names as the device plugin reads them."""
 
 from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.phrases import closest, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "CHANNEL_CLASS",
@@ -22,8 +30,16 @@ __all__ = [
     "PLUGIN_CONFIG_LABEL",
     "PRESENT_LABEL",
     "PRODUCT_LABEL",
+    "UNPARSED",
     "VENDOR_PREFIX",
+    "brief",
+    "device_errors",
+    "full_resource_name",
+    "guess_resource",
+    "name_error",
+    "name_exit",
 ]
+
 
 VENDOR_PREFIX = "nvidia.com/"
 """The prefix of the resources of NVIDIA's device plugins, and of their labels."""
@@ -76,3 +92,99 @@ ON_BY_DEFAULT = frozenset(
         *("ContextualLogging", "LoggingBetaOptions"),
     }
 )
+
+
+UNPARSED = "unable to parse config file"
+"""The error of the device plugin for a value of another type; Go's encoding/json adds the rest of the message."""
+
+
+_LONGEST = 63
+_LONGEST_SHOWN = 100
+_LABEL = "[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_INDEX = re.compile(r"[0-9]{1,19}(?::[0-9]{1,19})?")
+_UUID = r"(?:[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32})"
+_DEVICE_ID = re.compile(rf"GPU-{_UUID}|MIG-{_UUID}|MIG-GPU-{_UUID}/[0-9]{{1,19}}/[0-9]{{1,19}}")
+_EXITS = "the device plugin would exit with"
+_DEVICES = 'write "all", or remove it'
+
+
+def full_resource_name(name: str) -> str:
+    """A resource's name, with the prefix that the device plugin adds to names without it."""
+    return name if name.startswith(VENDOR_PREFIX) else VENDOR_PREFIX + name
+
+
+def brief(text: str) -> str:
+    """A text, shortened for messages."""
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def guess_resource(name: str) -> str | None:
+    """The resource that was probably meant, compared without the common prefix; None if none is similar."""
+    guess = closest(full_resource_name(name).removeprefix(VENDOR_PREFIX), ["gpu"])
+    return full_resource_name(guess) if guess else None
+
+
+def name_exit(value: Any) -> str:
+    """The message with which the device plugin exits at a resource name; empty if the name is valid.
+
+    Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/resources.go NewResourceName.
+    """
+    if value is not None and not isinstance(value, str):
+        return UNPARSED
+    name = full_resource_name(value or "")
+    if len(name) > _LONGEST:
+        return f"fully-qualified resource name must be 63 characters or less: {brief(name)}"
+    is_valid = _SUBDOMAIN.fullmatch(name.removeprefix(VENDOR_PREFIX))
+    return "" if is_valid else f"incorrect format for resource name '{name}'"
+
+
+def name_error(value: Any) -> tuple[str, str] | None:
+    """The problem of a resource name, and the remedy; None if the name is valid."""
+    exit_words = name_exit(value)
+    if not exit_words:
+        return None
+    if value is not None and not isinstance(value, str):
+        text = f"is {shown(value)}, not a string; the device plugin would exit, unable to parse its config file"
+        return text, _NAME
+    name = full_resource_name(value or "")
+    if len(name) > _LONGEST:
+        return f"is {len(name)} characters long; {_EXITS}: {exit_words}", "shorten it"
+    said = "is empty" if not value else f"is {shown(value)}"
+    guess = name.replace("+", ".") if "+" in name else guess_resource(name)
+    return f"{said}; {_EXITS}: {exit_words}", f'write "{guess}"' if guess else _NAME
+
+
+_NAME = "write the name of a resource, such as nvidia.com/gpu"
+
+
+def device_errors(value: Any) -> Iterator[tuple[tuple[int, ...], str, str]]:
+    """The problems of the devices of a shared resource: steps to the item, message and remedy.
+
+    Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go ReplicatedDevices.UnmarshalJSON.
+    """
+    match value:
+        case "all":
+            return
+        case str() | None:
+            text = f"devices set as '{brief(value or '')}' but the only valid string input is 'all'"
+            yield (), f"is {shown(value)}; {_EXITS}: {text}", _DEVICES
+        case bool() | float() | dict():
+            yield (), f"is {shown(value)}; {_EXITS}: unrecognized type for devices spec: {shown(value)}", _DEVICES
+        case int():
+            if value <= 0:
+                text = f"devices set as '{value}' but a count of devices must be > 0"
+                yield (), f"is {value}; {_EXITS}: {text}", _DEVICES
+        case list():
+            for index, item in enumerate(value):
+                if not _is_device(item):
+                    said = brief(item) if isinstance(item, str) else ""
+                    text = f"{_EXITS}: unsupported type for device in devices list: {said}, string"
+                    remedy = "write an index (0), a MIG index (0:1) or a UUID (GPU-..., MIG-...)"
+                    yield (index,), f"is {shown(item)}, which is not a device; {text}", remedy
+
+
+def _is_device(item: Any) -> bool:
+    if isinstance(item, int) and not isinstance(item, bool):
+        return item >= 0
+    return isinstance(item, str) and bool(_INDEX.fullmatch(item) or _DEVICE_ID.fullmatch(item))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.misspellings import closest
+from policies.kubernetes.phrases import closest, shown
 from policies.nvidia.mig_products import product_named
-from policies.nvidia.product_globs import any_matches, fold_name
-from policies.nvidia.products import Product
+from policies.nvidia.products import Product, any_matches, fold_name
+from policies.nvidia.wishes import ProductPatterns, WishError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["KNOWN_PRODUCTS", "ProductNames", "bare_name"]
+__all__ = ["KNOWN_PRODUCTS", "ProductChoice", "ProductNames", "bare_name", "choose_products"]
+
 
 KNOWN_PRODUCTS: tuple[str, ...] = (
     "Tesla-P4",
@@ -364,3 +365,44 @@ def _core(pattern: str) -> str:
 
 def _fold(name: str) -> str:
     return name.lower().translate(_LOOKALIKES)
+
+
+@dataclass(frozen=True, slots=True)
+class ProductChoice:
+    """Patterns of products, and the known products that they select."""
+
+    patterns: ProductPatterns
+    labels: tuple[str, ...]
+    """Values of the label `nvidia.com/gpu.product`, without any suffix; at least one."""
+
+
+def choose_products(text: str) -> ProductChoice:
+    """The products that a text means: a list of patterns as in a wish, or names that have the same words.
+
+    Raises:
+        WishError: it is no such list, or a name in it matches no known product.
+    """
+    patterns = ProductPatterns.read(text)
+    patterns = replace(patterns, includes=tuple(dict.fromkeys(_known_pattern(each) for each in patterns.includes)))
+    labels = tuple(label for label in KNOWN_PRODUCTS if patterns.admits(label))
+    if not labels:
+        raise WishError(f"is {shown(text)}, which excludes every product that it names", "exclude fewer products")
+    return ProductChoice(patterns, labels)
+
+
+def _known_pattern(pattern: str) -> str:
+    """A pattern that selects known products: the pattern itself, or one with all its words."""
+    if any(ProductPatterns((pattern,)).admits(label) for label in KNOWN_PRODUCTS):
+        return pattern
+    if found := _names().with_words_of(pattern):
+        return found
+    near = _names().suggestion(pattern)
+    remedy = (
+        f'write "{near}"' if near else 'write the label nvidia.com/gpu.product of a known product, such as "Tesla-T4"'
+    )
+    raise WishError(f"names an unknown product {shown(pattern)}", remedy)
+
+
+@cache
+def _names() -> ProductNames:
+    return ProductNames.of(KNOWN_PRODUCTS)

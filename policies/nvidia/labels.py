@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING
 
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.label_readings import (
+    MIG_CAPACITIES,
     Family,
     FullVersion,
     Implied,
     Label,
     Memory,
     NoEquivalent,
+    OfProfile,
     ProductLabel,
     SharedGPUError,
     SharingStrategy,
+    Slices,
     Strategy,
     Subject,
     UntranslatableError,
@@ -30,7 +33,6 @@ from policies.nvidia.label_readings import (
     profile_is,
 )
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_label_readings import MIG_CAPACITIES, OfProfile, Slices
 from policies.nvidia.predicates import FALSE, CapacityIs, Predicate, any_of, negate
 
 if TYPE_CHECKING:

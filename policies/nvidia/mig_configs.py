@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.yaml import Limits, YAMLError, load_document
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, product_of_device

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.work import Work
+from policies.kubernetes.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.nvidia.mig import MIGProfile
-    from policies.nvidia.mig_geometry import Geometry, Match
+    from policies.nvidia.mig import Geometry, Match, MIGProfile
 
 __all__ = [
     "MOST_GPUS",

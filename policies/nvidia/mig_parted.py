@@ -21,8 +21,8 @@ from policies.nvidia.products import Product
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
+    from policies.nvidia.mig import Geometry
     from policies.nvidia.mig_configs import Entry
-    from policies.nvidia.mig_geometry import Geometry
 
 __all__ = [
     "ENTRY_FIELDS",

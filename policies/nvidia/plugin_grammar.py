@@ -12,11 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.misspellings import closest
-from policies.kubernetes.paths import lookup
-from policies.kubernetes.printable import shown
-from policies.nvidia.plugin_names import UNPARSED, brief, device_errors, name_error
-from policies.schema import Field, parse_schema
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.phrases import closest, shown
+from policies.kubernetes.schema import Field, parse_schema
+from policies.nvidia.identifiers import UNPARSED, brief, device_errors, name_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policies.caches import remember_short
+from policies.kubernetes.caches import remember_short
 from policies.nvidia.identifiers import GPU_RESOURCE, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 

@@ -6,34 +6,32 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from policies.dra.allocation.allocator import Allocator
-from policies.dra.allocation.errors import AllocationError, InvalidPoolsError, SearchBudgetExceeded
-from policies.dra.allocation.features import Features
-from policies.dra.allocation.index import SliceIndex
-from policies.dra.feature_gates import offers
-from policies.dra.native_quotas import refused_claims
-from policies.dra.resource_claims import Claim
+from policies.devices.allocation.allocator import Allocator
+from policies.devices.allocation.pools import SliceIndex
+from policies.devices.allocation.reading import AllocationError, Features, InvalidPoolsError, SearchBudgetExceeded
+from policies.devices.feature_gates import offers
+from policies.devices.native_quotas import refused_claims
+from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import NodeShapes
 from policies.fleet.known_classes import known_classes
-from policies.fleet.shares import SingleShares
-from policies.kubernetes.amounts import ONE
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.fleet.node_sizes import SingleShares
+from policies.kubernetes.objects import lookup, name_of
+from policies.kubernetes.phrases import format_list, format_ranges
+from policies.kubernetes.quantities import ONE
+from policies.kubernetes.view import UNKNOWN
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of, unknown_kind_remedy
-from policies.phrases import format_list, format_ranges
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-    from policies.dra.allocation.pools import PoolGatherer
-    from policies.dra.allocation.usage import Usage
-    from policies.dra.native_quotas import NativeQuotaRefusal, QuotaUse
+    from policies.devices.allocation.pools import PoolGatherer
+    from policies.devices.allocation.usage import Usage
+    from policies.devices.native_quotas import NativeQuotaRefusal, QuotaUse
     from policies.fleet.cluster_digest import Cluster, Nodes
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.outcome.question import Question
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = [
     "NO_RESOURCES",

@@ -6,26 +6,22 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.deviceclasses import class_meant, other_classes
-from policies.dra.native_quotas import refused_claims, refused_pod
-from policies.dra.resource_claims import Claim
+from policies.devices.deviceclasses import class_meant, other_classes
+from policies.devices.native_quotas import refused_claims, refused_pod
+from policies.devices.resource_claims import Claim
 from policies.fleet.pod_claims import domain_template, pod_claims
-from policies.kubernetes.listing import list_command
-from policies.kubernetes.misspellings import closest
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup, replace_at
-from policies.kubernetes.printable import printable
-from policies.view import UNKNOWN
+from policies.kubernetes.objects import lookup, name_of, namespace_of, replace_at
+from policies.kubernetes.phrases import closest, list_command, printable
+from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from policies.decision import Template
-    from policies.dra.native_quotas import NativeQuotaRefusal, QuotaUse
-    from policies.kubernetes.objects import Object
-    from policies.kubernetes.paths import FieldPath
+    from policies.devices.native_quotas import NativeQuotaRefusal, QuotaUse
+    from policies.kubernetes.objects import FieldPath, Object
     from policies.kubernetes.pods import Pod
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Template
 
 __all__ = [
     "MOST_PODS",

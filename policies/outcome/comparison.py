@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.phrases import format_count
 from policies.outcome.fits import Fit, FitFinder
 from policies.outcome.grants import quality_changes
 from policies.outcome.outcome import Feasibility
-from policies.phrases import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -87,7 +87,7 @@ class FitComparer:
 
         Args:
             before: The cluster as it is.
-            after: The cluster as it would be; its digests must differ where it does (`policies.view.ChangedView`).
+            after: The cluster as it would be; its digests must differ where it does (`policies.kubernetes.view.ChangedView`).
         """
         self._before, self._after = FitFinder(before), FitFinder(after)
         self.compared = 0

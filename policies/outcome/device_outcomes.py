@@ -9,24 +9,23 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.node_selectors import TargetNode
-from policies.dra.allocation.rejections import Reason as Check
-from policies.kubernetes.amounts import ONE, billionths, taken_by
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.devices.allocation.capacity import Reason as Check
+from policies.devices.allocation.node_selectors import TargetNode
+from policies.devices.allocation.reading import AllocationError
+from policies.kubernetes.objects import lookup, name_of, namespace_of
+from policies.kubernetes.phrases import format_count, shorten
+from policies.kubernetes.quantities import ONE, billionths, taken_by
+from policies.kubernetes.view import UNKNOWN
 from policies.outcome.allocation import SolutionState
 from policies.outcome.audience import OTHER_NAMESPACES, Holders
 from policies.outcome.rejected_devices import Tallies, described_rejections
-from policies.phrases import format_count, shorten
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.dra.allocation.question import Question
-    from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.resource_claims import Claim, Subrequest
+    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
     from policies.outcome.allocation import Solution
     from policies.outcome.claims import NamedClaim

@@ -5,27 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.allocation.constraints import attribute_of
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.node_selectors import TargetNode
-from policies.dra.allocation.pools import PoolState
-from policies.dra.allocation.rejections import Reason as Check
+from policies.devices.allocation.capacity import Reason as Check
+from policies.devices.allocation.constraints import attribute_of
+from policies.devices.allocation.node_selectors import TargetNode
+from policies.devices.allocation.pools import PoolState
+from policies.devices.allocation.reading import AllocationError
+from policies.kubernetes.phrases import format_count, format_list, format_ranges, shorten
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import SolutionState, Solver
 from policies.outcome.reasons import Reason, ReasonKind
 from policies.outcome.rejected_devices import Tallies, Tally
-from policies.phrases import format_count, format_list, format_ranges, shorten
-from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from policies.dra.allocation.allocator import Allocator
-    from policies.dra.allocation.index import SliceIndex
-    from policies.dra.allocation.pools import Pool
-    from policies.dra.allocation.question import Question
-    from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.allocation.usage import Usage
-    from policies.dra.resource_claims import Claim, Constraint
+    from policies.devices.allocation.allocator import Allocator
+    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.pools import Pool, SliceIndex
+    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.allocation.usage import Usage
+    from policies.devices.resource_claims import Claim, Constraint
     from policies.outcome.allocation import AllocationProblem
     from policies.outcome.audience import Holders
 

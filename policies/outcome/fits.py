@@ -8,37 +8,36 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.decision import TEMPLATE
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.usage import Held, Usage
-from policies.dra.native_quotas import QuotaUse, counts_claims, native_quotas
-from policies.dra.resource_claims import Claim
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.usage import Held, Usage
+from policies.devices.native_quotas import QuotaUse, counts_claims, native_quotas
+from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
-from policies.kubernetes.amounts import taken_by
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import items_at, lookup, mappings_at
+from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of
+from policies.kubernetes.quantities import taken_by
+from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions
 from policies.outcome.replicas import count_replicas
 from policies.outcome.survey import Survey
-from policies.quota.opt_in import QUOTA_NAME
-from policies.view import UNKNOWN, ChangedView
-from policies.work import check_cancelled
+from policies.quota.limits.quota import QUOTA_NAME
+from policies.rules.decision import TEMPLATE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from policies.fleet.cluster_digest import Cluster, Holding
-    from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.quantities import Amounts
+    from policies.kubernetes.view import ClusterView, Key
     from policies.outcome.grants import Grant
     from policies.outcome.outcome import PlacementOutcome
     from policies.outcome.question import Question
     from policies.outcome.survey import AlikeNodes
     from policies.outcome.workloads import Subject
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Key
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["Fit", "FitFinder", "Situation"]
 

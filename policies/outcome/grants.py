@@ -12,34 +12,33 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.dra.allocation.usage import NONE, Held
-from policies.dra.published_devices import gpu_groups, published_devices
+from policies.devices.allocation.usage import NONE, Held
+from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.offers.shown import ShownSharing
-from policies.kubernetes.amounts import ONE, taken_by
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup, name_of
+from policies.kubernetes.phrases import format_count, format_list
+from policies.kubernetes.quantities import ONE, taken_by
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.work import check_cancelled
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_globs import fold_name
+from policies.nvidia.products import fold_name
 from policies.nvidia.resources import parse_resource
 from policies.outcome.allocation import Solution, SolutionState, Solver
-from policies.phrases import format_count, format_list
-from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device, replica_kind
-from policies.quota.devices.node_kinds import Offer, node_kinds
-from policies.view import UNKNOWN
-from policies.work import check_cancelled
+from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device, replica_kind
+from policies.quota.demands.node_kinds import Offer, node_kinds
+from policies.rules.charges import DeviceKind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.dra.allocation.usage import Usage
+    from policies.devices.allocation.usage import Usage
     from policies.fleet.cluster_digest import Nodes
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
+    from policies.kubernetes.view import ClusterView
     from policies.outcome.survey import AlikeNodes, Survey
-    from policies.quota.devices.node_kinds import NodeKind
-    from policies.view import ClusterView
+    from policies.quota.demands.node_kinds import NodeKind
 
 __all__ = ["Grant", "GrantFinder", "QualityChange", "quality_changes"]
 

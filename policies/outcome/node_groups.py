@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.outcome.allocation import SolutionState, device_names
-from policies.outcome.assumptions import certainty_with
-from policies.outcome.certainty import Certainty
+from policies.outcome.certainty import Certainty, certainty_with
 from policies.outcome.device_outcomes import DeviceOutcome, DeviceOutcomes
 from policies.outcome.grants import Grant, GrantFinder
 from policies.outcome.reasons import Reason  # noqa: TC001 - pydantic reads the annotation
@@ -15,7 +14,7 @@ from policies.outcome.reasons import Reason  # noqa: TC001 - pydantic reads the 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.outcome.assumptions import Assumption
+    from policies.outcome.certainty import Assumption
     from policies.outcome.survey import AlikeNodes, Survey
 
 __all__ = ["NodeGroup", "NodeGroups", "node_groups"]

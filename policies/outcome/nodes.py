@@ -6,15 +6,22 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.node_selectors import TargetNode
-from policies.dra.allocation.slices import NodeSelection
-from policies.dra.native_quotas import QuotaUse
-from policies.fleet.shares import sharing_labels
-from policies.kubernetes.amounts import ONE, billionths
-from policies.kubernetes.nodes import REQUIRED, labels_of
-from policies.kubernetes.paths import lookup, mappings_at
-from policies.kubernetes.taints import UNSCHEDULABLE, Taint, is_cordoned, preventing_taints, tolerates_taint
+from policies.devices.allocation.node_selectors import TargetNode
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.slices import NodeSelection
+from policies.devices.native_quotas import QuotaUse
+from policies.fleet.node_sizes import sharing_labels
+from policies.kubernetes.nodes import (
+    REQUIRED,
+    UNSCHEDULABLE,
+    Taint,
+    is_cordoned,
+    labels_of,
+    preventing_taints,
+    tolerates_taint,
+)
+from policies.kubernetes.objects import lookup, mappings_at
+from policies.kubernetes.quantities import ONE, billionths
 from policies.outcome.allocation import NO_RESOURCES
 from policies.outcome.reasons import ClaimRefusal, NodeMismatch, ReasonKind, ShareRequest, Shortage
 

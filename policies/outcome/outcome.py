@@ -7,35 +7,32 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.claims.facts import Facts as ClaimFacts
+from policies.claims.subject import Facts as ClaimFacts
+from policies.devices.allocation.reading import AllocationError
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amounts
+from policies.kubernetes.phrases import format_count, format_list
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
-from policies.outcome.assumptions import Assumption, assumptions, certainty_with
 from policies.outcome.audience import EVERYTHING
-from policies.outcome.certainty import Certainty
+from policies.outcome.certainty import Assumption, Certainty, assumptions, certainty_with
 from policies.outcome.claims import Obstacle, ObstacleKind, unknown_kind_remedy
 from policies.outcome.node_groups import NodeGroups, node_groups
-from policies.outcome.preemption import pods_to_end
-from policies.outcome.replicas import count_replicas
+from policies.outcome.replicas import count_replicas, pods_to_end
 from policies.outcome.selector_failures import costly_selectors, failure_obstacle
 from policies.outcome.survey import Survey
 from policies.outcome.trials import FitCount, count_fits, device_shortages, nodes_short_of_a_resource, tainted_nodes
-from policies.phrases import format_count, format_list
-from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.fleet.cluster_digest import Cluster
-    from policies.kubernetes.taints import Taint
+    from policies.kubernetes.nodes import Taint
+    from policies.kubernetes.view import ClusterView
     from policies.outcome.audience import Audience
-    from policies.outcome.preemption import PodsToEnd
     from policies.outcome.question import Question
-    from policies.outcome.replicas import ReplicaCount
+    from policies.outcome.replicas import PodsToEnd, ReplicaCount
     from policies.outcome.trials import DeviceShortage
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["READ_FROM", "Feasibility", "PlacementOutcome", "simulate", "warm"]
 
@@ -256,7 +253,7 @@ def simulate(
     """Compute the outcome of a question's pod or claims on a cluster.
 
     Problems of the question or the cluster are part of the outcome; they raise nothing. The caller may cancel the work
-    (see `policies.work`), but not the view's digest of the cluster.
+    (see `policies.kubernetes.work`), but not the view's digest of the cluster.
 
     Args:
         question: One of those that `questions` makes.

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
 from policies.admission.pod_forms import as_created
+from policies.admission.workload_templates import templates_of
 from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.satisfaction import UNSATISFIABLE
-from policies.conversion.surroundings import REFUSED_CLAIM
-from policies.decision import Severity
-from policies.dra.native_quotas import QuotaUse
-from policies.dra.resource_claims import Claim
+from policies.conversion.surroundings import REFUSED_CLAIM, UNSATISFIABLE
+from policies.devices.native_quotas import QuotaUse
+from policies.devices.resource_claims import Claim
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
-from policies.kubernetes.amounts import pod_amounts
-from policies.kubernetes.objects import controller_of, generate_name_of, name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.names import MANAGED
+from policies.kubernetes.objects import controller_of, generate_name_of, lookup, name_of, namespace_of
+from policies.kubernetes.pod_defaults import created_pod
 from policies.kubernetes.pod_templates import pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.kubernetes.quantities import pod_amounts
+from policies.kubernetes.view import ChangedView
 from policies.kubernetes.workloads import group_of
-from policies.metadata_keys import MANAGED
 from policies.nvidia.resources import parse_resource
 from policies.outcome.claims import (
     NamedClaim,
@@ -37,20 +37,18 @@ from policies.outcome.claims import (
     quota_obstacles,
     split_claims,
 )
-from policies.pod_creation import created_pod
 from policies.quota.charging.outcomes import FITS
-from policies.quota.opt_in import QUOTA_NAME
-from policies.request import Request
-from policies.view import ChangedView
-from policies.workload_templates import templates_of
+from policies.quota.limits.quota import QUOTA_NAME
+from policies.rules.decision import Severity
+from policies.rules.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.decision import Decision, Finding, Template
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Decision, Finding, Template
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["Question", "pod_question", "question_warnings", "questions"]
 

@@ -6,33 +6,32 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.admission import review
-from policies.decision import Severity
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.comparison import Outcome
-from policies.quota.charging.origins import origin_of
+from policies.quota.charging.charging import origin_of
 from policies.quota.charging.outcomes import COUNTABLE, FITS
 from policies.quota.counting.counter import uid_of
 from policies.quota.counting.counting import counted_ledger
-from policies.quota.ledger.sums import ZERO
+from policies.quota.ledger.open_charges import ZERO
 from policies.quota.limits.amounts import amount_text, bare_amount
-from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.opt_in import QUOTA_NAME, quota_shown
-from policies.request import Request
-from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import UNKNOWN, ChangedView
-from policies.work import check_cancelled
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from fractions import Fraction
 
-    from policies.decision import Finding
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Key
     from policies.outcome.fits import Situation
     from policies.outcome.workloads import Subject
-    from policies.quota.charges import Unit
     from policies.quota.limits.quota import Limit
-    from policies.view import ClusterView, Key
+    from policies.rules.charges import Unit
+    from policies.rules.decision import Finding
 
 __all__ = ["LimitComparison", "LimitUse", "QuotaRefusal", "compare_limits", "quota_refusals"]
 

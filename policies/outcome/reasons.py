@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.amounts import ONE, amount_text
-from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.taints import Taint
+from policies.kubernetes.nodes import Taint, labels_of
+from policies.kubernetes.phrases import format_count, shorten
+from policies.kubernetes.quantities import ONE, amount_text
 from policies.outcome.claims import quota_remedy
-from policies.phrases import format_count, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-    from policies.dra.native_quotas import NativeQuotaRefusal
+    from policies.devices.native_quotas import NativeQuotaRefusal
     from policies.kubernetes.objects import Object
     from policies.outcome.audience import Audience
     from policies.outcome.question import Question

@@ -5,26 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.allocation.amounts import Amount
-from policies.dra.allocation.constraints import attribute_of
-from policies.dra.allocation.counters import CounterLedger
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.pools import PoolState
-from policies.dra.allocation.rejections import Reason as Check
-from policies.dra.allocation.rejections import Rejection
-from policies.dra.failed_conditions import describe_failure, failing_conjunct
-from policies.phrases import format_list, format_ranges, inflect, shorten
+from policies.devices.allocation.capacity import CounterLedger, Rejection
+from policies.devices.allocation.capacity import Reason as Check
+from policies.devices.allocation.constraints import attribute_of
+from policies.devices.allocation.pools import PoolState
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.usage import Amount
+from policies.devices.conditions import describe_failure, failing_conjunct
+from policies.kubernetes.phrases import format_list, format_ranges, inflect, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.dra.allocation.node_selectors import TargetNode
-    from policies.dra.allocation.pools import Pool
-    from policies.dra.allocation.question import Question
-    from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.cel import Conjunct, Read
-    from policies.dra.failed_conditions import FailedCondition
-    from policies.dra.resource_claims import Claim, Subrequest
+    from policies.cel import Conjunct, Read
+    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.node_selectors import TargetNode
+    from policies.devices.allocation.pools import Pool
+    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.conditions import FailedCondition
+    from policies.devices.resource_claims import Claim, Subrequest
     from policies.outcome.audience import Holders
 
 __all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "described_rejections", "value_of"]

@@ -7,31 +7,29 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.reading import read_classes
-from policies.dra.allocation.selectors import cel_features
-from policies.dra.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
-from policies.dra.claims.cluster.missing_attributes import domains, removed_attributes, unguarded_reads
-from policies.dra.claims.cluster.missing_reads import missing_reads
-from policies.dra.claims.cluster.wording import path_of, text_place
-from policies.dra.claims.subject import Subject
-from policies.dra.conditions import device_reads
-from policies.dra.resource_claims import Claim
+from policies.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
+from policies.claims.cluster.missing_reads import domains, missing_reads, removed_attributes, unguarded_reads
+from policies.claims.cluster.wording import path_of, text_place
+from policies.claims.subject import Subject
+from policies.devices.allocation.reading import AllocationError, read_classes
+from policies.devices.allocation.shapes import cel_features
+from policies.devices.conditions import device_reads
+from policies.devices.resource_claims import Claim
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.phrases import shorten
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.claims import Obstacle, ObstacleKind
 from policies.outcome.rejected_devices import value_of
-from policies.phrases import shorten
-from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.dra.allocation.checks import Checks
-    from policies.dra.allocation.question import Question
-    from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.cel import Read
-    from policies.dra.claims.facts import Facts
-    from policies.dra.resource_claims import Subrequest
+    from policies.cel import Read
+    from policies.claims.subject import Facts
+    from policies.devices.allocation.checks import Checks
+    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
     from policies.outcome.allocation import AllocationProblem, Solver
     from policies.outcome.survey import Failure

@@ -7,27 +7,27 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.usage import NONE
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.usage import NONE
 from policies.kubernetes.objects import name_of
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import Solution, SolutionState, Solver, allocation_problem
 from policies.outcome.audience import Holders
 from policies.outcome.device_reasons import DeviceMismatch, DeviceReasons
 from policies.outcome.nodes import NodeChecks
 from policies.outcome.reasons import Reason, ReasonKind, node_reason
-from policies.view import UNKNOWN
-from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
     from policies.fleet.cluster_digest import Cluster, ResourceUsage
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.outcome.audience import Audience
     from policies.outcome.question import Question
     from policies.outcome.reasons import NodeMismatch
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["AlikeNodes", "Failure", "Survey"]
 

@@ -6,20 +6,20 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.allocation.usage import NONE
-from policies.kubernetes.taints import Taint
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.usage import NONE
+from policies.kubernetes.nodes import Taint
+from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import SolutionState, Solver, allocation_problem
 from policies.outcome.nodes import NodeChecks
 from policies.outcome.rejected_devices import value_of
-from policies.work import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.dra.allocation.slices import AllocatableDevice
-    from policies.dra.cel import Read
-    from policies.dra.resource_claims import Subrequest
+    from policies.cel import Read
+    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.resource_claims import Subrequest
     from policies.outcome.device_reasons import DeviceMismatch
     from policies.outcome.question import Question
     from policies.outcome.rejected_devices import DeviceRejection, Tally

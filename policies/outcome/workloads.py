@@ -7,24 +7,31 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from policies.admission.pod_forms import as_created, controller_label, form_of
-from policies.decision import TEMPLATE
-from policies.dra.resource_claims import Claim
+from policies.admission.workload_templates import templates_of
+from policies.devices.resource_claims import Claim
 from policies.fleet import may_request_gpu
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, controller_of, has_ended, name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    controller_of,
+    has_ended,
+    items_at,
+    lookup,
+    name_of,
+    namespace_of,
+)
 from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of, has_finished
-from policies.settings.workload_kinds import workload_kinds
-from policies.view import UNKNOWN
-from policies.workload_templates import templates_of
+from policies.rules.decision import TEMPLATE
+from policies.rules.settings.choices import workload_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["Subject", "subjects_of"]
 

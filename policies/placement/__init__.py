@@ -1,5 +1,5 @@
 """Places pods: what lets a GPU pod run where its GPU is."""
 
-from policies.placement.tolerations import TOLERATIONS, keep_tolerations, missing_tolerations, tolerate_gpu_nodes
+from policies.placement.place import TOLERATIONS, keep_tolerations, missing_tolerations, tolerate_gpu_nodes
 
 __all__ = ["TOLERATIONS", "keep_tolerations", "missing_tolerations", "tolerate_gpu_nodes"]

@@ -11,7 +11,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.node_requirements import (
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.pods import SPEC
+from policies.kubernetes.selectors import (
     ALWAYS,
     Alternatives,
     Conjunction,
@@ -20,17 +24,13 @@ from policies.kubernetes.node_requirements import (
     can_hold,
     term_requirements,
 )
-from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pods import Pod
-    from policies.patch import Editor
+    from policies.rules.patch import Editor
 
 __all__ = ["Contradiction", "TooManyTermsError", "contradiction", "require", "without_requirements"]
 

@@ -6,25 +6,23 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.decision import Severity
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.misspellings import closest
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import FieldPath, items_at, lookup
-from policies.kubernetes.printable import shown
+from policies.kubernetes.objects import FieldPath, items_at, lookup
+from policies.kubernetes.phrases import closest, format_list, shown
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
 from policies.nvidia.products import Product
-from policies.phrases import format_list
-from policies.rules import rule
-from policies.view import UNKNOWN
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
 
 __all__ = ["selector_misspellings"]
 

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from policies.decision import Severity
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import sharing_strategy
-from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.nodes import required_terms
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.phrases import format_count, format_list
+from policies.kubernetes.selectors import ALWAYS, Alternatives, NodeRequirement
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.resources import parse_resource
-from policies.phrases import format_count, format_list
-from policies.placement.resources.extended_resources import resource_requests
-from policies.rules import rule
-from policies.view import UNKNOWN
+from policies.placement.resource_names import resource_requests
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.decision import Finding
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.pods import Pod
+    from policies.kubernetes.view import ClusterView
     from policies.nvidia.resources import GPUResource
     from policies.nvidia.wishes import Wish
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["unshared_conditions", "unshared_nodes", "ways_of_sharing"]
 

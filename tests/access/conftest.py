@@ -3,8 +3,8 @@
 import pytest
 
 from policies.access import validate
-from policies.request import Request
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.rules.request import Request
+from policies.rules.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

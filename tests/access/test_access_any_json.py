@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.access import validate
-from policies.request import Request
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.rules.request import Request
+from policies.rules.settings import Access, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 
 SETTINGS = GPUAdmissionPolicy(access=Access(exempt_service_accounts=("x/y",)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.rules.settings import Access, GPUAdmissionPolicy
 
 SPEC = {"containers": [{"name": "a", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]}
 

@@ -3,9 +3,9 @@
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.decision import Severity
-from policies.rules import all_rules
-from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy, RuleOverride
+from policies.rules.decision import Severity
+from policies.rules.registry import all_rules
+from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy, RuleOverride
 
 REMEDY = "remove it, or what the other findings on this pod name"
 ALL = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]

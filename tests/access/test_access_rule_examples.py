@@ -4,9 +4,9 @@ import pytest
 import yaml
 
 import policies.access
-from policies.rules import all_rules
+from policies.rules.registry import all_rules
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 
 RULES = [rule for rule in all_rules() if rule.id.startswith("GA6")]
 

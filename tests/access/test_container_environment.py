@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.access.environment import read_environment
+from policies.access.subject import read_environment
 
 
 def values(*entries):

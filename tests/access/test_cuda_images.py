@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
 REMEDY = f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}"

@@ -3,8 +3,8 @@
 import pytest
 
 from policies.access import validate
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 ALL = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]

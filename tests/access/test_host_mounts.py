@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.rules.settings import Access, GPUAdmissionPolicy
 
 ASK = "request nvidia.com/gpu: 1 in resources.limits, or remove the mount"
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"

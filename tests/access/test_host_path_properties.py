@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.access.host_paths import ancestors, is_within, normalised_path, shown_path
+from policies.access.node_places import ancestors, is_within, normalised_path, shown_path
 
 STEPS = st.sampled_from(["dev", "nvidia0", "var", "run", "proc", "1", "self", "root", "cwd", "nvidia", "x"])
 CLEAN = st.lists(STEPS, min_size=1, max_size=6).map(lambda steps: "/" + "/".join(steps))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.settings import Access, Conversion, GPUAdmissionPolicy
+from policies.rules.settings import Access, Conversion, GPUAdmissionPolicy
 
 FAST = """
 apiVersion: resource.k8s.io/v1

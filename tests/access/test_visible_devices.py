@@ -270,7 +270,7 @@ def test_container_of_every_kind_counts(found, field, fields, title):
 
 
 def test_mode_is_warn_by_default(found):
-    from policies.settings import DEFAULTS
+    from policies.rules.settings import DEFAULTS
 
     (finding,) = found({"containers": [container(visible("all"))]}, settings=DEFAULTS)
     assert finding.severity == "warn"

@@ -3,10 +3,10 @@
 import pytest
 
 from policies.admission import review
-from policies.metadata_keys import DRA_LABEL
-from policies.request import Request
-from policies.settings import DEFAULTS
-from policies.view import ChangedView
+from policies.kubernetes.names import DRA_LABEL
+from policies.kubernetes.view import ChangedView
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 DEVICE_CLASS = {

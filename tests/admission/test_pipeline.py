@@ -5,15 +5,15 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish
-from policies.admission.entries import ENTRIES
-from policies.decision import Decision, Severity, Template
-from policies.kubernetes.paths import FieldPath
-from policies.quota.charges import OWN, ChargeRequest
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.objects import FieldPath
 from policies.quota.charging.messages import Unavailable
-from policies.quota.ledger.admit import NoQuota
-from policies.request import Request
-from policies.rules import get_rule
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
+from policies.quota.ledger.allowances import NoQuota
+from policies.rules.charges import OWN, ChargeRequest
+from policies.rules.decision import Decision, Severity, Template
+from policies.rules.registry import get_rule
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, "spec": {"containers": []}}
 CONVERTED = {**POD, "spec": {"containers": [], "resourceClaims": []}}

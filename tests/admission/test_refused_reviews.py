@@ -5,9 +5,9 @@ import copy
 import pytest
 
 from policies.admission import review
-from policies.metadata_keys import DRA_LABEL
-from policies.request import Request
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.kubernetes.names import DRA_LABEL
+from policies.rules.request import Request
+from policies.rules.settings import Access, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 
 SETTINGS = GPUAdmissionPolicy(access=Access(mode="deny"))

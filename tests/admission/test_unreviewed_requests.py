@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import review
-from policies.decision import Decision, Severity
-from policies.request import Request, UserInfo
-from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy
+from policies.rules.decision import Decision, Severity
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train", "namespace": "team-a"}, "spec": {}}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.allocator import Allocator
-from policies.dra.allocation.index import SliceIndex
+from policies.devices.allocation.allocator import Allocator
+from policies.devices.allocation.pools import SliceIndex
 from tests.allocations import allocate, usage_of
 
 DRIVER = "gpu.example.com"

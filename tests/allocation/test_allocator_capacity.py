@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.amounts import Amount
-from policies.dra.allocation.errors import AllocationError
+from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.usage import Amount
 
 
 def shared(cluster, name="gpu-0", memory=None, **fields):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.needs import Candidate
-from policies.dra.allocation.node_selectors import TargetNode
-from policies.dra.allocation.picks import Picks
-from policies.dra.allocation.rejections import Reason, Rejection
+from policies.devices.allocation.capacity import Reason, Rejection
+from policies.devices.allocation.needs import Candidate
+from policies.devices.allocation.node_selectors import TargetNode
+from policies.devices.allocation.picks import Picks
 
 GIB = 2**30 * 10**9
 

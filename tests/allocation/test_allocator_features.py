@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.features import DEFAULTS, Implementation
+from policies.devices.allocation.reading import DEFAULTS, Implementation
 from tests.allocations import features_named
 
 

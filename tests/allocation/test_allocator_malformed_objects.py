@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.errors import AllocationError
+from policies.devices.allocation.reading import AllocationError
 
 
 @pytest.mark.parametrize(

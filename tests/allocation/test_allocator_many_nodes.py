@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.usage import Usage
+from policies.devices.allocation.usage import Usage
 
 
 def node(name, zone="z1"):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.allocation.errors import AllocationError
+from policies.devices.allocation.reading import AllocationError
 from tests.allocation.share_ids import without_share_ids
 from tests.allocations import allocate
 

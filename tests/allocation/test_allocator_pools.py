@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.allocator import Allocator
-from policies.dra.allocation.errors import AllocationError, InvalidPoolsError
-from policies.dra.allocation.index import SliceIndex
-from policies.dra.allocation.pools import PoolState
+from policies.devices.allocation.allocator import Allocator
+from policies.devices.allocation.pools import PoolState, SliceIndex
+from policies.devices.allocation.reading import AllocationError, InvalidPoolsError
 from tests.allocations import usage_of
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.allocation.errors import AllocationError, SearchBudgetExceeded
+from policies.devices.allocation.reading import AllocationError, SearchBudgetExceeded
 from tests.allocations import allocate
 
 STABLE = ["DRAPartitionableDevices", "DRAPrioritizedList", "DRADeviceTaints", "DRAAdminAccess"]
@@ -186,7 +186,7 @@ def answer(devices, claims, features):
 )
 def test_leaving_out_twins_changes_no_answer(devices, claims, features):
     quick = answer(devices, claims, features)
-    with patch("policies.dra.allocation.search.can_swap", return_value=False):
+    with patch("policies.devices.allocation.search.can_swap", return_value=False):
         thorough = answer(devices, claims, features)
 
     assert quick == thorough

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.allocation.errors import AllocationError
-from policies.dra.cel import Selector
+from policies.cel import Selector
+from policies.devices.allocation.reading import AllocationError
 
 BROKEN = 'device.attributes["gpu.example.com"].missing == "x"'
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from policies.dra.allocation.usage import Held, Usage
-from policies.dra.resource_claims import Claim
+from policies.devices.allocation.usage import Held, Usage
+from policies.devices.resource_claims import Claim
 from tests.allocations import usage_of
 
 

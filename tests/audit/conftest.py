@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from policies.admission import review
-from policies.audit import Survey, audit
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.analyses.audit import Survey, audit
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 KNOWN = {

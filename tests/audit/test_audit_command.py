@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policies.audit import MOST_FINDINGS
+from policies.analyses.audit import MOST_FINDINGS
 from testbed.commands import run_command
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
@@ -304,8 +304,7 @@ async def test_api_server_that_refuses_is_reported(sandbox):
 
 async def test_first_lists_that_take_too_long_are_reported(sandbox):
     from webhook.cli.progress import Progress
-    from webhook.cli.running_clusters.clusters import read_cluster
-    from webhook.cli.running_clusters.connections import NoClusterError, connected_client
+    from webhook.cli.running_clusters.connections import NoClusterError, connected_client, read_cluster
 
     sandbox.faults.add(faults.half_open(), path="/api/v1/nodes")
     with pytest.raises(NoClusterError) as raised:

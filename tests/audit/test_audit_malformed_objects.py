@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.audit import AuditJSON, audit_json
-from policies.json_documents import json_document
+from policies.analyses.audit import AuditJSON, audit_json
+from policies.kubernetes.json_documents import json_document
 
 ODD = [None, 0, True, "x", "", [], {}, [None], ["x"], [{}], {"x": None}, {"x": {"y": []}}, [[]], 1.5]
 

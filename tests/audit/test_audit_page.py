@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.audit import MOST_FINDINGS
-from policies.audit.pods import TEMPLATE_MISSING
-from policies.audit.surroundings import KARPENTER
-from policies.rules import get_rule
+from policies.analyses.audit import MOST_FINDINGS
+from policies.analyses.audit.checks import KARPENTER, TEMPLATE_MISSING
+from policies.rules.registry import get_rule
 from webhook.controllers.audit_round import AuditMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()

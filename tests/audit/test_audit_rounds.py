@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient

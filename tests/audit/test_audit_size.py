@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission.pod_forms import form_of
-from policies.audit import MOST_FINDINGS, AuditCounts, Survey, audit, audit_json
-from policies.decision import Severity
-from policies.json_documents import json_document
-from policies.settings import DEFAULTS
-from policies.work import Work, bounded_by
+from policies.analyses.audit import MOST_FINDINGS, AuditCounts, Survey, audit, audit_json
+from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.work import Work, bounded_by
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 

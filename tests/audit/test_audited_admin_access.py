@@ -3,8 +3,8 @@
 import pytest
 from click import unstyle
 
-from policies.decision import Severity
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS
 from webhook.cli.audit_reports import Audited, text
 from webhook.cluster.manifests import ManifestsView
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.audit import audit, surveyed_kinds
-from policies.decision import Severity
-from policies.settings import DEFAULTS
+from policies.analyses.audit import audit, surveyed_kinds
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS
 
 
 def test_quota_that_is_switched_off_is_reported(k8s, audited):
@@ -99,7 +99,7 @@ def test_kinds_with_the_same_consequence_are_reported_together(k8s, audited):
 
 @pytest.mark.parametrize("kind", dict.fromkeys(kind for _, kind in surveyed_kinds(DEFAULTS)))
 def test_what_could_not_be_surveyed_is_reported_with_the_reason(k8s, kind):
-    from policies.audit import audit
+    from policies.analyses.audit import audit
 
     view = k8s.view_of(k8s.namespace())
     survey = k8s.surveyed(view, [])

@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from policies.admission import review
-from policies.audit import configuration
-from policies.decision import Severity
+from policies.analyses.audit import checks
+from policies.rules.decision import Severity
 
 BROKEN = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 0}}]}}
 GOOD = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", "count": 1}}]}}
@@ -57,9 +57,7 @@ def test_claims_are_reviewed_without_the_status_that_kubernetes_wrote(k8s, audit
 def test_claims_of_one_template_are_reviewed_once_and_all_counted(k8s, audited, monkeypatch):
     claims = [claim(k8s, f"pod-{number}-gpu") for number in range(50)]
     reviewed = []
-    monkeypatch.setattr(
-        configuration, "review", lambda request, *facts: reviewed.append(request) or review(request, *facts)
-    )
+    monkeypatch.setattr(checks, "review", lambda request, *facts: reviewed.append(request) or review(request, *facts))
     findings = audited(k8s.namespace(), *claims).findings
     assert {(each.name, each.count) for each in findings} == {("pod-0-gpu", 50)}
     assert [request.name for request in reviewed if request.kind == "ResourceClaim"] == ["pod-0-gpu"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from policies.audit import audit
-from policies.decision import Severity
-from policies.settings import DEFAULTS
+from policies.analyses.audit import audit
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS
 
 CLASSES = ("batch", "interactive", "system-node-critical")
 

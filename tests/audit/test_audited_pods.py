@@ -6,8 +6,8 @@ import copy
 
 import pytest
 
-from policies.decision import Severity
-from policies.settings import parse_settings
+from policies.rules.decision import Severity
+from policies.rules.settings import parse_settings
 
 ESCAPED = (
     "requests GPUs from the device plugin in a namespace that converts: the pod is older than the opt-in, was created "

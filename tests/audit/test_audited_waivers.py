@@ -6,7 +6,7 @@ import click
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from policies.settings import DEFAULTS, parse_settings
+from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.cli.audit_reports import Audited, as_json, text
 from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.audit_round import AuditMetrics

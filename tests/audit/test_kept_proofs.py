@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.audit import KeptProofs, Survey, audit
-from policies.migration_proof import MigrationProver
+from policies.analyses.audit import KeptProofs, Survey, audit
+from policies.analyses.migrate.proof import MigrationProver
 from policies.outcome import comparison
-from policies.settings import DEFAULTS
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import GPU, bound
 from tests.plan.nodes import gpu_node
 from webhook.cluster.live import LiveView
@@ -203,7 +203,7 @@ def test_stores_that_replace_others_prove_all_anew(monkeypatch):
 
 
 def test_workload_beyond_the_limit_is_unknown_although_others_are_known(monkeypatch):
-    for module in ("policies.audit.proofs", comparison.__name__):
+    for module in ("policies.analyses.audit.proofs", comparison.__name__):
         monkeypatch.setattr(f"{module}.MOST_SUBJECTS", 3)
     cluster, kept = busy_cluster(), KeptProofs()
     (first,) = cluster.audit(kept)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.audit import OPEN_REPORTS, POLICY_REPORTS, AuditFinding, AuditReport, Gap, policy_reports
-from policies.audit.policy_reports import LARGEST_REPORT
+from policies.analyses.audit import OPEN_REPORTS, POLICY_REPORTS, AuditFinding, AuditReport, Gap, policy_reports
+from policies.analyses.audit.policy_reports import LARGEST_REPORT
 from policies.conversion.check import ESCAPED
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Severity
 from tests.audit.report_apis import OPEN_SCHEMA, POLICY_SCHEMA, strict_schema
 
 EMPTY = AuditReport((), 0, {}, {}, (), ())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from policies.audit import Survey, audit
-from policies.migration_proof import prove_migration
+from policies.analyses.audit import Survey, audit
+from policies.analyses.migrate.proof import prove_migration
 from policies.outcome import Outcome
-from policies.settings import DEFAULTS
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import BASE, GPU, bound
 from tests.plan.nodes import gpu_node
 from webhook.cluster.manifests import ManifestsView

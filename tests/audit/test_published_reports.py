@@ -17,8 +17,8 @@ from aiohttp import web
 from testbed import libyaml
 from testbed.commands import run_command
 from tests.audit.report_apis import OPEN_REPORT_CRDS, OPEN_SCHEMA, POLICY_REPORT_CRDS, POLICY_SCHEMA, strict_schema
-from tests.overview.test_overview import ANY_CLASS, UNGUARDED
 from tests.pages.shown_cluster import mig_devices
+from tests.report.test_overview import ANY_CLASS, UNGUARDED
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
 from tests.usage.usage_objects import devices, node, resource_slice

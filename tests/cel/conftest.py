@@ -1,7 +1,7 @@
 import pytest
 
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.syntax import Call, Identifier, ListLiteral, Literal, MapLiteral, Select, StructLiteral
+from policies.cel.parser.parser import parse
+from policies.cel.syntax import Call, Identifier, ListLiteral, Literal, MapLiteral, Select, StructLiteral
 
 
 def _listed(nodes):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.cel import CelDevice
+from policies.cel import CelDevice
 
 if TYPE_CHECKING:
-    from policies.dra.cel import Selector
+    from policies.cel import Selector
 
 
 def actual_cost(selector: Selector, device: CelDevice | dict[str, object]) -> int:

@@ -12,14 +12,14 @@ from collections import defaultdict
 from functools import cache
 from typing import TYPE_CHECKING
 
-from policies.dra.cel import types
-from policies.dra.cel.environment import CelFeatures, selector_environment
-from policies.dra.cel.types import Type, list_of, map_of, opaque, optional_of, type_of
+from policies.cel import types
+from policies.cel.environment import CelFeatures, selector_environment
+from policies.cel.types import Type, list_of, map_of, opaque, optional_of, type_of
 
 if TYPE_CHECKING:
     from random import Random
 
-    from policies.dra.cel.declarations import Overload
+    from policies.cel.declarations import Overload
 
 __all__ = ["DOMAIN", "Writer", "device", "mutated"]
 

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries import cidrs, ips
-from policies.dra.cel.libraries.cidrs import CIDR
-from policies.dra.cel.libraries.ips import IP
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries import ips
+from policies.cel.libraries.ips import CIDR, IP
 
 OVERLOADS = {
     overload.id: overload
-    for library in (ips.LIBRARY, cidrs.LIBRARY)
+    for library in (ips.LIBRARY, ips.CIDR_LIBRARY)
     for function in library.functions
     for overload in function.overloads
 }
@@ -236,7 +235,7 @@ def test_contained_text_that_is_no_block_fails_as_reading_it_does():
 
 
 def test_types_of_addresses_have_names():
-    assert [str(type_) for type_ in (*ips.LIBRARY.type_names, *cidrs.LIBRARY.type_names)] == ["net.IP", "net.CIDR"]
+    assert [str(type_) for type_ in (*ips.LIBRARY.type_names, *ips.CIDR_LIBRARY.type_names)] == ["net.IP", "net.CIDR"]
 
 
 @given(st.ip_addresses())

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, compile_selector
+from policies.cel import CelCompileError, CelRuntimeError, compile_selector
 from tests.properties import examples
 
 FAILS = "fails"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.authorizers import LIBRARY
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.optionals import AUTHORIZER_LIBRARY
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for function in AUTHORIZER_LIBRARY.functions for overload in function.overloads}
 
 
 def test_every_function_of_kubernetes_is_declared():
-    assert {function.name for function in LIBRARY.functions} == {
+    assert {function.name for function in AUTHORIZER_LIBRARY.functions} == {
         *("path", "group", "serviceAccount", "resource", "subresource", "namespace", "name", "check"),
         *("errored", "error", "allowed", "reason", "fieldSelector", "labelSelector"),
     }

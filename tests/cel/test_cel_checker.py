@@ -1,12 +1,12 @@
 import pytest
 
-from policies.dra.cel import types
-from policies.dra.cel.checker.checker import check
-from policies.dra.cel.environment import CelFeatures, selector_environment
-from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.syntax import Call, Identifier, Select
-from policies.dra.cel.types import list_of, map_of, optional_of
+from policies.cel import types
+from policies.cel.checker.checker import check
+from policies.cel.environment import CelFeatures, selector_environment
+from policies.cel.errors import CelCompileError
+from policies.cel.parser.parser import parse
+from policies.cel.syntax import Call, Identifier, Select
+from policies.cel.types import list_of, map_of, optional_of
 
 
 def checked(text, **features):

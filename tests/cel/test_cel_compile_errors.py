@@ -1,6 +1,6 @@
 import pytest
 
-from policies.dra.cel.errors import CelCompileError, IssueList
+from policies.cel.errors import CelCompileError, IssueList
 
 
 def raised(text, *reports):

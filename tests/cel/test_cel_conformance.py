@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
+from policies.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
 from tests.cel.costs import actual_cost
 
 CASES = Path(__file__).parents[3] / "shared" / "conformance" / "cel.json"

@@ -2,12 +2,12 @@ import math
 
 import pytest
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.conversions import LIBRARY
-from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.types import BOOL, INT, list_of, type_of
-from policies.dra.cel.types import DYN as ANYTHING
-from policies.dra.cel.values import UInt
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.conversions import LIBRARY
+from policies.cel.libraries.times import Duration, Timestamp
+from policies.cel.types import BOOL, INT, list_of, type_of
+from policies.cel.types import DYN as ANYTHING
+from policies.cel.values import UInt
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.checker.checker import check
-from policies.dra.cel.cost.cost_estimate import estimate
-from policies.dra.cel.declarations import function
-from policies.dra.cel.environment import CelFeatures, selector_environment
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.syntax import Call, CallReference, Checked, Literal, Select
-from policies.dra.cel.types import BOOL, INT
+from policies.cel.checker.checker import check
+from policies.cel.cost.cost_estimate import estimate
+from policies.cel.declarations import function
+from policies.cel.environment import CelFeatures, selector_environment
+from policies.cel.parser.parser import parse
+from policies.cel.syntax import Call, CallReference, Checked, Literal, Select
+from policies.cel.types import BOOL, INT
 
 ESTIMATES = (
     # constants cost nothing

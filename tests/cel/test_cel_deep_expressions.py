@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
+from policies.cel import CelDevice, CelRuntimeError, compile_selector
 from tests.cel.costs import actual_cost
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "abc"}}})

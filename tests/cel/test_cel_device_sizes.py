@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.cost.sizes import FieldPath, maximum_size
+from policies.cel.cost.sizes import FieldPath, maximum_size
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.cel import CelDevice, CelFeatures, CelRuntimeError, compile_selector
+from policies.cel import CelDevice, CelFeatures, CelRuntimeError, compile_selector
 
 TRUE = compile_selector("true")
 WITHOUT_LISTS = compile_selector("true", CelFeatures(list_type_attributes=False))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
+from policies.cel import CelDevice, CelRuntimeError, compile_selector
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"flags": {"bools": [True, False]}, "ints": {"ints": [1, 2]}}})
 A = 'device.attributes["d"]'

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.cel import types
-from policies.dra.cel.environment import DEVICE, CelFeatures, selector_environment
-from policies.dra.cel.libraries.quantities import QUANTITY
-from policies.dra.cel.types import map_of
+from policies.cel import types
+from policies.cel.environment import DEVICE, CelFeatures, selector_environment
+from policies.cel.libraries.quantities import QUANTITY
+from policies.cel.types import map_of
 
 SIGNATURES = Path(__file__).parent / "kubernetes_signatures.txt"
 """Every overload of Kubernetes 1.36.2's environment for DRA, as its own code lists them."""

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.cel.equality import compare, equal, equals
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.quantities import Quantity
-from policies.dra.cel.libraries.semvers import Semver
-from policies.dra.cel.values import Concatenation, Map, Optional, UInt
+from policies.cel.equality import compare, equal, equals
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.libraries.semvers import Semver
+from policies.cel.values import Concatenation, Map, Optional, UInt
 
 SIMPLE = st.one_of(
     st.none(), st.booleans(), st.integers(-5, 5), st.builds(UInt, st.integers(0, 5)), st.text(max_size=2), st.binary()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
+from policies.cel import CelDevice, CelRuntimeError, compile_selector
 from tests.cel.costs import actual_cost
 
 ATTRIBUTES = {

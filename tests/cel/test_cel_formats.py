@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.libraries.formats import LIBRARY
-from policies.dra.cel.values import Optional
+from policies.cel.libraries.formats import LIBRARY
+from policies.cel.values import Optional
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -10,9 +10,9 @@ import threading
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, steps
-from policies.dra.cel.interpreter.meter import COST_LIMIT
-from policies.dra.resource_claims import LONGEST_SELECTOR
+from policies.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, errors
+from policies.cel.interpreter.stack import COST_LIMIT
+from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from tests.cel.costs import actual_cost
 
 DEVICE = CelDevice.read({"driver": "d", "attributes": {"s": {"string": "x" * 64}, "ints": {"ints": [1] * 64}}})
@@ -197,7 +197,7 @@ def test_cost_and_work_stay_within_their_limits(text):
     cost = actual_cost(compile_selector(text), DEVICE)
 
     assert cost <= COST_LIMIT + LARGEST_CHARGE
-    assert 0 <= steps._METER.left <= steps.STEP_LIMIT
+    assert 0 <= errors._METER.left <= errors.STEP_LIMIT
 
 
 DEEP = [

@@ -6,12 +6,12 @@ import math
 
 import pytest
 
-from policies.dra.cel import steps
-from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.libraries.lists import LIBRARY
-from policies.dra.cel.libraries.quantities import Quantity
-from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.values import Concatenation, Map, UInt
+from policies.cel import errors
+from policies.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.cel.libraries.lists import LIBRARY
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.libraries.times import Duration, Timestamp
+from policies.cel.values import Concatenation, Map, UInt
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 
@@ -20,7 +20,7 @@ NOTHING_COMPARABLE = "no such overload"
 
 
 def run(overload_id, *arguments):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     return OVERLOADS[overload_id].implementation(*arguments)
 
 

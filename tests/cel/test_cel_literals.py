@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.values import UInt
+from policies.cel.errors import CelCompileError
+from policies.cel.parser.parser import parse
+from policies.cel.values import UInt
 
 
 def message(text):

@@ -1,8 +1,8 @@
 import pytest
 
-from policies.dra.cel.errors import CelCompileError
-from policies.dra.cel.parser.parser import parse
-from policies.dra.cel.parser.parts import MAX_NODES
+from policies.cel.errors import CelCompileError
+from policies.cel.parser.parser import parse
+from policies.cel.parser.parts import MAX_NODES
 
 
 def issues(text):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.maps import LIBRARY
-from policies.dra.cel.values import Growing, Map, UInt
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.lists import MAP_LIBRARY
+from policies.cel.values import Growing, Map, UInt
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for function in MAP_LIBRARY.functions for overload in function.overloads}
 
 
 def run(overload_id, *arguments):

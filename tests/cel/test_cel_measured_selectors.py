@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
+from policies.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
 from tests.cel.costs import actual_cost
 
 CASES = json.loads(Path(__file__).with_name("measured_selectors.json").read_text())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.optionals import LIBRARY
-from policies.dra.cel.libraries.quantities import Quantity
-from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.types import INT
-from policies.dra.cel.values import Concatenation, Map, Optional, UInt
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.optionals import LIBRARY
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.libraries.times import Duration, Timestamp
+from policies.cel.types import INT
+from policies.cel.values import Concatenation, Map, Optional, UInt
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

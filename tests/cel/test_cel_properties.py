@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector, types
-from policies.dra.cel.interpreter.meter import COST_LIMIT
-from policies.dra.cel.selectors import _UNCOUNTED_COST, _compile
-from policies.dra.cel.types import list_of
+from policies.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector, types
+from policies.cel.interpreter.stack import COST_LIMIT
+from policies.cel.selectors import _UNCOUNTED_COST, _compile
+from policies.cel.types import list_of
 from tests.cel.costs import actual_cost
 from tests.cel.expressions import Writer, device, mutated
 from tests.properties import examples

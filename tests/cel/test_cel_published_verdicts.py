@@ -5,7 +5,7 @@ They were taken from k8s.io/dynamic-resource-allocation/cel itself; `compile` an
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelRuntimeError, compile_selector
+from policies.cel import CelCompileError, CelRuntimeError, compile_selector
 
 DEVICE = {
     "driver": "gpu.nvidia.com",

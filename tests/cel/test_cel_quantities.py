@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.quantities import LIBRARY, QUANTITY, Quantity
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.quantities import LIBRARY, QUANTITY, Quantity
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -1,19 +1,19 @@
 import pytest
 
-from policies.dra.cel import steps
-from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.libraries.regexes import LIBRARY, compile_pattern
+from policies.cel import errors
+from policies.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.cel.libraries.regexes import LIBRARY, compile_pattern
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 
 
 def call(overload, *arguments):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     return OVERLOADS[overload].implementation(*arguments)
 
 
 def failure(run, *arguments):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     with pytest.raises(CelRuntimeError) as raised:
         run(*arguments)
     return raised.value.message
@@ -214,6 +214,6 @@ def test_large_patterns_cost_the_same_whether_they_are_new_or_not():
     left = []
     for _ in range(2):
         call("matches_string", "a", r"\pL{20}")
-        left.append(steps._METER.left)
+        left.append(errors._METER.left)
 
     assert left[0] == left[1]

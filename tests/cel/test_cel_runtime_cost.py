@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel import steps, types
-from policies.dra.cel.cost.runtime_cost import (
+from policies.cel import errors, types
+from policies.cel.cost.runtime_cost import (
     ATTRIBUTE,
     QUALIFIER,
     call_charge,
     stops_early,
 )
-from policies.dra.cel.cost.size_estimates import LIST_COST, MAP_COST, STRUCT_COST
-from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.libraries.cidrs import CIDR
-from policies.dra.cel.libraries.formats import LIBRARY as FORMATS_LIBRARY
-from policies.dra.cel.libraries.ips import IP
-from policies.dra.cel.libraries.quantities import Quantity
-from policies.dra.cel.values import Concatenation, Map, Optional, UInt
+from policies.cel.cost.sizes import LIST_COST, MAP_COST, STRUCT_COST
+from policies.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.cel.libraries.formats import LIBRARY as FORMATS_LIBRARY
+from policies.cel.libraries.ips import CIDR, IP
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.values import Concatenation, Map, Optional, UInt
 
 TEXT = "abcdefghijkl"
 """12 characters."""
@@ -37,9 +36,9 @@ BLOCK = CIDR.read("fd00::/64")
 
 @pytest.fixture(autouse=True)
 def _own_evaluation():
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     yield
-    steps.begin_evaluation()
+    errors.begin_evaluation()
 
 
 def test_constants_are_cel_gos():

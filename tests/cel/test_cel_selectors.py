@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from policies.dra.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
-from policies.dra.device_reads import Read
+from policies.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
+from policies.kubernetes.resourceslices import Read
 
 FOUR_CLAUSES = (
     'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.semvers import LIBRARY, Semver
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.semvers import LIBRARY, Semver
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from policies.dra.cel import steps
-from policies.dra.cel.errors import EvaluationAborted
-from policies.dra.cel.libraries.quantities import Quantity
-from policies.dra.cel.libraries.sets import LIBRARY
-from policies.dra.cel.values import UInt
+from policies.cel import errors
+from policies.cel.errors import EvaluationAborted
+from policies.cel.libraries.lists import SET_LIBRARY
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.values import UInt
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for function in SET_LIBRARY.functions for overload in function.overloads}
 
 
 def run(overload_id, *arguments):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     return OVERLOADS[overload_id].implementation(*arguments)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.cel.cost.size_estimates import UNKNOWN, Estimate, exactly, scaled_cost, uint64
-from policies.dra.cel.values import UINT64_MAX
+from policies.cel.cost.sizes import UNKNOWN, Estimate, exactly, scaled_cost, uint64
+from policies.cel.values import UINT64_MAX
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,19 @@ import math
 
 import pytest
 
-from policies.dra.cel import steps
-from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.libraries.string_format import LIBRARY
-from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.types import DYN as ANYTHING
-from policies.dra.cel.types import INT, NULL, TIMESTAMP, list_of
-from policies.dra.cel.values import Concatenation, Map, Optional, UInt
+from policies.cel import errors
+from policies.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.cel.libraries.string_format import LIBRARY
+from policies.cel.libraries.times import Duration, Timestamp
+from policies.cel.types import DYN as ANYTHING
+from policies.cel.types import INT, NULL, TIMESTAMP, list_of
+from policies.cel.values import Concatenation, Map, Optional, UInt
 
 (OVERLOAD,) = (overload for function in LIBRARY.functions for overload in function.overloads)
 
 
 def format_(template, *arguments):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     return OVERLOAD.implementation(template, arguments)
 
 

@@ -1,18 +1,18 @@
 import pytest
 
-from policies.dra.cel import steps
-from policies.dra.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.dra.cel.libraries.printing import printed_text
-from policies.dra.cel.libraries.strings import LIBRARY
-from policies.dra.cel.libraries.times import Duration, Timestamp
-from policies.dra.cel.types import INT
-from policies.dra.cel.values import Concatenation, Map, Optional, UInt
+from policies.cel import errors
+from policies.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.cel.libraries.printing import printed_text
+from policies.cel.libraries.strings import LIBRARY
+from policies.cel.libraries.times import Duration, Timestamp
+from policies.cel.types import INT
+from policies.cel.values import Concatenation, Map, Optional, UInt
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 
 
 def call(overload, *arguments):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     return OVERLOADS[overload].implementation(*arguments)
 
 
@@ -253,13 +253,13 @@ def test_join_of_a_list_without_end_is_stopped():
     ids=repr,
 )
 def test_values_are_printed_as_go_prints_them(value, text):
-    steps.begin_evaluation()
+    errors.begin_evaluation()
 
     assert printed_text(value) == text
 
 
 def test_values_are_printed_however_deep_they_are():
-    steps.begin_evaluation()
+    errors.begin_evaluation()
     nested = ()
     for _ in range(5000):
         nested = (nested,)

@@ -4,16 +4,17 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.civil_time import civil_time, days_since_epoch
-from policies.dra.cel.libraries.time_texts import (
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.time_texts import (
+    civil_time,
+    days_since_epoch,
     duration_text,
     parse_duration,
     parse_timestamp,
     timestamp_text,
 )
-from policies.dra.cel.libraries.times import LIBRARY, Duration, Timestamp, add, subtract
-from policies.dra.cel.types import DURATION, TIMESTAMP
+from policies.cel.libraries.times import LIBRARY, Duration, Timestamp, add, subtract
+from policies.cel.types import DURATION, TIMESTAMP
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 SECOND = 10**9

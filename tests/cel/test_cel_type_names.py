@@ -1,7 +1,7 @@
 import pytest
 
-from policies.dra.cel import types
-from policies.dra.cel.types import declared_name, list_of, map_of, optional_of, result_name, runtime_name
+from policies.cel import types
+from policies.cel.types import declared_name, list_of, map_of, optional_of, result_name, runtime_name
 
 
 @pytest.mark.parametrize(

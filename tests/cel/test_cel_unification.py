@@ -1,8 +1,8 @@
 import pytest
 
-from policies.dra.cel import types
-from policies.dra.cel.checker.unification import Substitution, TypesTooLargeError
-from policies.dra.cel.types import Type, list_of, map_of, optional_of, type_of, type_parameter
+from policies.cel import types
+from policies.cel.checker.resolution import Substitution, TypesTooLargeError
+from policies.cel.types import Type, list_of, map_of, optional_of, type_of, type_parameter
 
 ADDRESS = types.opaque("net.IP")
 DEVICE = Type("kubernetes.DRADevice", kind="object")

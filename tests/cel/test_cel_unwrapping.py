@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.dra.cel import CelDevice, CelRuntimeError, compile_selector
-from policies.dra.cel.selectors import _compile
+from policies.cel import CelDevice, CelRuntimeError, compile_selector
+from policies.cel.selectors import _compile
 from tests.cel.costs import actual_cost
 
 ATTRIBUTES = {"version": {"version": "1.2.3-rc.1+b"}, "index": {"int": 1}}

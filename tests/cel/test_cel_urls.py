@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.dra.cel.errors import CelRuntimeError
-from policies.dra.cel.libraries.urls import LIBRARY, URL
+from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.urls import LIBRARY, URL
 
 OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
 

@@ -18,8 +18,7 @@ from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.ca_bundles import CABundles
-from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
-from webhook.controllers.certificate_upkeep import Certificates
+from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION, Certificates, CertificateSecret
 from webhook.controllers.metrics import CertificateMetrics
 from webhook.server.tls import ReloadingContext, peer_name
 

@@ -9,7 +9,7 @@ from testbed.waiting import until_right
 from tests.certificates.conftest import CONFIGURATIONS
 from tests.sandbox import faults
 from webhook.cluster.clockwork import Clockwork, Pace
-from webhook.controllers.configuration_watch import ConfigurationWatch
+from webhook.controllers.ca_bundles import ConfigurationWatch
 
 LONG = 30.0
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from policies.settings import parse_settings
+from policies.rules.settings import parse_settings
 from tests.properties import examples
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -6,8 +6,8 @@ import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.decision import Severity
-from policies.settings import GPUAdmissionPolicy
-from policies.settings.choices import RuleOverride
+from policies.rules.decision import Severity
+from policies.rules.settings import GPUAdmissionPolicy
+from policies.rules.settings.choices import RuleOverride
 
 NAMESPACE = "\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: team-a}"
 LABEL = 'resource.kubernetes.io/admin-access: "true"'

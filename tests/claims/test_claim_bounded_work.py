@@ -3,16 +3,16 @@
 import pytest
 
 from policies.admission import review
-from policies.dra.cel import CelDevice, Selector, compile_selector
-from policies.dra.cel.selectors import _cached_selector
-from policies.dra.claims.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
-from policies.dra.device_groups import DeviceGroup
-from policies.dra.deviceclasses import TYPES
-from policies.dra.possible_types import possible_types
-from policies.dra.selected_types import selected_types
+from policies.cel import CelDevice, Selector, compile_selector
+from policies.cel.selectors import _cached_selector
+from policies.devices.deviceclasses import TYPES
+from policies.devices.effort import EACH, MOST_COST_OF_ALL, MOST_TEXT, Effort
+from policies.devices.possible_types import possible_types
+from policies.devices.published_devices import DeviceGroup
+from policies.devices.selected_types import selected_types
 from policies.kubernetes.resourceslices import Device
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 A = 'device.attributes["gpu.nvidia.com"]'

@@ -3,8 +3,8 @@
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.rules import all_rules
-from webhook.cli.rule_examples import read_examples
+from policies.rules.registry import all_rules
+from webhook.cli.shipped_files import read_examples
 
 RULES = [rule for rule in all_rules() if rule.id.startswith("GA2")]
 

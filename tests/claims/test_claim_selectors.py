@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
-from policies.decision import Place
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Place
 
 PATH = ("spec", "devices", "requests", 0, "exactly", "selectors", 0, "cel", "expression")
 WHERE = "spec.devices.requests[0].exactly.selectors[0].cel.expression"

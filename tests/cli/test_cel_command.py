@@ -8,10 +8,10 @@ import shlex
 
 import pytest
 
-from policies.dra.workbench import DeviceVerdict, Truth, analyze, selector_set_of_expression
-from policies.settings import DEFAULTS
+from policies.analyses.selectors import DeviceVerdict, Truth, analyze, selector_set_of_expression
+from policies.rules.settings import DEFAULTS
 from tests.cli.quota_files import ROOT
-from tests.explanation.conftest import claim, device_class, selecting, template
+from tests.explain.conftest import claim, device_class, selecting, template
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.selector_analyses import as_json, text
 from webhook.cluster.manifests import ManifestsView

@@ -8,7 +8,7 @@ import urllib.request
 
 import pytest
 
-from tests.explanation import conftest as k8s
+from tests.explain import conftest as k8s
 from webhook.sandbox.server import Sandbox
 
 COMMAND = re.compile(r"kubectl get --raw (\S+) > (\w+\.json)")

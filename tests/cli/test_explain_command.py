@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Explanation, explain
-from policies.json_documents import json_document
+from policies.analyses.explain import Explanation, explain
+from policies.kubernetes.json_documents import json_document
 from policies.outcome import questions
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cli.explanations import as_json, text
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView

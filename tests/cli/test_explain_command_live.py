@@ -10,8 +10,8 @@ import pytest
 import yaml
 from aiohttp import web
 
-from policies.settings import DEFAULTS
-from policies.view import ChangedView
+from policies.kubernetes.view import ChangedView
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.cli.quota_files import AWAY, EXAMPLES
 from tests.sandbox import faults
@@ -19,12 +19,11 @@ from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.client import APIClient
 from webhook.cluster.manifests import ManifestsView
+from webhook.server.app import Traffic
 from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import DelegatedGate
-from webhook.server.explainer import Explainer
 from webhook.server.metrics import Metrics
-from webhook.server.questions import Questions
-from webhook.server.routed_calls import Traffic
+from webhook.server.questions import Explainer, Questions
 
 PROXY = "/api/v1/namespaces/gpu-admission/services/https:gpu-admission-explain:https/proxy"
 ALICE = "system:serviceaccount:team-a:alice"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from policies.decision import Finding, Severity
-from policies.explanation import Change, Explanation, Suggestion
-from policies.kubernetes.paths import FieldPath
+from policies.analyses.explain import Change, Explanation, Suggestion
+from policies.kubernetes.objects import FieldPath
 from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
 from policies.placement.wishes.unmet_wishes import UNSATISFIED
+from policies.rules.decision import Finding, Severity
 from webhook.cli.explanations import text as coloured
 
 

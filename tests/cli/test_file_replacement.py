@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from webhook.cli.file_replacement import replace_file
+from webhook.cli.folders import replace_file
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from policies.migration_proof import PROPERTIES
+from policies.analyses.migrate.proof import PROPERTIES
 from testbed import libyaml
 from tests.cli.conftest import EXAMPLES
 from tests.counted_steps import steps

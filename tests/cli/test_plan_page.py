@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from policies.analyses.plan import KINDS
 from policies.outcome import MOST_SUBJECTS
-from policies.plan import KINDS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "plan.md").read_text()

@@ -8,7 +8,7 @@ from fractions import Fraction
 import click
 import pytest
 
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath
 from policies.quota.charging.messages import Holder
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation

@@ -95,7 +95,7 @@ def test_request_of_a_review_is_its_own(write, pod):
 
 
 def test_user_of_the_option_is_the_user_of_the_request(write, pod):
-    from policies.request import UserInfo
+    from policies.rules.request import UserInfo
 
     reader = ManifestReader()
     manifests = reader.manifests([write("pod.yaml", pod())])

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
+from policies.kubernetes.work import bounded_by
 from policies.quota.limits.quota import parse_quota
-from policies.work import bounded_by
 from tests.cli.quota_files import namespace, quota
 from tests.counted_work import RecordedWork
 from webhook.cli.progress import Progress

@@ -6,11 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.compact_charges import compact_text
 from policies.quota.ledger.ledger import ROOM
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge, compact_text
 from policies.quota.limits.quota import parse_quota
+from policies.rules.charges import OWN, Bill
 
 
 def namespace(**labels):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from policies.admission import review
-from policies.admission.entries import ENTRIES
-from policies.kubernetes.defaults import with_defaults
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.pod_defaults import with_defaults
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_response import encode

@@ -8,8 +8,8 @@ import re
 import pytest
 
 import policies.admission  # noqa: F401 - registers all rules
-from policies.rules import all_rules, get_rule
-from webhook.cli.rule_examples import read_examples
+from policies.rules.registry import all_rules, get_rule
+from webhook.cli.shipped_files import read_examples
 
 
 def test_table_has_a_line_for_each_rule(run):

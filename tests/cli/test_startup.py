@@ -60,7 +60,7 @@ def test_review_of_a_pod_imports_no_server_no_cel_engine_and_only_its_own_form(f
     packages = {name.partition(".")[0] for name in names}
     assert not packages & {*HEAVY, "orjson", "ssl", *({"pydantic", "asyncio"} if output != "json" else ())}
     others = {f"webhook.cli.review_outputs.{name}" for name in FORMATS if name != output}
-    assert not names & {"policies.dra.cel", *({*others, "webhook.cli.baselines", "xml"} if output == "text" else ())}
+    assert not names & {"policies.cel", *({*others, "webhook.cli.baselines", "xml"} if output == "text" else ())}
 
 
 def test_rules_imports_no_server(folder):

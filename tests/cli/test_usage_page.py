@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.usage.node_gpus import UnusableKind
+from policies.analyses.usage.node_gpus import UnusableKind
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "usage.md").read_text()

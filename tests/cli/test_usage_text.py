@@ -8,8 +8,7 @@ import click
 import pytest
 
 from tests.usage.usage_objects import claim, devices, node, pod, report, resource_slice
-from webhook.cli.usage_reports import Usage
-from webhook.cli.usage_text import View, text
+from webhook.cli.usage_text import Usage, View, text
 
 
 def shown(found, by=None, width=100):

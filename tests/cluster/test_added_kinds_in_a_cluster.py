@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.settings import parse_settings
+from policies.rules.settings import parse_settings
 from testbed import libyaml, manifests
 from testbed.api import JSON_PATCH
 from testbed.waiting import until

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from certs import make_authority
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from testbed import manifests
 from testbed.client_certificates import issue_client
 from testbed.control_plane import ControlPlane

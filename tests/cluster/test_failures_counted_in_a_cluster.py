@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from certs import issue_serving, make_authority
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from testbed import manifests
 from testbed.waiting import until
 from tests.cluster.test_metrics_of_api_servers import METRICS

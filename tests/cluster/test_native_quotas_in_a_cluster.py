@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.dra.native_quotas import refused_claims, refused_pod
-from policies.dra.resource_claims import Claim
+from policies.devices.native_quotas import refused_claims, refused_pod
+from policies.devices.resource_claims import Claim
 from testbed import manifests
 from testbed.waiting import until
 from webhook.cluster.manifests import ManifestsView

@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
+from webhook.cluster.credentials import proxy_for
 from webhook.cluster.errors import Unreachable
-from webhook.cluster.proxies import proxy_for
 
 BOTH = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:1"}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from policies.rules import get_rule
+from policies.rules.registry import get_rule
 from webhook.cli import main
 
 CATALOGUE = Path(__file__).parent / "catalogue"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from policies.decision import Severity
-from policies.request import UserInfo
-from policies.settings import Configuration, GPUAdmissionPolicy
+from policies.rules.decision import Severity
+from policies.rules.request import UserInfo
+from policies.rules.settings import Configuration, GPUAdmissionPolicy
 
 POLICY = """
 apiVersion: nvidia.com/v1

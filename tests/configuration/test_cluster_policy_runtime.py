@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 
 def policy(spec="{}", before=None, facts=""):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 
 def config_map(data="{}", name="ours", namespace="gpu-operator", labels="{}"):

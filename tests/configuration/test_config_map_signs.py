@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.configuration.config_maps import roles
-from policies.configuration.config_maps.references import Role
-from policies.configuration.config_maps.roles import content_roles
+from policies.configuration.config_maps.roles import Role, content_roles
 
 LINES = st.lists(
     st.sampled_from(

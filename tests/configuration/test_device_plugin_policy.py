@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 SLICED = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
 MPS = {"version": "v1", "sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}

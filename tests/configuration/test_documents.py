@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.rules import all_rules
-from webhook.cli.rule_examples import read_examples
+from policies.rules.registry import all_rules
+from webhook.cli.shipped_files import read_examples
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"

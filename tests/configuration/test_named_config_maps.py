@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 WRONG = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 HEADS = {
     "ClusterPolicy": "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n",

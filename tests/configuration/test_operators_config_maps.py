@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.decision import Severity
-from policies.request import UserInfo
+from policies.rules.decision import Severity
+from policies.rules.request import UserInfo
 
 OWNER = "ownerReferences: [{apiVersion: nvidia.com/v1, kind: ClusterPolicy, name: cluster-policy}]"
 

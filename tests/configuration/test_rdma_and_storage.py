@@ -4,7 +4,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 ADAPTER = "feature.node.kubernetes.io/pci-15b3.present"
 POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n"

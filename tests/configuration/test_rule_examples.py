@@ -3,9 +3,9 @@
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.rules import all_rules
+from policies.rules.registry import all_rules
 from tests.rules.advice import OF_SCHEMA
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 
 UNTRIED = {"GA709", "GA710"}
 """Rules about all findings on an object, and about the text of a document, which the review of an object does not see."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 from tests.configuration.sandbox_policies import CHART, findings_of, node, policy
 
 MANAGER = "{enabled: true, repository: registry.example.com/nvidia, image: vgpu-manager, version: 580.65.05}"

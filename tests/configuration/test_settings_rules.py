@@ -3,9 +3,9 @@
 import pytest
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.request import Request, UserInfo
-from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
+from policies.rules.decision import Severity
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
 from webhook.cluster.manifests import ManifestsView
 
 INVALID = {"rules": [{"rule": "GA307", "severity": "never"}], "placement": {"wishes": [{"wish": {}}]}}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.view import UNKNOWN
+from policies.kubernetes.view import UNKNOWN
 from tests.usage.usage_objects import NOTHING, PRODUCT, node, pod
 from webhook.cluster.manifests import ManifestsView
-from webhook.controllers.device_round import DeviceRound
+from webhook.controllers.audit_round import DeviceRound
 
 
 class ChangingView:

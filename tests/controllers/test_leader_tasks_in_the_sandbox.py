@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.metadata_keys import UNUSED_SINCE
-from policies.settings import DEFAULTS
+from policies.kubernetes.names import UNUSED_SINCE
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError
@@ -88,6 +88,6 @@ async def test_unused_template_is_marked_and_after_the_grace_deleted(
 
 
 def _in_ten_seconds():
-    from webhook.server.deadlines import Deadline
+    from webhook.server.turns import Deadline
 
     return Deadline.start(Clockwork().clock, "10s")

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.conversion.sweep import mark, next_step, references, used_by_pods
-from policies.dra.templates import ExactRequest, claim_template
-from policies.metadata_keys import UNUSED_SINCE
+from policies.conversion.templates import ExactRequest, claim_template
+from policies.kubernetes.names import UNUSED_SINCE
 
 NOW = datetime(2027, 1, 1, 12, tzinfo=UTC)
 GRACE = timedelta(hours=1)

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from policies.admission.entries import ENTRIES
-from policies.settings import DEFAULTS, parse_settings
+from policies.admission.webhooks import ENTRIES
+from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.server.admission import Admission
 from webhook.server.metrics import Metrics
 from webhook.server.template_keeper import TemplateKeeper

@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 
-from policies.decision import Template
-from policies.dra.templates import ExactRequest, claim_template
+from policies.conversion.templates import ExactRequest, claim_template
+from policies.rules.decision import Template
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import template_keeper
-from webhook.server.deadlines import Deadline
 from webhook.server.template_keeper import RefusedTemplate, TemplateKeeper
+from webhook.server.turns import Deadline
 
 TEMPLATE = claim_template("team-a", [ExactRequest("main", "gpu.nvidia.com", 1)])
 COLLECTION = "/apis/resource.k8s.io/v1/namespaces/team-a/resourceclaimtemplates"

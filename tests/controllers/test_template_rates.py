@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server import token_buckets
-from webhook.server.template_rates import AT_ONCE, PER_MINUTE, TemplateRates
+from webhook.server import caller_limits
+from webhook.server.caller_limits import AT_ONCE, PER_MINUTE, TemplateRates
 
 
 class Clock:
@@ -66,7 +66,7 @@ def test_full_buckets_are_forgotten(rates, clock):
 
 
 def test_memory_is_bounded(rates, monkeypatch):
-    monkeypatch.setattr(token_buckets, "_MOST_KEYS", 10)
+    monkeypatch.setattr(caller_limits, "_MOST_KEYS", 10)
     for number in range(100):
         rates.take(f"team-{number}")
     assert len(rates) == 10

@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from policies.admission.upkeep import missing_templates, needed_by_workloads
-from policies.metadata_keys import MANAGED, RECORD, UNUSED_SINCE
-from policies.settings import DEFAULTS
+from policies.kubernetes.names import MANAGED, RECORD, UNUSED_SINCE
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers import template_upkeep
 from webhook.controllers.metrics import ControllerMetrics

@@ -11,20 +11,20 @@ from pathlib import Path
 import pytest
 
 from policies.admission import review_concern
-from policies.conversion.device_layout import (
+from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, size_problems
+from policies.conversion.record import (
     ContainerRequest,
     TooManyDevicesError,
     device_layout,
     requests_by_container,
 )
-from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, size_problems
+from policies.kubernetes.names import RECORD
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import Pod
-from policies.metadata_keys import RECORD
-from policies.patch import Editor
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.patch import Editor
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.counted_steps import steps
 from webhook.cluster.manifests import ManifestsView

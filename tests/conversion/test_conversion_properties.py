@@ -10,16 +10,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from policies.conversion import record
 from policies.conversion.record import ConversionRecord
-from policies.decision import Decision
+from policies.kubernetes.names import MANAGED, RECORD
 from policies.kubernetes.nodes import REQUIRED
-from policies.metadata_keys import MANAGED, RECORD
 from policies.nvidia.labels import is_gpu_label
 from policies.nvidia.resources import parse_resource
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.decision import Decision
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

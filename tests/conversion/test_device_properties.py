@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from policies.admission import review
 from policies.conversion.record import ConversionRecord
+from policies.kubernetes.names import RECORD
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.resourceslices import devices_in
-from policies.metadata_keys import RECORD
 from policies.nvidia.labels import is_gpu_label
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

@@ -34,13 +34,12 @@ import pytest
 import yaml
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.pod_defaults import with_defaults
 from policies.kubernetes.workloads import pod_templates
-from policies.request import Request, UserInfo
-from policies.rules import all_rules
-from policies.settings import DEFAULTS, parse_settings
-from policies.warnings import LONGEST
+from policies.rules.decision import LONGEST, Severity
+from policies.rules.registry import all_rules
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS, parse_settings
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 

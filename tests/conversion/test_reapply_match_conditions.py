@@ -7,9 +7,9 @@ import yaml
 from click.testing import CliRunner
 
 from policies.admission import entries_called, review
-from policies.metadata_keys import MANAGED, RECORD
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.kubernetes.names import MANAGED, RECORD
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.admission import review
+from policies.kubernetes.names import DRA_LABEL, MANAGED, RECORD
 from policies.kubernetes.nodes import REQUIRED
-from policies.metadata_keys import DRA_LABEL, MANAGED, RECORD
-from policies.request import Request
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

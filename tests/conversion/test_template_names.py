@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from policies.admission import review
 from policies.conversion.sweep import is_ours
-from policies.dra.templates import ExactRequest, claim_template
+from policies.conversion.templates import ExactRequest, claim_template
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.predicates import TextIn
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 # Sorted keys, no white space, no escapes but those of JSON, UTF-8: written by hand, to be hashed by anybody.

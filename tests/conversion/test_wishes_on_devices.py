@@ -8,7 +8,7 @@ from policies.conversion.convert import convert
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import Wish
-from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, Placement
+from policies.rules.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, Placement
 from webhook.cluster.manifests import ManifestsView
 
 GPU = "nvidia.com/gpu"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.settings import DEFAULTS
-from policies.settings.exempt_namespaces import exempt_names
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.exemptions import exempt_names
 from tests.deploy.match_conditions import holds, namespace
 
 NAME = "admin-access.gpu-admission.io"

@@ -9,9 +9,9 @@ import pytest
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
-from policies.decision import Severity
+from policies.analyses.usage import DeviceState
 from policies.quota.charging.outcomes import OUTCOMES
-from policies.usage import DeviceState
+from policies.rules.decision import Severity
 from testbed import libyaml
 from tests.deploy.test_metrics_page import served_families
 from webhook.cluster.store import State

@@ -7,7 +7,7 @@ import pytest
 
 from release.project import version
 from webhook.cli.commands.serve import command
-from webhook.replica.config import EXPLAIN_SERVICE
+from webhook.controllers.replica_config import EXPLAIN_SERVICE
 from webhook.server.config import ServerConfig
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes

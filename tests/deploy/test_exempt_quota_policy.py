@@ -3,9 +3,9 @@
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
-from policies.settings.exempt_namespaces import NEVER_MATCHED, exemption
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.exemptions import NEVER_MATCHED, exemption
 from tests.deploy.match_conditions import holds
 from webhook.cluster.manifests import ManifestsView
 

@@ -4,16 +4,15 @@ import celpy
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.admission.entries import ENTRIES
 from policies.admission.pods import reapplies_pod
-from policies.admission.webhooks import WEBHOOKS
-from policies.metadata_keys import MANAGED
-from policies.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
-from policies.request import Request
-from policies.rules import all_rules
+from policies.admission.webhooks import ENTRIES, WEBHOOKS
+from policies.kubernetes.names import MANAGED
+from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
+from policies.rules.registry import all_rules
+from policies.rules.request import Request
 from testbed import libyaml
 from tests.deploy.match_conditions import Question, called
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from webhook.cluster.client import APIClient
-from webhook.replica.config import ReplicaConfig
-from webhook.replica.replica import Replica
+from webhook.controllers.replica import Replica
+from webhook.controllers.replica_config import ReplicaConfig
 from webhook.sandbox.users import kubeconfig
 
 ROOT = Path(__file__).parents[2]

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from policies.dra.cel import CelCompileError
-from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
-from policies.settings import DEFAULTS
-from policies.settings.exempt_namespaces import exempt_names
+from policies.cel import CelCompileError
+from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.exemptions import exempt_names
 from tests.deploy.match_conditions import holds, namespace
 from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition
 

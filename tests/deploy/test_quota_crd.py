@@ -7,16 +7,15 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.amounts import MOST
-from policies.quota.limits.quota import API_VERSION, QuotaError, parse_quota
+from policies.quota.limits.quota import API_VERSION, QUOTA_NAME, QuotaError, parse_quota
 from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
-from policies.quota.opt_in import QUOTA_NAME
+from policies.rules.charges import OWN, Bill, Charge
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.crds import definition_problems, schema_problems
-from webhook.sandbox.decoding import prune
+from webhook.sandbox.defaults import prune
 
 
 @pytest.fixture(scope="module")

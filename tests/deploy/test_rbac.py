@@ -2,13 +2,13 @@
 
 import pytest
 
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.grants import SUBJECT, USER, grants_of
-from webhook.cli.running_clusters.explanation_service import PROXY
+from webhook.cli.running_clusters.live_explanations import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
-from webhook.replica.config import EXPLAIN_SERVICE_ROLE, NAMESPACE
+from webhook.controllers.replica_config import EXPLAIN_SERVICE_ROLE, NAMESPACE
 from webhook.sandbox.routing import Request
 from webhook.server.explain_gate import CLUSTER_ROLE, MEMBER_ROLE, PATH
 

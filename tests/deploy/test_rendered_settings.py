@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from policies.admission.installed import entry_of, excluded_namespaces, uncovered_settings
-from policies.settings import DEFAULTS, parse_settings
-from policies.settings.exempt_namespaces import excluded_names
+from policies.rules.settings import DEFAULTS, parse_settings
+from policies.rules.settings.exemptions import excluded_names
 from testbed import libyaml
 
 POLICY = {

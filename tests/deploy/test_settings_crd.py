@@ -7,12 +7,12 @@ from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
-from policies.decision import Severity
-from policies.kubernetes.taints import _BY_BEGINNING
+from policies.kubernetes.nodes import _BY_BEGINNING
 from policies.nvidia.wishes import WORDS
-from policies.settings import GPUAdmissionPolicy, SettingsError, parse_settings
-from policies.settings.choices import _camel
-from policies.settings.parsing import API_VERSION
+from policies.rules.decision import Severity
+from policies.rules.settings import GPUAdmissionPolicy, SettingsError, parse_settings
+from policies.rules.settings.choices import _camel
+from policies.rules.settings.parsing import API_VERSION
 from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.admission.expressions import compile_condition, value_of

@@ -4,17 +4,16 @@ import re
 
 import pytest
 
-from policies.admission.entries import ENTRIES
-from policies.admission.webhooks import CLAIM_KINDS
+from policies.admission.webhooks import CLAIM_KINDS, ENTRIES
 from policies.configuration.config_maps.roles import LABEL
-from policies.configuration.nodes.labels import _WATCHED
-from policies.kubernetes.admission_rules import selects
-from policies.metadata_keys import DRA_LABEL, MANAGED, QUOTA_LABEL
-from policies.quota.opt_in import ENFORCED
-from policies.settings import DEFAULTS
-from policies.settings.exempt_namespaces import excluded_names, exempt_names
+from policies.configuration.nodes import _WATCHED
+from policies.kubernetes.names import DRA_LABEL, MANAGED, QUOTA_LABEL
+from policies.kubernetes.webhook_rules import selects
+from policies.quota.limits.quota import ENFORCED
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.exemptions import excluded_names, exempt_names
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
-from webhook.server.deadlines import Deadline
+from webhook.server.turns import Deadline
 
 DEFAULTED = {
     *("admissionReviewVersions", "clientConfig", "failurePolicy", "matchPolicy", "name", "namespaceSelector"),

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.fleet.device_plugin import active_cluster_policy, node_workload, runs_device_plugin
-from policies.view import UNKNOWN
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
 DEPLOY = "nvidia.com/gpu.deploy.device-plugin"

@@ -3,8 +3,8 @@
 import pytest
 
 from policies.conversion.surroundings import node_problems
-from policies.fleet.dra_nodes import nodes_with_both, old_kubelets
-from policies.kubernetes.paths import FieldPath
+from policies.fleet.device_plugin import nodes_with_both, old_kubelets
+from policies.kubernetes.objects import FieldPath
 from webhook.cluster.manifests import ManifestsView
 
 

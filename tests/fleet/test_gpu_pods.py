@@ -218,7 +218,7 @@ from webhook.cluster.manifests import ManifestsView
 
 pod = {pod({resource: 1}).document!r}
 assert probably_gets_gpu(pod, "team-a", ManifestsView({[own, unrequested]!r})) is {resource != "cpu"}
-assert "policies.dra.cel" not in sys.modules
+assert "policies.cel" not in sys.modules
 """
     root = Path(__file__).parents[2]
     subprocess.run([sys.executable, "-c", program], check=True, cwd=root)

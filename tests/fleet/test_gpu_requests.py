@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from policies.fleet import GPUAccess, RequestKind, extended_requests, gpu_access, gpu_requests, may_request_gpu
-from policies.kubernetes.paths import FieldPath
-from policies.settings import DEFAULTS, Conversion, GPUAdmissionPolicy
-from policies.view import UNKNOWN
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.settings import DEFAULTS, Conversion, GPUAdmissionPolicy
 from tests.fleet.fleet_objects import (
     CHANNEL,
     EITHER,
@@ -465,12 +465,12 @@ def test_selectors_of_nvidia_need_no_cel_engine(resource):
     program = f"""
 import sys
 from policies.fleet import gpu_access, gpu_requests
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 assert list(gpu_requests({gpu_pod!r}, "team-a", ManifestsView({objects!r})))
 assert gpu_access({gpu_pod!r}, "team-a", ManifestsView({objects!r}), DEFAULTS)
-assert "policies.dra.cel" not in sys.modules
+assert "policies.cel" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])
 

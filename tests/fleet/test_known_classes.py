@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.dra.deviceclasses import SHIPPED_TYPES
+from policies.devices.deviceclasses import SHIPPED_TYPES
 from policies.fleet.known_classes import KnownClasses, has_nvidia_class_name, known_classes
 from policies.nvidia.resources import parse_resource
 from tests.fleet.fleet_objects import EITHER, GPU, IMPLICIT, MIG, OTHER, cluster, device_class

@@ -6,23 +6,34 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-ONLY_FLEET = {"policies/fleet", "policies/dra"}
+ONLY_FLEET = {"policies/fleet", "policies/devices", "policies/claims"}
 ALLOWED = {
-    "extended_resource_name": ONLY_FLEET | {"policies/conversion/surroundings.py", "policies/placement/resources"},
+    "extended_resource_name": ONLY_FLEET
+    | {
+        "policies/conversion/surroundings.py",
+        "policies/placement/advertised_resources.py",
+        "policies/placement/resource_names.py",
+        "policies/placement/resource_findings.py",
+    },
     "selector_texts": ONLY_FLEET,
     "selected_types": ONLY_FLEET,
-    "has_nvidia_class_name": ONLY_FLEET | {"policies/placement/resources", "policies/placement/wishes"},
+    "has_nvidia_class_name": ONLY_FLEET
+    | {
+        "policies/placement/advertised_resources.py",
+        "policies/placement/resource_names.py",
+        "policies/placement/resource_findings.py",
+        "policies/placement/wishes",
+    },
     "parse_resource": ONLY_FLEET
     | {
         "policies/conversion",  # the meaning of the names that it converts
         "policies/placement",  # the labels that describe what a name stands for
         "policies/configuration/config_maps",  # the names that a device plugin is configured with
-        "policies/quota/demands/extended_resources.py",  # how much of a GPU a name is
-        "policies/quota/devices",
-        "policies/audit/surroundings.py",  # the names in a ResourceQuota
-        "policies/usage/plugin_gpus.py",  # the names that a node advertises
-        "policies/plan",  # the names that it will advertise
-        "policies/migration_proof",  # the names that it no longer advertises, and those in a ResourceQuota
+        "policies/quota/demands/pods.py",  # how much of a GPU a name is
+        "policies/analyses/audit/checks.py",  # the names in a ResourceQuota
+        "policies/analyses/usage/plugin_gpus.py",  # the names that a node advertises
+        "policies/analyses/plan",  # the names that it will advertise
+        "policies/analyses/migrate",  # the names that it no longer advertises, and those in a ResourceQuota
         "policies/outcome/grants.py",  # the requests that the device plugin of a node serves
         "policies/outcome/question.py",  # whether what is unknown about GPUs concerns a question
     },

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, pod_claims, template_claims
-from policies.view import UNKNOWN
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from policies.fleet.gpu_requests import GPUAccess, gpu_access
 from policies.fleet.pod_claims import pod_claims
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from tests.fleet.fleet_objects import template
 from tests.fleet.pod_group_objects import CLASSES, ENTRY, WITH_GPU, WITHOUT, group, made, member
 from webhook.cluster.manifests import ManifestsView

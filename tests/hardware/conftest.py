@@ -20,7 +20,7 @@ from tests.allocations import allocate
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
 
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "examples" / "cluster"

@@ -13,8 +13,8 @@ import pytest
 
 from policies.admission import review
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 
 LABELS = json.loads(Path(__file__).with_name("h100.json").read_text())["nodeLabels"] | {
     "nvidia.com/gpu.present": "true"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

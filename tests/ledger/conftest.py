@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import parse_quota
+from policies.rules.charges import OWN, Bill, Charge
 from testbed import libyaml
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient

@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 
-from policies.quota.charges import OWN, Bill
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import parse_quota
+from policies.rules.charges import OWN, Bill
 from webhook.ledger.documents import Documents
 
 TIME = "2026-01-01T00:00:00Z"

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.ledger.admit import NoQuota
+from policies.quota.ledger.allowances import NoQuota
 
 
 class Cover:

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from policies.quota.ledger.admit import Contended, NoQuota
+from policies.quota.ledger.allowances import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded, Ledger, NotPrimed
 from policies.quota.limits.quota import parse_quota
 from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.errors import APIError
 from webhook.ledger.documents import Reading
-from webhook.ledger.pending_charges import PendingCharge
+from webhook.ledger.pending import PendingCharge
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"
 

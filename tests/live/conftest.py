@@ -8,7 +8,7 @@ import json
 import pytest
 from aiohttp import web
 
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.live import LiveView

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.surroundings import node_problems
-from policies.conversion.versions import kubelet_problem
-from policies.dra.published_devices import gpu_groups, published_devices
+from policies.conversion.surroundings import kubelet_problem, node_problems
+from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.cluster_digest import read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.paths import FieldPath
-from policies.placement.wishes.existing_gpus import gpu_kinds
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.view import UNKNOWN
 from policies.placement.wishes.product_labels import seen_products
-from policies.view import UNKNOWN
+from policies.placement.wishes.wanted_nodes import gpu_kinds
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.trimmed import store_of

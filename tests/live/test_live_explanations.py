@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.explanation import explain
+from policies.analyses.explain import explain
+from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Feasibility, questions
-from policies.settings import DEFAULTS
-from policies.view import UNKNOWN
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.lookups import NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
 

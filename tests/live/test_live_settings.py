@@ -4,10 +4,10 @@ import logging
 
 import pytest
 
-from policies.decision import Severity
-from policies.settings import DEFAULTS, RuleOverride
-from webhook.cluster.known import TRUSTED_SECONDS
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS, RuleOverride
 from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 
 KIND = "GPUAdmissionPolicy"
 MUCH = (

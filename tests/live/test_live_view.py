@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.view import UNKNOWN
-from webhook.cluster.known import TRUSTED_SECONDS
+from policies.kubernetes.view import UNKNOWN
+from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 
 CLASS = {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": []}}
 POD = {

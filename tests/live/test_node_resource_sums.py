@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.amounts import ONE, taken_by
-from policies.view import UNKNOWN
+from policies.kubernetes.quantities import ONE, taken_by
+from policies.kubernetes.view import UNKNOWN
 from tests import counted_steps
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing

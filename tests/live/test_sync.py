@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from policies.view import UNKNOWN
-from webhook.cluster.caches import cache_notes, reason_not_ready
-from webhook.cluster.known import TRUSTED_SECONDS
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.server_version import parse_version
-from webhook.cluster.sync import FRESH_SECONDS
+from webhook.cluster.sync import FRESH_SECONDS, cache_notes, reason_not_ready
+from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 
 DRA = [RESOURCES[kind].path() for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")]
 OPERATORS = [RESOURCES[kind].path() for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")]

@@ -11,15 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.explanation import Explanation, explain
-from policies.json_documents import json_document
+from policies.analyses.explain import Explanation, explain
+from policies.kubernetes.json_documents import json_document
 from policies.outcome import questions
-from policies.request import Request
-from policies.rules import all_rules
-from policies.settings import DEFAULTS
+from policies.rules.registry import all_rules
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.properties import examples
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 ROOT = Path(__file__).parents[2]

@@ -4,7 +4,7 @@ import orjson
 import pytest
 
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.sharing import Sharing
+from webhook.cluster.store import Sharing
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import watched_kinds
 

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.conversion.preemption import gpu_holding
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
-from policies.view import UNKNOWN
+from policies.kubernetes.objects import lookup, name_of
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing, Store
 from webhook.cluster.trimmed import store_of

@@ -1,10 +1,11 @@
 """Warming up: the first review of a pod or a claim, and the first explanation, compute no digest again."""
 
-from policies import explanation, outcome
+from policies import outcome
 from policies.admission import review
 from policies.admission.warm import warm
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.analyses import explain as explanation
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 
 NODE = {
     "metadata": {"name": "a", "labels": {"nvidia.com/gpu.product": "NVIDIA-L4"}},

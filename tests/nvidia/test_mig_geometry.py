@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry
+from policies.nvidia.mig import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, MIGProfile
 from policies.nvidia.mig_layouts import excess
 
 SEVEN = "1g.{}gb:7 1g.{}gb+me:1 1g.{}gb:4 2g.{}gb:3 3g.{}gb:2 4g.{}gb:1 7g.{}gb:1"

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, MIGProfile
 from policies.nvidia.mig_configs import Entry
-from policies.nvidia.mig_geometry import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry
 from policies.nvidia.mig_layouts import gpu_instances, place
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries, entry_errors
 from tests.mig_parted_runs import GPUS, HARDWARE, PREFIX, measured_runs

@@ -3,8 +3,7 @@
 import pytest
 
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_products import product_named
-from policies.nvidia.mig_sizes import mig_size
+from policies.nvidia.mig_products import mig_size, product_named
 
 SHOWN = [
     ("NVIDIA-A100-SXM4-80GB", 81920, "2g.20gb", 19.5),

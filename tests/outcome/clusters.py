@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from policies.kubernetes.view import ChangedView
 from policies.outcome import Situation
-from policies.settings import DEFAULTS
-from policies.view import ChangedView
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from webhook.cluster.manifests import ManifestsView
 
 GPU = "nvidia.com/gpu"

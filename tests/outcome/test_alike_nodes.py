@@ -5,12 +5,12 @@ import random
 import pytest
 
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster
+from policies.kubernetes.work import Work, bounded_by
 from policies.outcome import questions, simulate
 from policies.outcome.audience import EVERYTHING
 from policies.outcome.survey import Survey
-from policies.settings import DEFAULTS
-from policies.work import Work, bounded_by
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import BASE, GPU, bound
 from tests.plan.nodes import gpu_node
 from webhook.cluster.manifests import ManifestsView

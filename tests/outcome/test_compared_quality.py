@@ -3,7 +3,7 @@
 import pytest
 
 from policies.outcome import Outcome, compare_fits, subjects_of
-from tests.explanation import conftest as k8s
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import bound, changed, situation
 from tests.plan.nodes import gpu_node
 

@@ -1,7 +1,7 @@
 """What is compared: each template once, by the workload above it."""
 
 from policies.outcome import subjects_of
-from tests.explanation import conftest as k8s
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import GPU, bound, gpu_node, situation
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from policies.explanation import explain
+from policies.analyses.explain import explain
+from policies.analyses.usage import usage_report
 from policies.kubernetes.resourceslices import PCI_BUS_ID
 from policies.outcome import Feasibility, questions
-from policies.settings import DEFAULTS
-from policies.usage import usage_report
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from webhook.cluster.manifests import ManifestsView
 
 RUNS = Path(__file__).parents[3] / "shared" / "reference" / "nvidia"

@@ -7,8 +7,8 @@ import pytest
 
 from policies.outcome import Situation, subjects_of
 from policies.outcome.fits import FitFinder
-from policies.settings import DEFAULTS
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import BASE, GPU, bound
 from tests.plan.nodes import gpu_node
 from webhook.cli.settings import read_cluster_files

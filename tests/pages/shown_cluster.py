@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from policies.audit import Survey, audit
-from policies.overview import overview
-from policies.settings import DEFAULTS
+from policies.analyses.audit import Survey, audit
+from policies.analyses.report import overview
+from policies.rules.settings import DEFAULTS
 from tests.usage.usage_objects import NOTHING, claim, device, devices, node, pod, resource_slice
 from webhook.cluster.manifests import ManifestsView
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Change, Explanation, Suggestion
-from policies.explanation.report import ReviewWarning
+from policies.analyses.explain import Change, Explanation, Suggestion
+from policies.analyses.explain.report import ReviewWarning
 from policies.outcome import (
     DeviceOutcome,
     Feasibility,

@@ -9,9 +9,9 @@ from hashlib import sha256
 import html5lib
 import pytest
 
+from policies.analyses.report import visible_overview
+from policies.analyses.usage.node_gpus import UnusableKind
 from policies.outcome import Audience
-from policies.overview import visible_overview
-from policies.usage.node_gpus import UnusableKind
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import expect
 
-from policies.dra.workbench import (
+from policies.analyses.selectors import (
     Analysis,
     Clause,
     DeviceChange,

@@ -1,11 +1,11 @@
 """Pods with node affinity, and requirements on their nodes."""
 
-from policies.kubernetes.node_requirements import NodeRequirement
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import Pod
-from policies.patch import Editor
+from policies.kubernetes.selectors import NodeRequirement
 from policies.placement.affinity import require
+from policies.rules.patch import Editor
 
 PRODUCT, MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
-from policies.kubernetes.paths import lookup
-from policies.patch import Editor
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.selectors import ALWAYS, NodeRequirement
 from policies.placement.affinity import require
+from policies.rules.patch import Editor
 from tests.placement.affinity_terms import (
     AMPERE_86,
     BIG,

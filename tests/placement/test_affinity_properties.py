@@ -8,12 +8,12 @@ import jsonpatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.node_requirements import NodeRequirement
 from policies.kubernetes.nodes import REQUIRED, NodeIndex
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import Pod
-from policies.patch import Editor
+from policies.kubernetes.selectors import NodeRequirement
 from policies.placement.affinity import contradiction, require, without_requirements
+from policies.rules.patch import Editor
 
 KEYS = ["a", "b"]
 VALUES = ["4", "5", "6", "05", "", "x"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement
-from policies.patch import Editor
+from policies.kubernetes.selectors import ALWAYS, NodeRequirement
 from policies.placement.affinity import TooManyTermsError, contradiction, require
+from policies.rules.patch import Editor
 from tests.placement.affinity_terms import (
     AMPERE_86,
     BIG,

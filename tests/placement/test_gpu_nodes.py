@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.caches import LONGEST_KEY
 from policies.fleet.gpu_nodes import GPUNodes, gpu_nodes, narrows_gpus, node_facts
+from policies.kubernetes.caches import LONGEST_KEY
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.products import Product
-from policies.view import UNKNOWN
 from webhook.cluster.manifests import ManifestsView
 
 ALL = ("f1", "f2", "f3", "f4", "f5", "f6", "gpucluster")

@@ -2,12 +2,12 @@
 
 import pytest
 
-from policies.explanation import explain
+from policies.analyses.explain import explain
 from policies.fleet.node_sizes import largest_of_class
 from policies.kubernetes.pods import Pod
 from policies.outcome import questions
-from policies.placement.resources.findings import node_findings
-from policies.settings import DEFAULTS
+from policies.placement.resource_findings import node_findings
+from policies.rules.settings import DEFAULTS
 
 GPU = "nvidia.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/"

@@ -4,11 +4,11 @@ import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
-from policies.request import Request
-from policies.rules import all_rules
-from policies.settings import DEFAULTS
+from policies.rules.registry import all_rules
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA409"]

@@ -3,13 +3,13 @@
 import pytest
 
 from policies.admission import review
-from policies.decision import Severity
+from policies.kubernetes.names import RECORD
 from policies.kubernetes.pods import Pod
-from policies.metadata_keys import RECORD
 from policies.nvidia.wishes import WORDS, Wish
 from policies.placement.wishes import read_wishes
-from policies.request import Request
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.decision import Severity
 from policies.placement.wishes import read_wishes
-from policies.placement.wishes.product_misspellings import product_misspellings
-from policies.settings import DEFAULTS
+from policies.placement.wishes.product_labels import product_misspellings
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS
 
 WISH = "metadata.annotations[gpu-admission.io/product]"
 COMPARE = "compare with the label nvidia.com/gpu.product of your nodes"

@@ -3,10 +3,10 @@
 import pytest
 
 from policies.admission import review
-from policies.kubernetes.defaults import with_defaults
+from policies.kubernetes.pod_defaults import with_defaults
 from policies.placement.selector_misspellings import selector_misspellings
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 AFFINITY = (

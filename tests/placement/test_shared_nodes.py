@@ -3,11 +3,11 @@
 import pytest
 
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.fleet.shares import sharing_strategy
-from policies.kubernetes.node_requirements import ALWAYS, NodeRequirement
+from policies.fleet.node_sizes import sharing_strategy
+from policies.kubernetes.selectors import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
 from policies.placement.sharing import unshared_nodes, ways_of_sharing
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
 from webhook.cluster.manifests import ManifestsView
 
 AVOID = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))

@@ -3,9 +3,9 @@
 import pytest
 
 from policies.kubernetes.pods import Pod
-from policies.placement.resources.extended_resources import resource_requests
-from policies.placement.resources.shared_requests import shared_requests
-from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
+from policies.placement.resource_names import resource_requests
+from policies.placement.resource_requests import shared_requests
+from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 
 TWO = {"nvidia.com/gpu": 2}
 REFUSING = "version: v1\nsharing: {timeSlicing: {failRequestsGreaterThanOne: true, resources: []}}"

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.kubernetes.nodes import tolerates_key, tolerates_taint
 from policies.kubernetes.pods import Pod
-from policies.kubernetes.taints import tolerates_key, tolerates_taint
-from policies.patch import Editor
 from policies.placement import tolerate_gpu_nodes
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
+from policies.rules.patch import Editor
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, TaintTolerated
 
 GPU = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
 ANY_SKU = {"key": "sku", "operator": "Exists", "effect": "NoSchedule"}

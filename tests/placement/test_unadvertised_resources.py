@@ -4,11 +4,11 @@ import pytest
 
 from policies.admission import review
 from policies.kubernetes.pods import Pod
-from policies.placement.resources.findings import node_findings
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.placement.resource_findings import node_findings
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 NO_CLASSES = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClassList", "items": []}

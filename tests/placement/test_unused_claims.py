@@ -3,7 +3,7 @@
 import pytest
 
 from policies.kubernetes.pods import Pod
-from policies.placement.resources.unused_claims import unused_claims
+from policies.placement.resource_requests import unused_claims
 from webhook.cluster.manifests import ManifestsView
 
 

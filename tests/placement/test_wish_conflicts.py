@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.decision import Severity
 from policies.placement.wishes import read_wishes
 from policies.placement.wishes.conflicts import wish_problems
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS
 
 GPU = {"nvidia.com/gpu": 1}
 BY_CLASS = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.node_requirements import NodeRequirement
+from policies.kubernetes.selectors import NodeRequirement
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.resources import parse_resource
 from policies.nvidia.wishes import Wish

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from policies.nvidia.wishes import Wish
-from policies.placement.wishes.requested_gpus import requested_gpus
-from policies.placement.wishes.wanted_nodes import MOST_NAMES, named_nodes, wanted_nodes
+from policies.placement.wishes.wanted_nodes import MOST_NAMES, named_nodes, requested_gpus, wanted_nodes
 from testbed import libyaml
 
 BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"

@@ -2,12 +2,12 @@
 
 import pytest
 
-from policies.decision import Severity
 from policies.kubernetes.pods import Pod
-from policies.patch import Editor
 from policies.placement.place import place
 from policies.placement.wishes import read_wishes
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from policies.rules.decision import Severity
+from policies.rules.patch import Editor
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 GPU = {"nvidia.com/gpu": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}

@@ -11,8 +11,8 @@ from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.labels import Subject
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.resources import parse_resource
+from policies.nvidia.wish_predicates import device_predicate
 from policies.nvidia.wishes import Wish
-from policies.nvidia.wishes.device_predicate import device_predicate
 from policies.placement.wishes.node_labels import alternatives
 from tests.published import published_device
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from policies.decision import Severity
 from policies.placement.wishes import read_wishes
-from policies.placement.wishes.requested_gpus import requested_gpus
 from policies.placement.wishes.unmet_wishes import unmet_wishes
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from policies.placement.wishes.wanted_nodes import requested_gpus
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 
 GPU = {"nvidia.com/gpu": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import yaml
 
-from policies.plan import PlannedChange, changed_objects, key_of, plan_change
-from tests.explanation import conftest as k8s
+from policies.analyses.plan import PlannedChange, changed_objects, key_of, plan_change
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import BASE, GPU
 from tests.outcome.clusters import situation as bare_situation
 

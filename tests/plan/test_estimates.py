@@ -3,7 +3,7 @@
 import pytest
 
 from policies.outcome import Certainty, Outcome
-from tests.explanation import conftest as k8s
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import bound
 from tests.outcome.test_compare_quotas import quota
 from tests.plan.nodes import GPU, gpu_node, plan, situation

@@ -2,10 +2,10 @@
 
 import pytest
 
+from policies.analyses.plan import ChangeError, changed_objects, key_of
 from policies.outcome import Outcome, Situation
-from policies.plan import ChangeError, changed_objects, key_of
-from policies.settings import DEFAULTS
-from tests.explanation import conftest as k8s
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import bound
 from tests.plan.nodes import GPU, bare_situation, config_map, gpu_node, plan, policy, situation, time_slicing
 from webhook.cluster.manifests import ManifestsView

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.plan import predict
-from tests.explanation import conftest as k8s
+from policies.analyses.plan import predict
+from tests.explain import conftest as k8s
 from tests.plan.nodes import GPU, config_map, gpu_node, plan, policy, situation, time_slicing
 
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"

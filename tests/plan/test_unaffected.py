@@ -2,9 +2,9 @@
 
 import pytest
 
+from policies.analyses.plan import PlannedChange, changed_objects, key_of, plan_change, predict
 from policies.outcome import Outcome, compare_fits, subjects_of
-from policies.plan import PlannedChange, changed_objects, key_of, plan_change, predict
-from tests.explanation import conftest as k8s
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import bound
 from tests.plan.nodes import config_map, gpu_node, policy, situation, time_slicing
 

@@ -1,10 +1,10 @@
 """Quotas, and charges of objects that are being created."""
 
 from policies.admission.quota import quota as decide_charge
-from policies.quota.bills import charge_under
+from policies.quota.demands.bills import charge_under
 from policies.quota.limits.quota import parse_quota
-from policies.request import Request, UserInfo
-from policies.settings import DEFAULTS
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS
 
 CONTROLLER = "system:serviceaccount:kube-system:resource-claim-controller"
 

@@ -1,6 +1,6 @@
 """Quotas, nodes, pods and claims to count."""
 
-from policies.quota.charges import OWN
+from policies.rules.charges import OWN
 
 ALL = {"name": "all", "gpus": 8}
 

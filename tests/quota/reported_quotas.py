@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from policies.quota.ledger.compact_charges import compact_text
+from policies.quota.ledger.open_charges import compact_text
 from policies.quota.ledger.status import read_charge
 from policies.quota.limits.quota import parse_quota
 from policies.quota.report.reporting import quota_report
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

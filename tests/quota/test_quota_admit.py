@@ -2,13 +2,13 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charges import OWN, Bill, Charge
-from policies.quota.ledger.admit import ChargeVerdict, Contended, admit, admit_unwritten
+from policies.quota.ledger.allowances import ChargeVerdict, Contended, admit, admit_unwritten
 from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger, NotPrimed
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import Limit, Quota
+from policies.rules.charges import OWN, Bill, Charge
 
 LIMITS = (Limit("all", "gpus", Fraction(8)),)
 QUOTA = Quota(LIMITS)

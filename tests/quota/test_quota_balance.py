@@ -7,7 +7,7 @@ import pytest
 from policies.quota.charging.charging import charge_decision
 from policies.quota.counting.balance import open_balance
 from policies.quota.ledger.ledger import Ledger
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from tests.quota.charge_requests import SCHEDULER, creating
 from tests.quota.counted_objects import claim as counted_claim
 from tests.quota.counted_objects import document, pod, status_of

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.bills import UnknownMemory, UnknownProduct, bill
-from policies.quota.charges import Bill, DeviceDemand, DeviceKind
+from policies.quota.demands.bills import UnknownMemory, UnknownProduct, bill
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import EVERYTHING, Selector
+from policies.rules.charges import Bill, DeviceDemand, DeviceKind
 
 GI = 2**30
 H100 = DeviceKind("NVIDIA-H100-80GB-HBM3", memory=80 * GI)

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.pod_claims import MOST_CLAIMS
-from policies.quota.bills import Uncountable, charge_under
-from policies.quota.charges import OWN
 from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
-from policies.request import Request
-from policies.settings import DEFAULTS
-from policies.settings.choices import GPUAdmissionPolicy, Quotas
+from policies.quota.demands.bills import Uncountable, charge_under
+from policies.rules.charges import OWN
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.choices import GPUAdmissionPolicy, Quotas
 from tests.quota.charge_requests import (
     CONTROLLER,
     OF_EXTENDED,

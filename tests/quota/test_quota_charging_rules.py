@@ -3,12 +3,12 @@
 import pytest
 
 from policies.admission import load_rules, review
-from policies.decision import Severity
-from policies.request import Request
-from policies.rules import all_rules
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.registry import all_rules
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 load_rules()

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.known_classes import GPU_TYPES
-from policies.quota.charges import DeviceDemand, DeviceKind
+from policies.kubernetes.view import UNKNOWN
 from policies.quota.demands.claims import demands_of_claim, demands_of_template, holdings_of_claim
 from policies.quota.demands.necessary_conditions import necessary_conditions
-from policies.settings import DEFAULTS, Quotas
-from policies.view import UNKNOWN
+from policies.rules.charges import DeviceDemand, DeviceKind
+from policies.rules.settings import DEFAULTS, Quotas
 from webhook.cluster.manifests import ManifestsView
 
 MIB, GIB = 2**20, 2**30

@@ -7,11 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.compact_charges import compact_text, expand_text
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge, compact_text, expand_text
 from policies.quota.limits.quota import Limit, Quota
+from policies.rules.charges import OWN, Bill
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 TIME = "2026-01-01T00:00:00Z"

@@ -4,8 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.kubernetes.objects import with_conditions
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath, with_conditions
 from policies.quota.counting.conditions import (
     enforced_condition,
     not_counted_condition,

@@ -2,12 +2,12 @@
 
 import pytest
 
-from policies.quota.charges import OWN
+from policies.kubernetes.work import bounded_by
 from policies.quota.counting.counter import _NEW, Counter, Terms
 from policies.quota.counting.counting import counted_ledger
 from policies.quota.limits.quota import parse_quota
-from policies.settings.choices import Quotas
-from policies.work import bounded_by
+from policies.rules.charges import OWN
+from policies.rules.settings.choices import Quotas
 from tests.counted_work import RecordedWork
 from tests.quota.counted_objects import ALL, claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView

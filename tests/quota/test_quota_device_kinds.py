@@ -4,12 +4,12 @@ from fractions import Fraction
 
 import pytest
 
-from policies.dra.published_devices import published_devices
+from policies.devices.published_devices import published_devices
 from policies.fleet.offers.shown import ShownSharing
-from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import ConsumedCapacity, QuotaDevice, quota_device
-from policies.quota.devices.node_kinds import Offer, node_kinds
-from policies.view import UNKNOWN
+from policies.kubernetes.view import UNKNOWN
+from policies.quota.demands.device_kinds import ConsumedCapacity, QuotaDevice, quota_device
+from policies.quota.demands.node_kinds import Offer, node_kinds
+from policies.rules.charges import DeviceKind
 from webhook.cluster.manifests import ManifestsView
 
 MIB = 2**20

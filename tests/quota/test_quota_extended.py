@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.pods import Pod
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import MIGProfile
-from policies.quota.charges import DeviceDemand, DeviceKind
-from policies.quota.demands.extended_resources import ExtendedResources, most_held
-from policies.quota.devices.device_kinds import unseen_slice
-from policies.settings import DEFAULTS, Quotas, ReplicaWeight
-from policies.view import UNKNOWN
+from policies.quota.demands.device_kinds import unseen_slice
+from policies.quota.demands.pods import ExtendedResources, most_held
+from policies.rules.charges import DeviceDemand, DeviceKind
+from policies.rules.settings import DEFAULTS, Quotas, ReplicaWeight
 from webhook.cluster.manifests import ManifestsView
 
 MIB, GIB = 2**20, 2**30

@@ -5,12 +5,12 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.charges import OWN
 from policies.quota.counting.counter import Counter, Terms
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
-from policies.settings.choices import Quotas
+from policies.rules.charges import OWN
+from policies.rules.settings.choices import Quotas
 from webhook.cluster.manifests import ManifestsView
 
 MIG = "deviceclass.resource.kubernetes.io/mig.nvidia.com"

@@ -3,7 +3,6 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import (
     ROOM,
     ChargedOtherwise,
@@ -20,6 +19,7 @@ from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
+from policies.rules.charges import OWN, Bill, Charge
 
 QUOTA = Quota((Limit("h100", "gpus", Fraction(8), Selector(("h100",))),))
 UNITS = ("gpus", "memory", "devices")

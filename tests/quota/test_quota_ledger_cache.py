@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.compact_charges import compact_text
+from policies.kubernetes.work import TooMuchWork, Work, bounded_by
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge, compact_text, select_amounts
 from policies.quota.ledger.reservations import Reservations
-from policies.quota.ledger.sums import select_amounts
 from policies.quota.limits.quota import Limit, Quota
-from policies.work import TooMuchWork, Work, bounded_by
+from policies.rules.charges import OWN, Bill
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 AMOUNTS = st.sampled_from([{}, {"all": Fraction(1)}, {"all": Fraction(3, 7)}])

@@ -3,9 +3,9 @@
 import pytest
 
 from policies.fleet.pod_claims import template_claims
-from policies.quota.charges import OWN
 from policies.quota.demands.pods import demands_of_pod, holdings_of_pod, priority_class_of
-from policies.settings import DEFAULTS
+from policies.rules.charges import OWN
+from policies.rules.settings import DEFAULTS
 
 SETTINGS = DEFAULTS.quota
 GPU = "nvidia.com/gpu"

@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.bills import charge_under
-from policies.quota.charges import OWN
+from policies.kubernetes.view import UNKNOWN, PassingView
 from policies.quota.counting.counter import Counter, Terms
+from policies.quota.demands.bills import charge_under
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.settings import DEFAULTS
-from policies.view import UNKNOWN, PassingView
+from policies.rules.charges import OWN
+from policies.rules.settings import DEFAULTS
 from tests.quota.charge_requests import CONTROLLER, charge_request, owned, quota
 from tests.quota.pod_group_objects import ENTRY, group, group_claim, member
 

@@ -2,10 +2,10 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.limits.quota import Limit, Quota
+from policies.rules.charges import OWN, Bill, Charge
 
 QUOTA = Quota((Limit("all", "gpus", Fraction(8)),))
 

@@ -7,17 +7,16 @@ import sys
 import pytest
 
 from policies.admission import entries_called, review
-from policies.admission.entries import ENTRIES
-from policies.decision import Severity
-from policies.kubernetes.defaults import with_defaults
-from policies.kubernetes.paths import FieldPath
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.pod_defaults import with_defaults
 from policies.kubernetes.yaml import load_document
-from policies.request import Request, UserInfo
-from policies.settings import DEFAULTS
-from policies.settings.choices import Exemption, GPUAdmissionPolicy
-from webhook.cli.admit import admit
+from policies.rules.decision import Severity
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.choices import Exemption, GPUAdmissionPolicy
 from webhook.cli.manifest_reader import Manifest
-from webhook.cli.subjects import Subject
+from webhook.cli.subjects import Subject, admit
 from webhook.cluster.manifests import ManifestsView
 
 H100 = "NVIDIA-H100-80GB-HBM3"
@@ -192,8 +191,8 @@ def test_no_user_is_exempt(pod, example):
 @pytest.mark.parametrize("kind", ["Pod", "Node", "ClusterPolicy"])
 def test_room_is_imported_only_where_there_is_a_quota(kind):
     code = (
-        "import sys; from policies.request import Request; from policies.admission import review; "
-        "from policies.settings import DEFAULTS; from webhook.cluster.manifests import ManifestsView; "
+        "import sys; from policies.rules.request import Request; from policies.admission import review; "
+        "from policies.rules.settings import DEFAULTS; from webhook.cluster.manifests import ManifestsView; "
         f"review(Request({{'spec': {{'containers': [{{'name': 'a'}}]}}}}, kind='{kind}'), ManifestsView(), DEFAULTS); "
         "sys.exit('policies.quota.charging.charging' in sys.modules)"
     )

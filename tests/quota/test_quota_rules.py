@@ -3,12 +3,12 @@
 import pytest
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.request import Request, UserInfo
-from policies.rules import get_rule
-from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
+from policies.rules.decision import Severity
+from policies.rules.registry import get_rule
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 VALID = {"limits": [{"name": "h100", "gpus": 8}]}

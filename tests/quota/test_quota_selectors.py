@@ -4,9 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.charges import DeviceKind
-from policies.quota.limits.globs import GLOBS
-from policies.quota.limits.selectors import EVERYTHING, Match, Selector
+from policies.quota.limits.selectors import EVERYTHING, GLOBS, Match, Selector
+from policies.rules.charges import DeviceKind
 
 H100 = DeviceKind("NVIDIA-H100-80GB-HBM3")
 T4 = DeviceKind("Tesla-T4")

@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from policies.fleet.offers.shown import ShownSharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_geometry import Geometry
+from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_products import PRODUCTS
 from policies.nvidia.products import Product
-from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import (
+from policies.quota.demands.device_kinds import (
     GIB,
     any_profile,
     largest_memory_named,
@@ -22,7 +20,8 @@ from policies.quota.devices.device_kinds import (
     unseen_gpu,
     unseen_slice,
 )
-from policies.settings import ReplicaWeight
+from policies.rules.charges import DeviceKind
+from policies.rules.settings import ReplicaWeight
 
 A100 = "NVIDIA-A100-SXM4-40GB"
 T4 = "Tesla-T4"

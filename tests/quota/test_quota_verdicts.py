@@ -5,18 +5,18 @@ from fractions import Fraction
 
 import pytest
 
-from policies.decision import Decision, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.quota.bills import Uncountable, UnknownMemory, UnknownProduct
-from policies.quota.charges import ChargeRequest, DeviceDemand, TooManyClaims
+from policies.kubernetes.objects import FieldPath
 from policies.quota.charging.charging import CHARGED_LATER
 from policies.quota.charging.messages import Holder, Unavailable
 from policies.quota.charging.outcomes import OUTCOMES, outcome_name, settle
-from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
+from policies.quota.demands.bills import Uncountable, UnknownMemory, UnknownProduct
+from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.limits.quota import Limit, QuotaError
 from policies.quota.limits.selectors import Selector
+from policies.rules.charges import ChargeRequest, DeviceDemand, TooManyClaims
+from policies.rules.decision import Decision, Severity
 
 H100 = Limit("h100", "gpus", Fraction(8), Selector(("h100*",)))
 OVER = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))

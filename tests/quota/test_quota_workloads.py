@@ -7,8 +7,8 @@ import copy
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from tests.quota.pod_group_objects import ENTRY, group, group_claim
 from tests.quota.reported_quotas import charge, counted
 from webhook.cluster.manifests import ManifestsView

@@ -7,13 +7,13 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.bills import bill
-from policies.quota.charges import OWN
+from policies.quota.demands.bills import bill
 from policies.quota.demands.claims import demands_of_claim, demands_of_template, holdings_of_claim
 from policies.quota.demands.pods import demands_of_pod, holdings_of_pod
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
-from policies.settings import DEFAULTS
+from policies.rules.charges import OWN
+from policies.rules.settings import DEFAULTS
 
 SETTINGS = DEFAULTS.quota
 GLOBS = [(), ("*h100*",), ("*a100*",), ("tesla-*",)]

@@ -7,13 +7,13 @@ from fractions import Fraction
 
 import pytest
 
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pod_templates import PodCount
-from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.charging.workload_totals import PodsAtOnce, find_shortage
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.limits.quota import Limit, Quota
+from policies.rules.charges import OWN, Bill, Charge
 
 GI = 2**30
 QUOTA = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(640 * GI))))

@@ -12,8 +12,8 @@ from testbed import libyaml
 from testbed.ports import free_ports
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
-from webhook.replica.config import ReplicaConfig
-from webhook.replica.replica import Replica
+from webhook.controllers.replica import Replica
+from webhook.controllers.replica_config import ReplicaConfig
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "system:serviceaccount:gpu-admission:gpu-admission"

@@ -13,30 +13,29 @@ from aiohttp import web
 
 from certs.rotation import RotationPolicy
 from policies.admission import Course, decide
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from policies.conversion.sweep import mark
-from policies.decision import Template
-from policies.dra.templates import content_name, without_nulls
-from policies.metadata_keys import UNUSED_SINCE
-from policies.quota.charges import OWN
+from policies.conversion.templates import content_name, without_nulls
+from policies.kubernetes.names import UNUSED_SINCE
 from policies.quota.ledger.open_charges import OpenCharge
-from policies.request import Request, UserInfo
-from policies.settings import DEFAULTS
+from policies.rules.charges import OWN
+from policies.rules.decision import Template
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.grants import USER, grants_of
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
-from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
+from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION
 from webhook.controllers.quota_count import Expiry
 from webhook.ledger.writer import LedgerWriter
 from webhook.sandbox.routing import parse_path, record_of
 from webhook.sandbox.users import user_of
-from webhook.server.deadlines import Deadline
 from webhook.server.driver import Driver
-from webhook.server.holders import HoldersSeen
-from webhook.server.quota_keeper import QuotaKeeper
+from webhook.server.quota_keeper import HoldersSeen, QuotaKeeper
 from webhook.server.review_runner import ReviewRunner
 from webhook.server.template_keeper import TemplateKeeper
+from webhook.server.turns import Deadline
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 OPERATOR, *OTHERS = DEFAULTS.configuration.operator_namespaces

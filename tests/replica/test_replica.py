@@ -10,7 +10,7 @@ from certs import KeyPairFiles, issue_serving, make_authority
 from tests.sandbox.faults import failing
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
-from webhook.server.callers import Callers
+from webhook.server.caller_limits import Callers
 from webhook.server.config import CannotServe
 
 POD, LEASE, POLICY = RESOURCES["Pod"], RESOURCES["Lease"], RESOURCES["GPUAdmissionPolicy"]

@@ -13,7 +13,7 @@ import pytest
 from certs import make_authority
 from certs.rotation import RotationPolicy
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.certificate_secret import ROTATE_ANNOTATION
+from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION
 
 ROTATIONS = 3
 SETTLE = timedelta(seconds=3)

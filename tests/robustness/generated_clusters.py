@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
-from policies.settings import Access, Conversion, GPUAdmissionPolicy, Placement, RuleOverride, WishDefault
+from policies.rules.decision import Severity
+from policies.rules.settings import Access, Conversion, GPUAdmissionPolicy, Placement, RuleOverride, WishDefault
 from tests.fleet.fleet_objects import GPU as GPU_DEVICE
 from tests.fleet.fleet_objects import MIG as MIG_DEVICE
 from tests.fleet.fleet_objects import device_class

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policies.admission import review
-from policies.request import Request, UserInfo
-from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 
 NAMES = ("gpu-operator", "nvidia-gpu-operator", "nvidia-mig-manager", "node-feature-discovery", "nfd-master")

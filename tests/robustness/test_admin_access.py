@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.audit import Survey, audit
-from policies.decision import Severity
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.analyses.audit import Survey, audit
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.match_conditions import holds
 from webhook.cluster.manifests import ManifestsView

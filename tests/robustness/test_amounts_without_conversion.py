@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 NAMESPACES = ManifestsView(

@@ -7,22 +7,21 @@ import pytest
 
 from policies.admission.upkeep import missing_templates
 from policies.conversion.sweep import next_steps, used_by_pods
-from policies.dra.published_devices import published_devices
-from policies.quota.bills import bill
-from policies.quota.charges import Charge, DeviceDemand, DeviceKind
-from policies.quota.counting.counter import Counter, Terms
+from policies.devices.published_devices import published_devices
+from policies.kubernetes.work import TooMuchWork, Work, bounded_by, count_work
+from policies.quota.counting.counter import Counter, Terms, largest_memory
 from policies.quota.counting.counting import cover
-from policies.quota.counting.measuring import largest_memory
+from policies.quota.demands.bills import bill
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
-from policies.settings import DEFAULTS
-from policies.work import TooMuchWork, Work, bounded_by, count_work
+from policies.rules.charges import Charge, DeviceDemand, DeviceKind
+from policies.rules.settings import DEFAULTS
 from tests.quota.counted_objects import claim, document, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.accounts import Account
 from webhook.ledger.documents import Reading
-from webhook.ledger.pending_charges import PendingCharge
+from webhook.ledger.pending import PendingCharge
 from webhook.ledger.writer import _judge_batch
 from webhook.server.review_runner import IN_LOOP, LedgerRunner
 

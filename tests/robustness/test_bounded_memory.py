@@ -9,27 +9,26 @@ from pathlib import Path
 
 import pytest
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
+from policies.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
+from policies.claims.cluster.classes import select_devices
+from policies.claims.cluster.spelling import text_comparisons
+from policies.claims.cluster.typed_values import mistakes
 from policies.conversion import record
-from policies.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
-from policies.dra.claims.cluster.matching import select_devices
-from policies.dra.claims.cluster.spelling import text_comparisons
-from policies.dra.claims.cluster.typed_values import mistakes
-from policies.dra.claims.effort import Effort
-from policies.dra.conditions import device_reads, read_condition
-from policies.dra.device_groups import DeviceGroup
-from policies.dra.possible_types import possible_types
-from policies.dra.published_devices import PublishedDevices, SliceDevices
+from policies.devices.conditions import device_reads, read_condition
+from policies.devices.effort import Effort
+from policies.devices.possible_types import possible_types
+from policies.devices.published_devices import DeviceGroup, PublishedDevices, SliceDevices
 from policies.fleet.known_classes import KnownClasses
-from policies.kubernetes.amounts import billionths
+from policies.kubernetes.quantities import billionths
 from policies.kubernetes.resourceslices import Device
 from policies.nvidia.products import Product
 from policies.nvidia.resources import parse_resource
-from policies.nvidia.wishes.product_patterns import product_spellings
-from policies.quota.devices.classes import Classes
-from policies.quota.devices.node_kinds import BARE, NodeKinds
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.nvidia.wish_words import product_spellings
+from policies.quota.demands.classes import Classes
+from policies.quota.demands.node_kinds import BARE, NodeKinds
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.memo import Memo
@@ -243,24 +242,22 @@ def test_long_labels_products_resources_and_quantities_are_not_kept():
 
 
 COUNTED = {
-    "policies/kubernetes/amounts.py": "quantities of at most 256 characters, and at most 16 resources of a stored pod",
+    "policies/kubernetes/quantities.py": "quantities and texts of at most 256 characters, and at most 16 resources of a stored pod",
     "policies/nvidia/mig_configs.py": "8 files of at most 1 MiB and 10,000 nodes each",
-    "policies/dra/cel/libraries/regexes.py": "16 patterns of at most 64 Ki characters, 4 programs of at most 6 MB",
-    "policies/dra/cel/libraries/civil_time.py": "zones that exist",
-    "policies/dra/published_devices.py": "items of stored ResourceSlices",
+    "policies/cel/libraries/regexes.py": "16 patterns of at most 64 Ki characters, 4 programs of at most 6 MB",
+    "policies/cel/libraries/time_texts.py": "zones that exist",
+    "policies/devices/published_devices.py": "items of stored ResourceSlices",
     "policies/fleet/gpu_nodes.py": "labels and resources of nodes; keys of at most 256 characters",
-    "policies/kubernetes/quantities.py": "texts of at most 64 characters",
     "policies/nvidia/known_products.py": "names of at most 63 characters, and their words",
     "policies/nvidia/mig_layouts.py": "counts of a dozen profiles; only a command uses them",
     "policies/outcome/grants.py": "kinds of the GPUs that pods of a cluster get",
-    "policies/placement/wishes/product_misspellings.py": "the products of all nodes, for 4 states of the cluster",
-    "policies/placement/wishes/product_labels.py": "known MIG profiles",
-    "policies/quota/devices/node_kinds.py": "kinds of nodes",
-    "policies/quota/devices/device_kinds.py": "devices of stored ResourceSlices",
+    "policies/placement/wishes/product_labels.py": "the products of all nodes, for 4 states of the cluster; known MIG profiles",
+    "policies/quota/demands/node_kinds.py": "kinds of nodes",
+    "policies/quota/demands/device_kinds.py": "devices of stored ResourceSlices",
     "policies/quota/ledger/status.py": "texts of at most 256 characters",
-    "policies/settings/workload_kinds.py": "8 versions of the settings",
+    "policies/rules/settings/choices.py": "8 versions of the settings",
     "webhook/server/app.py": "64 queries of at most 8 KiB, which is aiohttp's limit of a request line",
-    "webhook/server/deadlines.py": "64 texts of at most 100 characters",
+    "webhook/server/turns.py": "64 texts of at most 100 characters",
 }
 """The files that use lru_cache, and why their entries have a bounded size."""
 
@@ -269,7 +266,7 @@ def test_every_cache_that_counts_entries_says_why_these_are_small():
     found = set()
     for path in [*(ROOT / "policies").rglob("*.py"), *(ROOT / "webhook").rglob("*.py")]:
         where = str(path.relative_to(ROOT))
-        if "/sandbox/" in where or where == "policies/caches.py":
+        if "/sandbox/" in where or where == "policies/kubernetes/caches.py":
             continue
         text = path.read_text()
         if "lru_cache" in text and any(

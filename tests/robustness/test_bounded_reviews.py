@@ -7,24 +7,24 @@ import orjson
 import pytest
 
 from policies.admission import judge, load_rules, review
-from policies.admission.entries import ENTRIES
-from policies.configuration.config_maps.device_plugin.configuration import MOST_DOCUMENTS
-from policies.decision import MOST_FINDINGS, Decision, Finding, Severity
-from policies.dra.cel import selectors
-from policies.kubernetes.paths import FieldPath
+from policies.admission.webhooks import ENTRIES
+from policies.cel import selectors
+from policies.configuration.config_maps.device_plugin.documents import MOST_DOCUMENTS
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.view import ResultsPerObject
+from policies.kubernetes.work import TooMuchWork, Work, bounded_by, count_work
 from policies.kubernetes.yaml import load_document
-from policies.rules import get_rule
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
-from policies.view import ResultsPerObject
-from policies.work import TooMuchWork, Work, bounded_by, count_work
+from policies.rules.decision import MOST_FINDINGS, Decision, Finding, Severity
+from policies.rules.registry import get_rule
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from tests.counted_work import RecordedWork
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.admission_response import encode
 from webhook.server.admission_review import decode
-from webhook.server.deadlines import Deadline
 from webhook.server.metrics import Metrics
 from webhook.server.review_runner import IN_LOOP, LARGEST_IN_LOOP, ReviewRunner
+from webhook.server.turns import Deadline
 
 load_rules()
 VIEW = ManifestsView([])
@@ -287,9 +287,8 @@ def deployment(variables):
 def documents_read(monkeypatch):
     """How many YAML texts are read."""
     read = []
-    for module in ("configuration", "documents"):
-        where = f"policies.configuration.config_maps.device_plugin.{module}.load_document"
-        monkeypatch.setattr(where, lambda text, **more: (read.append(text), load_document(text, **more))[1])
+    where = "policies.configuration.config_maps.device_plugin.documents.load_document"
+    monkeypatch.setattr(where, lambda text, **more: (read.append(text), load_document(text, **more))[1])
     return read
 
 
@@ -307,7 +306,7 @@ def test_config_map_with_as_many_documents_as_are_reviewed_has_no_such_warning()
 
 def test_fields_that_were_meant_are_looked_for_a_bounded_number_of_times(monkeypatch):
     looked_for = []
-    monkeypatch.setattr("policies.schema.closest", lambda name, _: looked_for.append(name))
+    monkeypatch.setattr("policies.kubernetes.schema.closest", lambda name, _: looked_for.append(name))
     answered(cluster_policy(10_000), "nvidia.com", "configuration")
     assert 0 < len(looked_for) <= 50
 

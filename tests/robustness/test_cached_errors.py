@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from policies.dra.cel import CelCompileError, compile_selector
-from policies.dra.claims.effort import Effort
+from policies.cel import CelCompileError, compile_selector
+from policies.devices.effort import Effort
 
 WRONG = [
     "device.nothing",

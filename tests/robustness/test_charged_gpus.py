@@ -7,7 +7,7 @@ from policies.fleet import GPUAccess, RequestKind, gpu_requests
 from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.pods import Pod
 from policies.quota.demands.pods import demands_of_pod
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from tests.fleet.fleet_objects import (
     CHANNEL,
     EITHER,

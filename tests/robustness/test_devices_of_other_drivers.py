@@ -3,8 +3,8 @@
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.rules.request import Request
+from policies.rules.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
 from tests.fleet.fleet_objects import (
     EITHER,

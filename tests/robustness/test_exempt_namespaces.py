@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 import pytest
 
 from policies.admission import entries_called, review
-from policies.admission.entries import ENTRIES
-from policies.audit.conversions import Conversions
-from policies.decision import Severity
+from policies.admission.webhooks import ENTRIES
+from policies.analyses.audit.survey import Conversions
 from policies.quota.report.reporting import quota_report
-from policies.request import Request
-from policies.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy, Quotas
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy, Quotas
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.metrics import Metrics

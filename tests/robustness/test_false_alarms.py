@@ -6,9 +6,9 @@ What each case rests on is in the source of its rule: `gpu-admission rules GA147
 import pytest
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cluster.manifests import ManifestsView
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.access import validate
-from policies.request import Request
-from policies.settings import Access, GPUAdmissionPolicy
+from policies.rules.request import Request
+from policies.rules.settings import Access, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 
 DENY = GPUAdmissionPolicy(access=Access(mode="deny"))

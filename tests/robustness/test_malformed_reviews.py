@@ -7,9 +7,9 @@ import json
 import pytest
 
 from policies.admission import review
-from policies.admission.entries import ENTRIES
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.admission.webhooks import ENTRIES
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission_review import BadReview, decode
 

@@ -6,13 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from policies.admission import review
-from policies.causes import once_per_cause, without_repeats
 from policies.conversion.opt_in import NAMESPACE_UNKNOWN
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath
-from policies.request import Request
-from policies.settings import DEFAULTS, GPUAdmissionPolicy
-from policies.settings.choices import RuleOverride
+from policies.kubernetes.objects import FieldPath
+from policies.rules.causes import once_per_cause, without_repeats
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy
+from policies.rules.settings.choices import RuleOverride
 from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView
 

@@ -5,9 +5,9 @@ import yaml
 from click.testing import CliRunner
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cli import main
 from webhook.cli.other_files import patch_files
 from webhook.cluster.manifests import ManifestsView

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from policies.access import validate
 from policies.kubernetes.pods import Pod
-from policies.quota.bills import charge_under
 from policies.quota.counting.counter import Counter, Terms
+from policies.quota.demands.bills import charge_under
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.request import Request
-from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from testbed import libyaml
 from tests.fleet.fleet_objects import template
 from tests.fleet.pod_group_objects import CLASSES, WITH_GPU, WITHOUT, group, made, member

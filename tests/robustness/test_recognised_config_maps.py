@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView
 

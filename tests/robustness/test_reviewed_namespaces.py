@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.match_conditions import holds
 from webhook.cluster.manifests import ManifestsView

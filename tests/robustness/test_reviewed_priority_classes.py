@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 

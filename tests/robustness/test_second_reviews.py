@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 from policies.admission import review
-from policies.metadata_keys import RECORD
-from policies.request import Request
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, Placement
+from policies.kubernetes.names import RECORD
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement
 from tests.robustness.generated_clusters import (
     CLASSES_AS_SHIPPED,
     CLASSES_WITH_RESOURCE,

@@ -8,17 +8,17 @@ from collections import Counter
 import pytest
 
 from policies.admission import review
-from policies.admission.entries import ENTRIES
-from policies.decision import Template
-from policies.request import Request
-from policies.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
+from policies.admission.webhooks import ENTRIES
+from policies.rules.decision import Template
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
-from webhook.server.deadlines import Deadline
+from webhook.server.caller_limits import AT_ONCE, TemplateRates
 from webhook.server.metrics import Metrics
 from webhook.server.template_keeper import TemplateKeeper, TooManyTemplates
-from webhook.server.template_rates import AT_ONCE, TemplateRates
+from webhook.server.turns import Deadline
 
 ENABLED = {"gpu-admission.io/dra": "enabled"}
 

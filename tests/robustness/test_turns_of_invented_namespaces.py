@@ -2,8 +2,7 @@
 
 import asyncio
 
-from webhook.server.deadlines import Deadline
-from webhook.server.turns import Turns
+from webhook.server.turns import Deadline, Turns
 
 API_SERVER, PEER = "10.0.0.1", "10.0.0.9"
 

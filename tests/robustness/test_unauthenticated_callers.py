@@ -7,9 +7,8 @@ import pytest
 
 from policies.quota.charging.messages import Holder, exceeded_message
 from policies.quota.ledger.ledger import Exceeded, Ledger, Over
-from policies.settings import DEFAULTS, parse_settings
-from webhook.server.callers import Callers
-from webhook.server.template_rates import AT_ONCE, PER_MINUTE
+from policies.rules.settings import DEFAULTS, parse_settings
+from webhook.server.caller_limits import AT_ONCE, PER_MINUTE, Callers
 
 OVER = Exceeded((Over("h100", "gpus", Fraction(4), Fraction(4), Fraction(2), Fraction(8)),), Ledger())
 HOLDERS = [Holder(f"team-a/train-{number}", {"h100": Fraction(2)}, timedelta(hours=5)) for number in range(3)]

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import review
+from policies.admission.workload_templates import templates_of, unread_pods
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.outcome import questions
-from policies.request import Request
-from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
-from policies.workload_templates import templates_of, unread_pods
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView
 

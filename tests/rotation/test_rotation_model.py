@@ -22,8 +22,7 @@ from certs.secret import parse_secret
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError, Unreachable
 from webhook.controllers.ca_bundles import CABundles, LostRace
-from webhook.controllers.certificate_secret import ROTATE_ANNOTATION, CertificateSecret
-from webhook.controllers.certificate_upkeep import LOOK_LIMIT, Certificates
+from webhook.controllers.certificate_upkeep import LOOK_LIMIT, ROTATE_ANNOTATION, Certificates, CertificateSecret
 from webhook.controllers.metrics import CertificateMetrics
 
 pytestmark = pytest.mark.timeout(300)  # it takes a dozen seconds where nobody else computes

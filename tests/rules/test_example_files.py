@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.rules import all_rules
+from policies.rules.registry import all_rules
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 
 FOLDER = Path(__file__).parents[2] / "policies" / "rule_examples"
 RULES = all_rules()

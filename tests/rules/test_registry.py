@@ -5,10 +5,10 @@ import re
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.decision import Finding, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.rules import all_rules, get_rule, rule
-from policies.settings import DEFAULTS
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Finding, Severity
+from policies.rules.registry import all_rules, get_rule, rule
+from policies.rules.settings import DEFAULTS
 
 RULES = all_rules()
 PATH = FieldPath(["spec"])

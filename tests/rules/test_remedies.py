@@ -16,19 +16,19 @@ import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
-from policies.kubernetes.paths import FieldPath
-from policies.request import Request
-from policies.rules import all_rules, get_rule
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
+from policies.kubernetes.objects import FieldPath
+from policies.rules.registry import all_rules, get_rule
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from testbed import libyaml
 from tests.configuration.conftest import completed
 from tests.conversion import test_golden as golden
 from tests.rules.advice import OF_SCHEMA, proposals, written
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
 
 CATALOGUE = Path(__file__).parents[1] / "configuration" / "catalogue"
 UNTRIED = {

@@ -5,15 +5,15 @@ import pytest
 import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
 from policies.admission.coverage import reviewed_kinds
-from policies.decision import EVERY_KIND, WORKLOAD
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.workloads import WORKLOADS, group_of
-from policies.request import Request
-from policies.rules import all_rules, ruled_kinds, rules_of_kind
-from policies.settings import DEFAULTS
+from policies.rules.decision import EVERY_KIND, WORKLOAD
+from policies.rules.registry import all_rules, ruled_kinds, rules_of_kind
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.robustness.fuzzing.review_seeds import cluster_seeds, seeds
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 OF_CIRCUMSTANCES = {"GA312", "GA319", "GA323", "GA331", "GA332", "GA333"}

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-FIRST = "import json, sys, policies.admission; from policies.rules import all_rules, get_rule, rule, rules_on_demand; "
+FIRST = "import json, sys, policies.admission; from policies.rules.registry import all_rules, get_rule, rule, rules_on_demand; "
 
 
 def printed(code):

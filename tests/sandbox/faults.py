@@ -21,7 +21,7 @@ from webhook.sandbox.statuses import failure
 if TYPE_CHECKING:
     from aiohttp.typedefs import Middleware
 
-    from webhook.sandbox.attempt import Refused
+    from webhook.sandbox.statuses import Refused
 
 __all__ = [
     "Fault",

@@ -5,7 +5,7 @@ import re
 import aiohttp
 import pytest
 
-from webhook.sandbox.attempt import User
+from webhook.sandbox.statuses import User
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -1,6 +1,6 @@
 import pytest
 
-from webhook.sandbox.attempt import Refused
+from webhook.sandbox.statuses import Refused
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 CONFIG_MAP = f"{CONFIG_MAPS}/settings"

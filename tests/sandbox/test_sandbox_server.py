@@ -9,9 +9,9 @@ import pytest
 from certs import issue_serving, make_authority
 from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.attempt import Refused
 from webhook.sandbox.routing import Request
 from webhook.sandbox.server import Sandbox
+from webhook.sandbox.statuses import Refused
 
 SUBJECT_ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 

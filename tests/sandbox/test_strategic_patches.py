@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.sandbox.patches import BadPatch
-from webhook.sandbox.strategic import apply_strategic_patch
+from webhook.sandbox.patches import BadPatch, apply_strategic_patch
 
 STRATEGIC = "application/strategic-merge-patch+json"
 FIELDS = st.sampled_from(

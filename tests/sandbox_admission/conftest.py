@@ -12,10 +12,10 @@ from aiohttp import web
 
 from certs import issue_serving, make_authority
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.admission.warnings import Warnings
+from webhook.sandbox.admission.reviewer import Warnings
 from webhook.sandbox.admission.webhooks import Webhooks
-from webhook.sandbox.attempt import Attempt, Refused, User
 from webhook.sandbox.defaults import with_defaults
+from webhook.sandbox.statuses import Attempt, Refused, User
 from webhook.server.tls import server_context
 
 

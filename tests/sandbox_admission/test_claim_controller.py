@@ -9,10 +9,10 @@ import pytest
 
 from webhook.sandbox.claim_controller import CONTROLLER, ClaimController, generate_name
 from webhook.sandbox.cluster import Cluster
-from webhook.sandbox.creation import seed
 from webhook.sandbox.kinds import Kinds
 from webhook.sandbox.statuses import failure
 from webhook.sandbox.store import Store
+from webhook.sandbox.writes import seed
 
 
 class Watchful:

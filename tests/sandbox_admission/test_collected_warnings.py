@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.sandbox.admission.warnings import Warnings
+from webhook.sandbox.admission.reviewer import Warnings
 
 
 @pytest.fixture

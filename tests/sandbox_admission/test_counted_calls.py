@@ -5,7 +5,7 @@ import re
 import pytest
 from aiohttp import web
 
-from webhook.sandbox.attempt import Refused
+from webhook.sandbox.statuses import Refused
 
 WEBHOOK, CONDITION = "apiserver_admission_webhook_", "apiserver_admission_match_condition_"
 

@@ -14,8 +14,8 @@ import pytest
 from aiohttp import web
 
 from certs import issue_serving, make_authority
-from policies.settings import DEFAULTS
-from policies.view import ChangedView
+from policies.kubernetes.view import ChangedView
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from testbed.client_certificates import issue_client
 from tests.sandbox.faults import FaultySandbox
@@ -23,16 +23,14 @@ from tests.server.explain.rights import OURS, Clock, Rights, delegated_gate
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
-from webhook.server.callers import Callers
+from webhook.server.caller_limits import Callers
 from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import NamedClients
-from webhook.server.explainer import Explainer
-from webhook.server.guarded_connection import Endpoint
+from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.metrics import Metrics
-from webhook.server.open_connections import OpenConnections
-from webhook.server.questions import Questions
+from webhook.server.questions import Explainer, Questions
 from webhook.server.tls import server_context
 
 EXAMPLE_CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
@@ -303,7 +301,7 @@ async def wire(client_context):
 @pytest.fixture
 def lines(caplog):
     """What was logged, as the lines of JSON that the process would have written, parsed."""
-    from webhook.server.log_handler import JSONFormatter
+    from webhook.server.logs import JSONFormatter
 
     caplog.set_level("DEBUG", logger="gpu_admission")
     formatter = JSONFormatter()

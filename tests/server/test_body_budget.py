@@ -6,7 +6,7 @@ import itertools
 import pytest
 
 from webhook.server.bodies import SMALL, BodyBudget, NoMemory
-from webhook.server.deadlines import Deadline
+from webhook.server.turns import Deadline
 
 LARGE = 2 * SMALL
 

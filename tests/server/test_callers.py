@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from webhook.server import app as application
 from webhook.server.bodies import SMALL
-from webhook.server.callers import Callers
+from webhook.server.caller_limits import Callers
 
 EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects != "None"]
 NO_EFFECTS = [name for name, entry in ENTRIES.items() if entry.side_effects == "None"]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from policies.decision import Decision
+from policies.rules.decision import Decision
 from webhook.server import driver
 
 LOST = "the cache is gone"

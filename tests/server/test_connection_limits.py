@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.server.connection_limits import ConnectionLimits
-from webhook.server.open_connections import OpenConnections, counted_address
+from webhook.server.guarded_connection import OpenConnections, counted_address
 
 
 class Connection:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server.deadlines import BadDuration, Deadline, parse_duration
+from webhook.server.turns import BadDuration, Deadline, parse_duration
 
 
 @pytest.mark.parametrize(

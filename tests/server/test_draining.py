@@ -7,7 +7,7 @@ import json
 import aiohttp
 import pytest
 
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.server.config import SelfSigned, ServerConfig
 from webhook.server.service import Service
 

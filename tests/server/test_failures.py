@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from webhook.cluster.manifests import ManifestsView
 
 FAIL = [name for name, entry in ENTRIES.items() if entry.failure_policy == "Fail"]

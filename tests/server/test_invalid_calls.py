@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 
 NO_PATH = (
     "No webhook has this path; POST an AdmissionReview to one of /convert-pods, /place-pods, "

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from webhook.server.lifecycle import run
+from webhook.server.listeners import run
 
 
 class Server:

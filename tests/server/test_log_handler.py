@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from webhook.server.log_handler import MOST_WAITING, JSONFormatter, LineHandler
+from webhook.server.logs import MOST_WAITING, JSONFormatter, LineHandler
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_record_that_cannot_be_formatted_keeps_no_other_back(log, stream, 
 
 CODE = """\
 import asyncio, logging
-from webhook.server.log_handler import configure
+from webhook.server.logs import configure
 
 async def main():
     logging.getLogger("n").info("last", extra={"may_wait": True})

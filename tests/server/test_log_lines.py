@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from webhook.server.log_handler import JSONFormatter, configure
+from webhook.server.logs import JSONFormatter, configure
 
 
 async def test_decision_is_one_line(ask, pod, review_of, lines):

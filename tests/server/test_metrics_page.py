@@ -3,9 +3,9 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from policies.admission.entries import ENTRIES
-from policies.rules import all_rules
-from policies.settings import Exemption, GPUAdmissionPolicy
+from policies.admission.webhooks import ENTRIES
+from policies.rules.registry import all_rules
+from policies.rules.settings import Exemption, GPUAdmissionPolicy
 from webhook.server.metrics import Metrics
 
 

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 
 ECHO = """\
 import asyncio, ssl, sys
-from webhook.server.one_record_tls import OneRecordTLS
+from webhook.server.guarded_connection import OneRecordTLS
 
 class Echo(asyncio.Protocol):
     def connection_made(self, transport):

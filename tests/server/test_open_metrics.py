@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
-from webhook.controllers.device_round import DeviceRound
+from webhook.controllers.audit_round import DeviceRound
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 

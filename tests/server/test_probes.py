@@ -5,7 +5,7 @@ import json
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from webhook.server.callers import Callers
+from webhook.server.caller_limits import Callers
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 

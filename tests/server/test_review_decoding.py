@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from policies.request import UserInfo
+from policies.rules.request import UserInfo
 from webhook.server.admission_review import BadReview, decode, name_in, read_head
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.admission.entries import ENTRIES, Entry
-from policies.decision import Decision, Finding, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.request import Request
-from policies.rules import get_rule
+from policies.admission.webhooks import ENTRIES, Entry
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Decision, Finding, Severity
+from policies.rules.registry import get_rule
+from policies.rules.request import Request
 from webhook.server.admission_response import encode, encode_failure
 
 MUTATING = ENTRIES["convert-pods"]

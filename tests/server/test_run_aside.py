@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from policies.work import TooMuchWork, Work, bounded_by, check_cancelled, count_work
-from webhook.server.pacing import run_aside, run_spread
+from policies.kubernetes.work import TooMuchWork, Work, bounded_by, check_cancelled, count_work
+from webhook.server.turns import run_aside, run_spread
 
 
 async def test_result_of_the_work_is_returned_and_its_end_reported():

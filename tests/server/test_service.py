@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from certs import KeyPair, KeyPairFiles, issue_serving, make_authority
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
 from webhook.server.guarded_site import KEEP_ALIVE
 from webhook.server.service import Service
@@ -230,11 +230,11 @@ def test_pair_is_not_shown(files, put):
 
 PROCESS = """
 import asyncio, json, sys
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig
-from webhook.server.log_handler import configure
-from webhook.server.lifecycle import run
+from webhook.server.logs import configure
+from webhook.server.listeners import run
 from webhook.server.service import Service
 
 def tell(ready):

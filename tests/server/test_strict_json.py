@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.server import strict_json
-from webhook.server.strict_json import MOST_VALUES, BadJSON, TooManyValues, has_more_values, most_values, read_json
+from webhook.server import bodies
+from webhook.server.bodies import MOST_VALUES, BadJSON, TooManyValues, has_more_values, most_values, read_json
 
 TEXT = st.text('",[{:\\ aé')
 ANY_JSON = st.recursive(
@@ -43,7 +43,7 @@ def test_values_are_counted_exactly_outside_of_strings(document, is_ascii, most)
 def test_body_with_too_many_values_is_not_parsed(value):
     body = f"[{','.join([value] * MOST_VALUES)}]".encode()
     with (
-        mock.patch("webhook.server.strict_json.parse_json", wraps=strict_json.parse_json) as loads,
+        mock.patch("webhook.server.bodies.parse_json", wraps=bodies.parse_json) as loads,
         pytest.raises(TooManyValues, match="has more than 250,000 values"),
     ):
         read_json(body)

@@ -5,9 +5,8 @@ import threading
 
 import pytest
 
-from webhook.server.deadlines import Deadline
 from webhook.server.review_runner import ReviewRunner
-from webhook.server.turns import Busy, Turns
+from webhook.server.turns import Busy, Deadline, Turns
 
 HOSTILE, OTHER, THIRD = ("team-hostile", ""), ("team-a", ""), ("team-b", "")
 

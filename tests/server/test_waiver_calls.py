@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.view import ChangedView
+from policies.kubernetes.view import ChangedView
 from tests.server.test_metrics_page import value
 
 IGNORE = "gpu-admission.io/ignore"

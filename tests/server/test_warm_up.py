@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import driver
 from webhook.server import warm_up as warming
@@ -15,9 +15,9 @@ import sys
 import yaml
 from testbed import libyaml
 from pathlib import Path
-from policies.request import Request
+from policies.rules.request import Request
 from policies.admission import review
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import app
 from webhook.server.warm_up import warm_up

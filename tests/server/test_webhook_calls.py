@@ -6,9 +6,9 @@ import json
 import jsonpatch
 import pytest
 
-from policies.admission.entries import ENTRIES
-from policies.decision import Severity
-from policies.settings import Conversion, GPUAdmissionPolicy, RuleOverride
+from policies.admission.webhooks import ENTRIES
+from policies.rules.decision import Severity
+from policies.rules.settings import Conversion, GPUAdmissionPolicy, RuleOverride
 from webhook.server.guarded_site import KEEP_ALIVE
 
 

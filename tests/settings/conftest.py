@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.settings import SettingsError, parse_settings
+from policies.rules.settings import SettingsError, parse_settings
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policies.admission.installed import opened_webhooks, uncovered_settings
-from policies.settings import DEFAULTS, SettingsError, parse_settings
+from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
 from testbed import libyaml
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}

@@ -3,11 +3,11 @@
 import pytest
 
 from policies.admission import review
-from policies.decision import Decision, Finding, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.request import Request, UserInfo
-from policies.rules import get_rule
-from policies.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, SettingsError, parse_settings, settings_for
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Decision, Finding, Severity
+from policies.rules.registry import get_rule
+from policies.rules.request import Request, UserInfo
+from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, SettingsError, parse_settings, settings_for
 from webhook.cluster.manifests import ManifestsView
 
 ALICE = UserInfo("alice", ("system:authenticated", "gpu-admins"))

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.nvidia.wishes import Wish, WishError
-from policies.settings import TaintTolerated, WishDefault
+from policies.rules.settings import TaintTolerated, WishDefault
 
 NO_SETTING = "is an unknown setting; docs/settings.md lists all settings"
 EVERYWHERE = "is empty; leave it out to mean every namespace"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.settings import DEFAULTS, Quotas, parse_settings
+from policies.rules.settings import DEFAULTS, Quotas, parse_settings
 
 
 def settings(quota):

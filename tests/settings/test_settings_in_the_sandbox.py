@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.decision import Severity
-from policies.kubernetes.paths import lookup
-from policies.settings import DEFAULTS, RuleOverride
+from policies.kubernetes.objects import lookup
+from policies.rules.decision import Severity
+from policies.rules.settings import DEFAULTS, RuleOverride
 from testbed import libyaml
 from webhook.cluster.client import MERGE_PATCH, APIClient
 from webhook.cluster.clockwork import Clockwork

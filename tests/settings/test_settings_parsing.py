@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.decision import Severity
 from policies.kubernetes.yaml import load_document
-from policies.settings import (
+from policies.rules.decision import Severity
+from policies.rules.settings import (
     DEFAULTS,
     Access,
     Configuration,

@@ -3,10 +3,10 @@
 import pytest
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.decision import Decision, Finding, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.rules import get_rule
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Decision, Finding, Severity
+from policies.rules.registry import get_rule
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 
 DENY, WARN, AUDIT, OFF = Severity.DENY, Severity.WARN, Severity.AUDIT, Severity.OFF
 

@@ -4,8 +4,7 @@ import itertools
 
 import pytest
 
-from policies.quota.ledger.compact_charges import compact_text
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge, compact_text
 from testbed import manifests
 from tests.storm.harness import oracle
 from tests.storm.harness.history import Event

@@ -15,7 +15,7 @@ from tests.storm.harness import oracle
 from tests.storm.harness.history import History
 from tests.storm.harness.oracle import replay
 from tests.storm.harness.steady_load import SteadyLoad, unreviewed
-from webhook.replica.config import SECRET
+from webhook.controllers.replica_config import SECRET
 
 pytestmark = [
     pytest.mark.skipif(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.usage.node_cells import MOST_CELLS, node_cells
+from policies.analyses.usage.cells import MOST_CELLS, node_cells
 from tests.usage.usage_objects import PRODUCT, claim, device, devices, node, pod, report, resource_slice
 
 A100 = "NVIDIA A100-SXM4-80GB"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.json_documents import json_document
-from policies.usage import UsageJSON, usage_json
+from policies.analyses.usage import UsageJSON, usage_json
+from policies.kubernetes.json_documents import json_document
 from tests.usage.usage_objects import PRODUCT, claim, devices, node, pod, reasons, report, resource_slice, totals
 
 DEDICATED = {"key": "dedicated", "value": "vision", "effect": "NoSchedule"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.usage import usage_report
+from policies.analyses.usage import usage_report
 from webhook.cluster.manifests import ManifestsView
 
 H100 = "NVIDIA H100 80GB HBM3"

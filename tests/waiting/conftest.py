@@ -1,5 +1,5 @@
 """Clusters of the tests of explanations."""
 
-from tests.explanation.conftest import k8s
+from tests.explain.conftest import k8s
 
 __all__ = ["k8s"]

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import explain
+from policies.analyses.explain import explain
+from policies.analyses.waiting import alike_key, for_all_alike
 from policies.outcome import Audience, questions
-from policies.settings import DEFAULTS
-from policies.waiting import alike_key, for_all_alike
-from tests.explanation.conftest import BASE, claim, claiming, gpus, holding, node, pod, resource_slice, template
+from policies.rules.settings import DEFAULTS
+from tests.explain.conftest import BASE, claim, claiming, gpus, holding, node, pod, resource_slice, template
 from webhook.cluster.manifests import ManifestsView
 
 MEMBER = Audience("team-a", sees_nodes=False)

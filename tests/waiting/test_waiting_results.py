@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.explanation import Change, Explanation, Suggestion
+from policies.analyses.explain import Change, Explanation, Suggestion
+from policies.analyses.waiting import LONGEST_MESSAGE, waiting_result
 from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
-from policies.waiting import LONGEST_MESSAGE, waiting_result
 
 SILENT = (Feasibility.FITS, Feasibility.SCHEDULED, Feasibility.UNKNOWN)
 

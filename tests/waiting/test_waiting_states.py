@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from policies.waiting import is_waiting, pod_state
-from tests.explanation.conftest import pod
+from policies.analyses.waiting import is_waiting, pod_state
+from tests.explain.conftest import pod
 
 CREATED = datetime(2026, 1, 1, tzinfo=UTC)
 REJECTED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

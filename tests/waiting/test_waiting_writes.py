@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from policies.waiting import (
+from policies.analyses.waiting import (
     NOTHING_WRITTEN,
     ConditionStep,
     EventStep,

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import policies.admission  # noqa: F401 - registers every rule
-from policies.rules import all_rules
-from policies.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers
+from policies.rules.registry import all_rules
+from policies.rules.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers
 
 RULES = [rule.id for rule in all_rules() if rule.id not in ("GA708", "GA709")]
 PATH = "metadata.annotations[gpu-admission.io/ignore]"

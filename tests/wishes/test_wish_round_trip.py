@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.nvidia.wish_words import FAMILIES
 from policies.nvidia.wishes import WORDS, Wish, WishError
-from policies.nvidia.wishes.choices import FAMILIES
 
 names = st.from_regex(r"!? *(NVIDIA[- ])?[A-Za-z0-9*?._ -]{1,12}", fullmatch=True)
 quantities = st.from_regex(r"[1-9][0-9]{0,3}(\.[0-9]{1,2})?(G|Gi|M|Mi|e9)", fullmatch=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.metadata_keys import PREFIX
+from policies.kubernetes.names import PREFIX
 from policies.nvidia.wishes import WORDS, ProductPatterns, Wish, WishError
 
 EXAMPLES = {

@@ -7,7 +7,7 @@ import sys
 def test_wishes_are_read_without_predicates():
     code = (
         "import sys; from policies.nvidia.wishes import Wish; Wish.of({'product': 'H100*'}).contradictions(); "
-        "print(any(name.startswith(('policies.nvidia.predicates', 'policies.dra')) for name in sys.modules))"
+        "print(any(name.startswith(('policies.nvidia.predicates', 'policies.devices')) for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
@@ -16,9 +16,9 @@ def test_wishes_are_read_without_predicates():
 def test_wishes_become_predicates_without_the_cel_engine():
     code = (
         "import sys; from policies.nvidia.labels import Subject; from policies.nvidia.wishes import Wish; "
-        "from policies.nvidia.wishes.device_predicate import device_predicate; "
+        "from policies.nvidia.wish_predicates import device_predicate; "
         "device_predicate(Wish.of({'product': 'H100*'}), Subject('gpu')).cel(); "
-        "print(any(name.startswith('policies.dra') for name in sys.modules))"
+        "print(any(name.startswith('policies.devices') for name in sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.dra.cel import MOST_COST, compile_selector
+from policies.cel import MOST_COST, compile_selector
 from policies.kubernetes.resourceslices import devices_in
 from policies.nvidia.labels import Subject
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE
+from policies.nvidia.wish_predicates import device_predicate
 from policies.nvidia.wishes import ProductPatterns, Wish
-from policies.nvidia.wishes.device_predicate import device_predicate
 
 DRIVER = "gpu.nvidia.com"
 LONGEST_EXPRESSION = 10 * 1024

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.entries import CONFIGURATIONS
 from policies.admission.installed import uncovered_settings
-from policies.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
-from policies.decision import Severity
+from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count, format_list
-from policies.view import UNKNOWN
+from policies.kubernetes.phrases import format_count, format_list, printable
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.decision import Severity
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
@@ -24,10 +23,10 @@ from webhook.cluster.manifests import ManifestsView, unwrap_lists
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.audit import AuditFinding, AuditReport, ConversionObstacle, ConversionReadiness
+    from policies.analyses.audit import AuditFinding, AuditReport, ConversionObstacle, ConversionReadiness
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.running_clusters.published_reports import Published
 
 __all__ = ["Audited", "as_json", "audit_files", "text", "uncovered_notes"]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.kubernetes.printable import printable, shown
+from policies.kubernetes.phrases import printable, shown
 from policies.kubernetes.yaml import Position, YAMLError, load_document
 from webhook.cli.dump import dump
 from webhook.cli.folders import is_covered
-from webhook.cli.problems import Problem, UnreadableInputError
+from webhook.cli.manifest_reader import Problem, UnreadableInputError
 from webhook.cli.review_report import KnownFinding, Level, ReviewedObject, is_stdin
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.analyses.report import overview, visible_overview
 from policies.outcome import Audience
-from policies.overview import overview, visible_overview
 from webhook.cli.audit_reports import audit_files
-from webhook.cli.file_replacement import replace_file
+from webhook.cli.folders import replace_file
 from webhook.cli.settings import read_cluster_files
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report
@@ -18,7 +18,7 @@ from webhook.pages.report import render_report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
     from webhook.cli.audit_reports import Audited
 
 __all__ = ["page_of", "page_of_files", "read_earlier_cluster", "write_page"]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.explanation import Explanation, explain
-from policies.explanation.sentences import (
+from policies.analyses.explain import Explanation, explain
+from policies.analyses.explain.report import (
     as_sentence,
     fit_word,
     left_out_sentence,
@@ -22,10 +22,9 @@ from policies.explanation.sentences import (
     why_sentences,
 )
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import printable
 from policies.outcome import Feasibility, questions
-from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.problems import Problem
+from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import Progress
 from webhook.cli.settings import cluster_files
 from webhook.cli.text_layout import GAP, Column, column, item, output_text, paragraph, table, terminal_width
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.outcome import NodeGroup
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.resources import Resource
 
 __all__ = ["ExplanationsJSON", "Name", "as_json", "check_found", "explanations_of", "has_names", "read_sources", "text"]

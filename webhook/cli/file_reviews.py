@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.objects import in_namespace
-from policies.kubernetes.printable import printable
-from policies.request import UserInfo
-from policies.settings.workload_kinds import workload_kinds
+from policies.kubernetes.phrases import printable
+from policies.rules.request import UserInfo
+from policies.rules.settings.choices import workload_kinds
 from webhook.cli.folders import NamedFiles, exclusion_of
-from webhook.cli.problems import show_problems
-from webhook.cli.quota_charges import ChargedReviews
+from webhook.cli.manifest_reader import show_problems
 from webhook.cli.repository import RepositoryReader
 from webhook.cli.review_outputs import PROBLEM_FORMATS, Format, TextOptions
 from webhook.cli.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import cluster_files
-from webhook.cli.subjects import Circumstances, SubjectReader
+from webhook.cli.subjects import ChargedReviews, Circumstances, SubjectReader
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:

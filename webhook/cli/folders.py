@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from typing import TYPE_CHECKING, Protocol
 
 import click
@@ -10,7 +11,17 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-__all__ = ["SUFFIXES", "Exclusion", "NamedFiles", "exclusion_of", "files_of", "is_covered", "is_special"]
+__all__ = [
+    "SUFFIXES",
+    "Exclusion",
+    "NamedFiles",
+    "exclusion_of",
+    "files_of",
+    "is_covered",
+    "is_special",
+    "replace_file",
+]
+
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -123,3 +134,35 @@ def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:
 def _is_document(file: str) -> bool:
     """True also for a broken link, to report it."""
     return not is_special(file) and not os.path.isdir(file)
+
+
+def replace_file(name: str, content: bytes) -> None:
+    """Write a file as a whole, also after a crash; its mode stays, and a symbolic link stays one.
+
+    A device or a pipe is written to, and stays one.
+
+    Raises:
+        OSError: The file cannot be written; it is as before then.
+    """
+    if os.path.exists(name) and not os.path.isfile(name):
+        with open(name, "wb") as opened:
+            opened.write(content)
+        return
+    target = os.path.realpath(name)
+    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}.")
+    try:
+        with os.fdopen(descriptor, "wb") as opened:
+            os.fchmod(opened.fileno(), os.stat(target).st_mode & 0o7777 if os.path.exists(target) else _new_file_mode())
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _new_file_mode() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return 0o666 & ~mask

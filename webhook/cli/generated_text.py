@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.generation.config_maps import Target
-from policies.generation.documents import GenerationError
-from policies.phrases import format_list
+from policies.analyses.generate.documents import GenerationError, Target
+from policies.kubernetes.phrases import format_list
 from webhook.cli.dump import dump
 from webhook.cli.manifest_reader import ManifestReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.generation.documents import Generated, Step
+    from policies.analyses.generate.documents import Generated, Step
 
 __all__ = ["read_target", "show"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import aiohttp
 
     from policies.kubernetes.objects import Object
-    from policies.request import Operation
+    from policies.rules.request import Operation
     from webhook.cluster.resources import Resource
 
 __all__ = [

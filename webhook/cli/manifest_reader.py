@@ -1,4 +1,4 @@
-"""Reads manifests from files, folders and standard input as objects with positions."""
+"""Problems of input, with their places."""
 
 from __future__ import annotations
 
@@ -8,25 +8,71 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
 import yaml
 
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.printable import printable, shown
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import printable, shown
 from policies.kubernetes.yaml import Document, Limits, Position, scan_documents
 from policies.kubernetes.yaml_nodes import Node
 from webhook.cli.folders import SUFFIXES, files_of
 from webhook.cli.other_files import OtherFiles, is_version
-from webhook.cli.problems import Problem, UnreadableInputError
 from webhook.cluster.garbage_collection import CollectionPause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.yaml import YAMLError
     from webhook.cli.folders import Exclusion, NamedFiles
 
-__all__ = ["LIMITS", "STDIN", "Content", "Manifest", "ManifestReader", "untyped_problem"]
+__all__ = [
+    "LIMITS",
+    "STDIN",
+    "Content",
+    "Manifest",
+    "ManifestReader",
+    "Problem",
+    "UnreadableInputError",
+    "show_problems",
+    "untyped_problem",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem of a file."""
+
+    file: str
+    message: str
+    position: Position | None = None
+
+    def __str__(self) -> str:
+        where = f":{self.position.line}:{self.position.column}" if self.position else ""
+        return printable(f"{self.file}{where}: {self.message}")
+
+
+class UnreadableInputError(click.ClickException):
+    """The input has problems; all of them are shown, and `outcome` says what was not done."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem], outcome: str = "nothing was done") -> None:
+        self.problems = problems
+        self.outcome = outcome
+        super().__init__("\n".join(map(str, problems)))
+
+    def show(self, file: Any = None) -> None:
+        """Print the problems."""
+        show_problems(self.problems, self.outcome, file)
+
+
+def show_problems(problems: Sequence[Problem], outcome: str, file: Any = None) -> None:
+    """Print problems, one per line, for people and for editors that jump to `file:line:column`."""
+    for problem in problems:
+        click.echo(str(problem), file=file, err=True)
+    click.echo(f"{len(problems)} problem{'s' * (len(problems) != 1)}; {outcome}", file=file, err=True)
+
 
 STDIN = "STDIN"
 """The name of standard input in messages of kubectl."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.printable import shown
+from policies.kubernetes.phrases import shown
 
 __all__ = ["check_cluster_options"]
 

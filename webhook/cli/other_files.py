@@ -8,9 +8,9 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from policies.admission.coverage import reviewed_kinds
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

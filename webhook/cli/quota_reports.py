@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.report.quota_json import QuotasJSON, quotas_json
 from policies.quota.report.report import QuotaState
 from policies.quota.report.reporting import COUNTED_FROM, QUOTA, quota_reports
-from policies.view import UNKNOWN, Unknown
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import (
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from fractions import Fraction
 
-    from policies.quota.charges import Amounts, Unit
+    from policies.kubernetes.view import ClusterView
     from policies.quota.report.report import LimitUse, QuotaReport
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.charges import Amounts, Unit
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = [
     "WITHOUT",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import FieldPath
-from webhook.cli.manifest_reader import ManifestReader
+from policies.kubernetes.objects import FieldPath
+from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.other_files import is_kustomization, is_suite
-from webhook.cli.problems import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

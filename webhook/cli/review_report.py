@@ -8,18 +8,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.coverage import UNREVIEWED
-from policies.decision import Rule, Severity
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count
+from policies.kubernetes.phrases import format_count, printable
+from policies.rules.decision import Rule, Severity
 from webhook.cli.manifest_reader import STDIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
-    from webhook.cli.admit import Result
-    from webhook.cli.problems import Problem
-    from webhook.cli.subjects import Subject
+    from policies.rules.decision import Finding
+    from webhook.cli.manifest_reader import Problem
+    from webhook.cli.subjects import Result, Subject
 
 __all__ = [
     "UNREADABLE",

@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count
-from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.problems import Problem
-from webhook.sandbox.attempt import Refused
+from policies.kubernetes.phrases import format_count, printable
+from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.sandbox.server import Sandbox
+from webhook.sandbox.statuses import Refused
 from webhook.sandbox.users import is_of_a_sandbox
 
 if TYPE_CHECKING:

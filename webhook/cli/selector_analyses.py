@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.dra.resource_claims import LONGEST_SELECTOR
-from policies.dra.workbench import (
+from policies.analyses.selectors import (
     Analysis,
     AnalysisJSON,
     DeviceVerdict,
@@ -18,11 +17,10 @@ from policies.dra.workbench import (
     selector_set_of_expression,
     selector_sets_of,
 )
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count, format_list
+from policies.kubernetes.phrases import format_count, format_list, printable
+from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from webhook.cli.folders import SUFFIXES
-from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.problems import Problem
+from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.settings import cluster_files
 from webhook.cli.text_layout import GAP, Column, column, item, output_text, paragraph, table, terminal_width, truncation
 from webhook.cluster.manifests import ManifestsView
@@ -30,8 +28,8 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.dra.workbench import DeviceRow, SelectorSet
-    from policies.view import ClusterView
+    from policies.analyses.selectors import DeviceRow, SelectorSet
+    from policies.kubernetes.view import ClusterView
     from webhook.cli.progress import Progress
     from webhook.cli.running_clusters.live_facts import RunningCluster
 

@@ -16,21 +16,21 @@ from webhook.cli.settings import read_settings
 from webhook.cluster.client import APIClient
 from webhook.cluster.errors import NoCluster
 from webhook.cluster.manifests import ManifestsView
-from webhook.replica.config import NAMESPACE, ReplicaConfig
-from webhook.replica.replica import Replica
-from webhook.server import log_handler
+from webhook.controllers.replica import Replica
+from webhook.controllers.replica_config import NAMESPACE, ReplicaConfig
+from webhook.server import logs
 from webhook.server.config import CannotServe, ClientCertificates, SelfSigned, ServerConfig
 from webhook.server.connection_limits import ConnectionLimits
-from webhook.server.lifecycle import run
+from webhook.server.listeners import run
 from webhook.server.service import Service
 
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.serve_options import ServeOptions
-    from webhook.server.lifecycle import Server
+    from webhook.server.listeners import Server
 
 __all__ = ["replica_config", "serve"]
 
@@ -46,7 +46,7 @@ def serve(options: ServeOptions) -> None:
         click.ClickException: The server cannot start.
     """
     files = _read_files(options) if options.cluster else None
-    log_handler.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
+    logs.configure(logging.getLevelNamesMapping()[options.log_level.upper()])
     try:
         asyncio.run(_serve_running(options) if files is None else _serve_files(options, *files))
     except (CannotServe, NoCluster) as error:

@@ -8,11 +8,10 @@ import click
 
 # Registers all rules, so that a mistyped id is found.
 import policies.admission  # noqa: F401
-from policies.idle_settings import settings_remarks
-from policies.settings import DEFAULTS, SettingsError, parse_settings
-from policies.view import UNKNOWN
-from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.problems import Problem
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.idle_settings import settings_remarks
+from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
+from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["ClusterFiles", "chosen_settings", "cluster_files", "read_cluster_files", "read_settings", "settings_in"]
 

@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from policies.admission.objects import ObjectReview, review_object
 from policies.admission.webhooks import CLAIM_KINDS
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of, namespace_of
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    FieldPath,
+    generate_name_of,
+    in_namespace,
+    name_of,
+    namespace_of,
+)
+from policies.kubernetes.pod_defaults import created_pod
+from policies.kubernetes.view import ChangedView
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
-from policies.patch import Editor
-from policies.pod_creation import created_pod
-from policies.request import ANONYMOUS, Request
-from webhook.cli.problems import Problem
+from policies.quota.limits.quota import QUOTA_NAME, quota_shown
+from policies.rules.patch import Editor
+from policies.rules.request import ANONYMOUS, Request
+from webhook.cli.manifest_reader import Problem
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.decision import Finding
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Unknown
     from policies.kubernetes.workloads import WorkloadKind
     from policies.kubernetes.yaml import Position
-    from policies.request import Operation, UserInfo
-    from policies.view import ClusterView
+    from policies.quota.counting.balance import QuotaBalance
+    from policies.rules.decision import Finding
+    from policies.rules.request import Operation, UserInfo
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.manifest_reader import Manifest
 
-__all__ = ["Circumstances", "Subject", "SubjectReader"]
+__all__ = ["ChargedReviews", "Circumstances", "Result", "Subject", "SubjectReader", "admit"]
+
 
 _REVIEWED_OBJECT = FieldPath(["request", "object"])
 _REVIEWED_OLD_OBJECT = FieldPath(["request", "oldObject"])
@@ -180,3 +193,73 @@ class SubjectReader:
 
 def _identity(request: Request) -> tuple[str, ...]:
     return request.group, request.kind, request.namespace, request.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result(ObjectReview):
+    """The review of a subject."""
+
+    subject: Subject
+
+
+def admit(subject: Subject, view: ClusterView, settings: GPUAdmissionPolicy) -> Result:
+    """Review a subject as all webhooks would, and the pods of a workload as they would be created."""
+    duplicates = subject.duplicates if subject.manifest.document.duplicates else None
+    found = review_object(subject.request, view, settings, duplicates)
+    return Result(**{each.name: getattr(found, each.name) for each in fields(ObjectReview)}, subject=subject)
+
+
+_QUOTA = "GPUQuota"
+
+
+class ChargedReviews:
+    """Reviews objects one after another: what is admitted counts against the quota of those after it.
+
+    Pods and claims that the cluster has count from the beginning, and the same object in a file is not counted again.
+    """
+
+    def __init__(self, view: ManifestsView, settings: GPUAdmissionPolicy) -> None:
+        """`view` is the cluster, with all objects under review."""
+        self._view = view
+        self._settings = settings
+        self._balances: dict[str, QuotaBalance | None] = {}
+        """By namespace; None without a quota that can be read."""
+
+    @property
+    def shortages(self) -> Iterator[str]:
+        """A sentence for each limit that is too small for all objects together, without a full stop."""
+        for namespace, balance in self._balances.items():
+            if balance is not None:
+                yield from balance.shortages(namespace)
+
+    def admit(self, subject: Subject) -> Result:
+        """The result for the next object."""
+        request = subject.request
+        # The quota is read and its pods are counted when the first object is charged.
+        quota = cache(partial(self._quota_for, subject))
+        view = ChangedView(self._view, {(_QUOTA, request.namespace, QUOTA_NAME): quota})
+        result = admit(subject, view, self._settings)
+        if result.requested and (balance := self._balance(request.namespace)) is not None:
+            key = request.kind, request.name
+            self._balances[request.namespace] = balance.after(key, result.requested, is_admitted=not result.is_refused)
+        return result
+
+    def _quota_for(self, subject: Subject) -> Object | Unknown | None:
+        """The quota as the object finds it when it is created."""
+        request = subject.request
+        balance = self._balance(request.namespace)
+        if balance is None:
+            return self._view.get(_QUOTA, QUOTA_NAME, request.namespace)
+        return balance.document_for((request.kind, request.name))
+
+    def _balance(self, namespace: str) -> QuotaBalance | None:
+        if namespace not in self._balances:
+            document = quota_shown(namespace, self._view)
+            self._balances[namespace] = None if document is None else self._open_balance(namespace, document)
+        return self._balances[namespace]
+
+    def _open_balance(self, namespace: str, document: Object) -> QuotaBalance | None:
+        from policies.quota.counting.balance import open_balance
+
+        before = self._view.before_review("Pod", "ResourceClaim", _QUOTA)
+        return open_balance(namespace, document, before, self._settings.quota)

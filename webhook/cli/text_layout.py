@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from policies.json_documents import json_document
-from policies.kubernetes.printable import printable
+from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.phrases import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.dra.holders import UNUSED
-from policies.kubernetes.printable import printable
-from policies.phrases import format_amount, format_list, format_ranges
-from policies.usage.report import sum_if_known
+from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
+from policies.analyses.usage.report import sum_if_known
+from policies.devices.holders import UNUSED
+from policies.kubernetes.phrases import format_amount, format_list, format_ranges, printable
+from policies.kubernetes.view import UNKNOWN
+from webhook.cli.options import check_namespace_exists
+from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import (
     BAR,
     GAP,
@@ -21,25 +24,79 @@ from webhook.cli.text_layout import (
     bar,
     column,
     item,
+    output_text,
     paragraph,
     table,
     terminal_width,
     truncation,
 )
+from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.dra.holders import Holder
-    from policies.usage import UsageReport
-    from policies.usage.node_gpus import NodeGPUs, OfferedKind
-    from policies.usage.report import HolderUse, NamespaceUse, ProductUse
-    from webhook.cli.usage_reports import Usage
+    from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
+    from policies.analyses.usage.report import HolderUse, NamespaceUse, ProductUse
+    from policies.devices.holders import Holder
 
+__all__ = ["USAGE_WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]
+
+
+USAGE_WITHOUT = {
+    "Node": "device plugins are seen only by the pods that hold their GPUs, and cordons and taints not at all",
+    "Pod": "it is unknown how many GPUs of device plugins are held, and which nodes are full",
+    "ResourceClaim": "it is unknown how many GPUs of the DRA driver are held",
+    "ResourceSlice": "GPUs of the DRA driver are shown only if claims hold them, without their product",
+}
+"""The consequences for a report if a kind cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """A usage report, and notes on kinds that cannot be read."""
+
+    report: UsageReport
+    notes: tuple[str, ...] = ()
+    """Sentences without full stops."""
+
+    @property
+    def is_sound(self) -> bool:
+        """True if every number is known, and the cluster does not contradict itself."""
+        return self.report.is_complete and not self.report.problems
+
+
+def report_usage_of_files(cluster: Sequence[str], namespace: str) -> Usage:
+    """Report the usage of the GPUs of a cluster in files.
+
+    Args:
+        cluster: Files and folders.
+        namespace: The only namespace whose pods and claims are shown; empty for all.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+        click.UsageError: The files have no nodes and no slices.
+        NoNamespaceError: The namespace does not exist.
+    """
+    view = ManifestsView(read_cluster_files(cluster, None).facts)
+    if view.list("Node") is UNKNOWN and view.list("ResourceSlice") is UNKNOWN:
+        raise click.UsageError(
+            f"nothing to show: no Node and no ResourceSlice in {', '.join(cluster)}; "
+            "kubectl get nodes,resourceslices -o yaml prints those of a cluster"
+        )
+    check_namespace_exists(view, namespace)
+    notes = [f"the files have no {kind}s, so {USAGE_WITHOUT[kind]}" for kind in READ_FROM if view.list(kind) is UNKNOWN]
+    return Usage(usage_report(view, namespace), tuple(notes))
+
+
+def as_json(usage: Usage) -> str:
+    """The report and the notes as one mapping."""
+    return output_text(usage_json(usage.report, usage.notes), UsageJSON)
+
+
+if TYPE_CHECKING:
     _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
     """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
 
-__all__ = ["View", "text"]
 
 _MOST_SHOWN = 20
 """Rows of a table, unless `--by` names it; JSON has all of them."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from webhook.cluster.clockwork import micro_time
 from webhook.cluster.resources import RESOURCES
 

@@ -7,8 +7,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup, name_of
 from webhook.cluster.errors import BadAnswer
 
 if TYPE_CHECKING:

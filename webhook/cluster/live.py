@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.view import OTHER_PODS, UNKNOWN, ClusterView, ResultsPerObject, Unknown
-from webhook.cluster.known import KnownKind
+from policies.kubernetes.view import OTHER_PODS, UNKNOWN, ClusterView, ResultsPerObject, Unknown
+from webhook.cluster.watched_kinds import KnownKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

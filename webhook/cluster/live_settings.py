@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 # Registers every rule, so that unknown rules are found.
 import policies.admission  # noqa: F401
-from policies.idle_settings import settings_remarks
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.settings import DEFAULTS, GPUAdmissionPolicy, SettingsError, parse_settings
-from policies.view import UNKNOWN, Unknown
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.view import UNKNOWN, Unknown
+from policies.rules.idle_settings import settings_remarks
+from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, SettingsError, parse_settings
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
 
 __all__ = ["LiveSettings", "SettingsState", "generation_of"]
 

@@ -6,17 +6,17 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
-from policies.view import UNKNOWN
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES, Resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.kubernetes.objects import Object
-    from policies.settings import AddedKind
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import AddedKind
 
 __all__ = ["KindUnknownError", "NotFoundError", "find_resource", "look_up"]
 

@@ -7,10 +7,9 @@ from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN, ChangedView, ClusterView, Unknown
 from policies.kubernetes.workloads import group_of
-from policies.view import UNKNOWN, ChangedView, ClusterView, Unknown
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ import logging
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup, name_of
 from webhook.cluster.answers import status_error
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError

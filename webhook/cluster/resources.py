@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from policies.kubernetes.names import resource_name
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.objects import items_at, lookup
 from policies.kubernetes.workloads import WORKLOAD_KINDS
 from webhook.cluster.errors import APIError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.reader import Reader
 
 __all__ = ["NEW_EVENT", "RESOURCES", "WORKLOAD_RESOURCES", "Resource", "workload_resources"]

@@ -7,8 +7,8 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import lookup
-from policies.view import UNKNOWN, Unknown
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.errors import APIError, ClusterError
 
 if TYPE_CHECKING:

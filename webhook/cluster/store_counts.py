@@ -5,14 +5,14 @@ from __future__ import annotations
 from sys import intern
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.kubernetes.amounts import taken_by
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.quantities import taken_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
-    from policies.kubernetes.amounts import Amounts
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.quantities import Amounts
 
 __all__ = ["DeletedUids", "OtherPods", "ValueCounts"]
 

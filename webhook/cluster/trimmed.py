@@ -14,12 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
-from policies.kubernetes.objects import has_ended
-from policies.kubernetes.paths import lookup
-from policies.metadata_keys import PREFIX, SCHEDULABLE
+from policies.kubernetes.names import PREFIX, SCHEDULABLE
+from policies.kubernetes.objects import has_ended, lookup
 from policies.quota.counting.conditions import awaits_replicas
-from webhook.cluster.sharing import Sharing
-from webhook.cluster.store import Store
+from webhook.cluster.store import Sharing, Store
 from webhook.cluster.store_counts import DeletedUids, OtherPods
 
 if TYPE_CHECKING:

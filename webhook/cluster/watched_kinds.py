@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from policies.view import UNKNOWN, Unknown
+from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.resources import RESOURCES, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
-__all__ = ["DRA", "DRA_SERVED_SINCE", "Watched", "serves_dra_in_v1", "watched_kinds"]
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.store import Store
+
+__all__ = ["DRA", "DRA_SERVED_SINCE", "TRUSTED_SECONDS", "KnownKind", "Watched", "serves_dra_in_v1", "watched_kinds"]
+
 
 DRA = "resource.k8s.io"
 """The group of claims, classes and slices."""
@@ -124,3 +129,103 @@ def watched_kinds(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
     ]
     crd = Watched(RESOURCES["CustomResourceDefinition"], name=_MONITORS)
     return (*everywhere, Watched(RESOURCES["Pod"], fields=_RUNNING, part=True), crd, *operators)
+
+
+H = TypeVar("H", bound="Hashable")
+
+TRUSTED_SECONDS = 120.0
+"""For how many seconds a store is used after its watch broke. A restarted API server is back sooner, and a GPU cluster
+changes little in that time."""
+
+
+class Surroundings(Protocol):
+    """The facts that the answers about a kind depend on, other than its own stores."""
+
+    def server_version(self) -> tuple[int, int] | Unknown:
+        """Major and minor version of the API server."""
+        ...
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None when it does not exist."""
+        ...
+
+    def generation(self, kind: str) -> int:
+        """A number that grows whenever an answer about the kind may change."""
+        ...
+
+
+class KnownKind:
+    """One kind as the view shows it.
+
+    - An API that is not served has no objects: the CRDs of the GPU Operator are not installed, or DRA is disabled. The
+      exception is `resource.k8s.io` before Kubernetes 1.34, which may be served in an older version.
+    - A namespace that does not exist has no objects, even if RBAC forbids to read it.
+    - A kind that is forbidden, was never listed, or whose watch broke more than `TRUSTED_SECONDS` ago, is unknown.
+    """
+
+    def __init__(
+        self, stores: Sequence[tuple[Watched, Store]], surroundings: Surroundings, clock: Callable[[], float]
+    ) -> None:
+        """At least one store; `clock` is that of the stores, in seconds."""
+        self._stores = stores
+        self._surroundings = surroundings
+        self._clock = clock
+        self._in_namespaces = any(watched.namespace for watched, _ in stores)
+
+    @property
+    def generation(self) -> int:
+        """A number that grows whenever an answer may change."""
+        generation = self._surroundings.generation("Namespace") if self._in_namespaces else 0
+        for _, store in self._stores:
+            # A store that becomes too old keeps its version; it gets a new one when it is synced again.
+            generation += 2 * store.version + (not self._is_trusted(store))
+        return generation
+
+    @property
+    def others_generation(self) -> int:
+        """A number that grows whenever an answer of `others_on` may change."""
+        return self.generation + sum(store.others.version for _, store in self._stores if store.others is not None)
+
+    def get(self, name: str, namespace: str) -> Object | Unknown | None:
+        """One object of the kind; None if it does not exist."""
+        for watched, store in self._stores:
+            if watched.covers(name, namespace):
+                if not self._is_known(watched, store):
+                    return UNKNOWN
+                found = store.get(namespace, name)
+                return UNKNOWN if found is None and watched.part else found
+        return UNKNOWN
+
+    def list(self, namespace: str) -> Sequence[Object] | Unknown:
+        """The known objects of the kind; unknown if no store for the namespace is known."""
+        pairs = [pair for pair in self._stores if not namespace or pair[0].namespace in ("", namespace)]
+        known = [store for watched, store in pairs if self._is_known(watched, store)]
+        if not known:
+            return UNKNOWN
+        return known[0].list(namespace) if len(known) == 1 else [each for store in known for each in store.list()]
+
+    def count_each(self, function: Callable[[Object], H | None]) -> Mapping[H, int] | Unknown:
+        """The number of known objects for each value of `function`; unknown if no store is known."""
+        known = [store for watched, store in self._stores if self._is_known(watched, store)]
+        if not known:
+            return UNKNOWN
+        counts: Counter[H] = Counter()
+        for store in known:
+            counts.update(store.counts(function))
+        return counts
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """What pods that are not kept use of a node; unknown while pods are."""
+        watched, store = self._stores[0]
+        return UNKNOWN if store.others is None or not self._is_known(watched, store) else store.others.on(node)
+
+    def _is_known(self, watched: Watched, store: Store) -> bool:
+        if self._is_trusted(store):
+            return True
+        if store.state == "absent":
+            return watched.resource.group != DRA or serves_dra_in_v1(self._surroundings.server_version())
+        is_gone = bool(watched.namespace) and self._surroundings.get("Namespace", watched.namespace) is None
+        return is_gone and store.state == "forbidden"
+
+    def _is_trusted(self, store: Store) -> bool:
+        return store.state == "synced" or (store.state == "stale" and self._clock() < store.since + TRUSTED_SECONDS)

@@ -8,8 +8,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from certs.rotation import CHANGES
-from policies.quota.ledger.sums import ZERO
-from webhook.server.metric_factory import MetricFactory
+from policies.quota.ledger.open_charges import ZERO
+from webhook.server.metrics import MetricFactory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

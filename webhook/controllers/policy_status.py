@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import with_conditions
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup, with_conditions
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError

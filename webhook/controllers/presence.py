@@ -23,8 +23,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup, name_of
 from policies.quota.counting.conditions import awaits_replicas
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time

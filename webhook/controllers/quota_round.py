@@ -13,9 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.admission.warm import warm
-from policies.dra.pod_groups import KIND as POD_GROUP
-from policies.kubernetes.objects import name_of, namespace_of, with_conditions
-from policies.kubernetes.paths import lookup
+from policies.devices.holders import KIND as POD_GROUP
+from policies.kubernetes.objects import lookup, name_of, namespace_of, with_conditions
+from policies.kubernetes.view import UNKNOWN
 from policies.quota.counting.conditions import (
     enforced_condition,
     not_counted_condition,
@@ -26,29 +26,26 @@ from policies.quota.counting.counter import Terms
 from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
-from policies.quota.limits.quota import QuotaError
-from policies.quota.opt_in import QUOTA_NAME, is_enforced
-from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import UNKNOWN
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, is_enforced
+from policies.rules.settings.exemptions import exemption_in_cluster
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.live_settings import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, without_charges
-from webhook.controllers.quota_lists import Lists
+from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, Lists, without_charges
 from webhook.controllers.run import IncompleteRound
-from webhook.server.pacing import run_spread
 from webhook.server.template_keeper import FIELD_MANAGER
+from webhook.server.turns import run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Quota
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
     from webhook.controllers.metrics import QuotaMetrics

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IncompleteRound", "PeriodicTask", "run_tasks"]
 
+
 _logger = logging.getLogger("gpu_admission.controllers")
 
 _FIRST_RETRY = 1.0

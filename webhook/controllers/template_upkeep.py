@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from policies.admission.upkeep import missing_templates, needed_by_workloads
 from policies.conversion.sweep import Key, mark, next_step, next_steps, unmark, used_by_pods
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.view import UNKNOWN
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import APIError, ClusterError
@@ -20,19 +20,18 @@ from webhook.cluster.lists import list_all
 from webhook.cluster.resources import RESOURCES, workload_resources
 from webhook.cluster.watched_kinds import Watched
 from webhook.controllers.run import IncompleteRound
-from webhook.server.deadlines import Deadline
-from webhook.server.pacing import run_spread
 from webhook.server.template_keeper import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
+from webhook.server.turns import Deadline, run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import timedelta
 
     from policies.conversion.sweep import Step
-    from policies.decision import Template
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Template
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
     from webhook.controllers.metrics import ControllerMetrics
     from webhook.server.template_keeper import TemplateKeeper

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.metadata_keys import SCHEDULABLE
-from policies.waiting import NOTHING_WRITTEN, ConditionStep, EventStep, WrittenEvent, WrittenToPod
+from policies.analyses.waiting import NOTHING_WRITTEN, ConditionStep, EventStep, WrittenEvent, WrittenToPod
+from policies.kubernetes.names import SCHEDULABLE
 from webhook.cluster.client import STRATEGIC_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time, rfc3339
 from webhook.cluster.errors import APIError
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
     from datetime import datetime
 
+    from policies.analyses.waiting import WaitingResult
     from policies.kubernetes.objects import Object
-    from policies.waiting import WaitingResult
     from webhook.cluster.client import APIClient
     from webhook.controllers.metrics import WaitingMetrics
 

@@ -7,10 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.limits.quota import parse_quota
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.limits.quota import QUOTA_NAME, parse_quota
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older

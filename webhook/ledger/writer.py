@@ -20,16 +20,17 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from policies.quota.ledger.admit import ChargeVerdict, NoQuota
+from policies.quota.ledger.allowances import ChargeVerdict, NoQuota
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.accounts import Accounts
 from webhook.ledger.documents import Documents, Reading, Spec
-from webhook.ledger.pending import PendingChange, PendingFlush
-from webhook.ledger.pending_charges import (
+from webhook.ledger.pending import (
     Coverage,
     CoverageRequired,
     ForwardedCharge,
+    PendingChange,
     PendingCharge,
+    PendingFlush,
     PendingObject,
     new_call,
 )
@@ -38,12 +39,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts, Charge
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
+    from policies.rules.charges import Amounts, Charge
     from webhook.cluster.client import APIClient
-    from webhook.ledger.account import Balance
-    from webhook.ledger.accounts import Runner
+    from webhook.ledger.accounts import Balance, Runner
     from webhook.ledger.documents import Swap
     from webhook.ledger.pending import Make
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.explanation.sentences import (
+from policies.analyses.explain.report import (
     as_sentence,
     left_out_sentence,
     notes_of,
@@ -13,14 +13,14 @@ from policies.explanation.sentences import (
     replicas_text,
     suggestion_sentence,
 )
-from policies.phrases import format_count
+from policies.kubernetes.phrases import format_count
 from webhook.pages.explanation_columns import BADGES, blockers_of, columns_of, states_in
 from webhook.pages.rendering import render_page, render_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.explanation import Explanation
+    from policies.analyses.explain import Explanation
     from webhook.pages.explanation_columns import Blocker, NodeColumn, ShownState
 
 __all__ = ["render_explanation", "render_explanations"]

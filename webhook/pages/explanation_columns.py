@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.explanation.sentences import fit_word, why_sentences
+from policies.analyses.explain.report import fit_word, why_sentences
+from policies.kubernetes.phrases import format_count, format_list, format_ranges, inflect, number_key
 from policies.outcome import Feasibility, OutcomeState
-from policies.phrases import format_count, format_list, format_ranges, inflect, number_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.explanation import Explanation
+    from policies.analyses.explain import Explanation
     from policies.outcome import DeviceOutcome, NodeGroup
 
 __all__ = [

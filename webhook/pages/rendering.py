@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from policies.kubernetes.printable import printable
-from policies.phrases import format_amount
+from policies.kubernetes.phrases import format_amount, printable
 from policies.quota.limits.amounts import amount_with_unit
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from policies.quota.charges import Unit
+    from policies.rules.charges import Unit
 
 __all__ = ["asset", "one_word", "render_page", "render_part"]
 

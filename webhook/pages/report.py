@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.decision import Severity
-from policies.overview import HIDDEN
-from policies.phrases import format_count, format_list, format_ranges
-from policies.usage.gpu_cells import CellState
-from policies.usage.node_gpus import Provider, UnusableKind
+from policies.analyses.report import HIDDEN
+from policies.analyses.usage.cells import CellState
+from policies.analyses.usage.node_gpus import Provider, UnusableKind
+from policies.kubernetes.phrases import format_count, format_list, format_ranges
+from policies.rules.decision import Severity
 from webhook.pages.rendering import one_word, render_page, render_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.audit import AuditFinding
-    from policies.decision import Rule
-    from policies.dra.holders import Holder
-    from policies.overview import Overview
-    from policies.usage.gpu_cells import CellPart, GPUCell
+    from policies.analyses.audit import AuditFinding
+    from policies.analyses.report import Overview
+    from policies.analyses.usage.cells import CellPart, GPUCell
+    from policies.devices.holders import Holder
+    from policies.rules.decision import Rule
 
 __all__ = ["PARTS", "render_report", "render_report_parts"]
 

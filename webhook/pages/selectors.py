@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.dra.workbench import DeviceVerdict, Truth
+from policies.analyses.selectors import DeviceVerdict, Truth
 from webhook.pages.rendering import render_page, render_part
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.dra.workbench import Analysis
+    from policies.analyses.selectors import Analysis
 
 __all__ = ["render_analyses", "render_analysis"]
 

@@ -11,19 +11,16 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.pod_groups import KIND as POD_GROUP
-from policies.dra.pod_groups import PodGroup, pod_group_name
-from policies.kubernetes.objects import has_ended
-from policies.kubernetes.paths import lookup
-from webhook.sandbox.attempt import Refused, User
+from policies.devices.holders import KIND as POD_GROUP
+from policies.devices.holders import PodGroup, pod_group_name
+from policies.kubernetes.objects import has_ended, lookup
 from webhook.sandbox.cluster import Call
-from webhook.sandbox.creation import create
 from webhook.sandbox.deletion import collect
 from webhook.sandbox.kinds import CLAIMS_OF_GROUPS
 from webhook.sandbox.routing import Target
-from webhook.sandbox.statuses import not_found
+from webhook.sandbox.statuses import Refused, User, not_found
 from webhook.sandbox.store import TooOldError
-from webhook.sandbox.updates import update
+from webhook.sandbox.writes import create, update
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

@@ -6,11 +6,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from webhook.cluster.clockwork import rfc3339
-from webhook.sandbox.attempt import Attempt
 from webhook.sandbox.crds import CRD, with_served_status
-from webhook.sandbox.statuses import not_found
+from webhook.sandbox.statuses import Attempt, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
-    from webhook.sandbox.attempt import Admission, Operation, User
     from webhook.sandbox.kinds import Kind, Kinds
+    from webhook.sandbox.statuses import Admission, Operation, User
     from webhook.sandbox.store import Entry, Place, Store
 
 __all__ = ["Adopt", "Call", "Clear", "Cluster", "EndNamespace", "Orphan"]

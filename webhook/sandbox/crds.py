@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.dra.cel import CelCompileError, Map
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.cel import CelCompileError, Map
+from policies.kubernetes.objects import FieldPath, lookup
 from webhook.sandbox.admission.expressions import compile_rule, value_of
 from webhook.sandbox.statuses import Cause, unsupported_value
 

@@ -10,9 +10,8 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from webhook.sandbox.attempt import Refused, User
 from webhook.sandbox.cluster import Adopt, Call, Clear, EndNamespace, Orphan
-from webhook.sandbox.statuses import conflict, forbidden
+from webhook.sandbox.statuses import Refused, User, conflict, forbidden
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

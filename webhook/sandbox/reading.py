@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from policies.kubernetes.label_selectors import parse_label_selector
-from policies.kubernetes.node_requirements import NodeRequirement, Operator
+from policies.kubernetes.selectors import NodeRequirement, Operator, parse_label_selector
 from webhook.sandbox.statuses import bad_request, gone, too_large_version
 
 if TYPE_CHECKING:

@@ -16,13 +16,13 @@ from aiohttp import hdrs, web
 
 from webhook.sandbox.cluster import Call
 from webhook.sandbox.statuses import Cause, bad_request, failure, invalid, too_large, unsupported_media_type
-from webhook.server.strict_json import BadJSON, read_json
+from webhook.server.bodies import BadJSON, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.attempt import User
+    from webhook.sandbox.statuses import User
 
 __all__ = [
     "JSON",

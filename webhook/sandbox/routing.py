@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
-    from webhook.sandbox.attempt import User
     from webhook.sandbox.kinds import Kind, Kinds
+    from webhook.sandbox.statuses import User
 
 __all__ = ["Request", "Target", "describe", "discover", "parse_path", "record_of", "version_info"]
 

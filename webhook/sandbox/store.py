@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.sandbox.claim_validation import claim_problems
 from webhook.sandbox.crds import definition_problems, schema_problems
 from webhook.sandbox.metadata import metadata_problems, update_problems
-from webhook.sandbox.pod_validation import pod_problems, pod_update_problems
 from webhook.sandbox.statuses import Cause, invalid
+from webhook.sandbox.validation import claim_problems, pod_problems, pod_update_problems
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from webhook.sandbox.attempt import Refused, User
 from webhook.sandbox.metadata import check_shape
-from webhook.sandbox.statuses import failure
+from webhook.sandbox.statuses import Refused, User, failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

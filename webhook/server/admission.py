@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.admission import Course, Ensure, Part, decide
-from policies.admission.common_part import REPEATABLE
+from policies.admission.pod_forms import REPEATABLE
 from webhook.server.admission_response import (
     encode,
     encode_busy,
@@ -20,24 +20,23 @@ from webhook.server.admission_response import (
     encode_too_large,
 )
 from webhook.server.admission_review import BadReview, TooLargeReview, decode, read_head
-from webhook.server.deadlines import Deadline
+from webhook.server.bodies import MOST_VALUES
 from webhook.server.driver import FAILED, LATE, Driver
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.memo import Memo, Recording
 from webhook.server.review_runner import ReviewRunner
-from webhook.server.strict_json import MOST_VALUES
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
-from webhook.server.turns import LARGE_BODIES, Busy, Turns
+from webhook.server.turns import LARGE_BODIES, Busy, Deadline, Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from policies.admission.entries import Entry
-    from policies.decision import Decision, Template
-    from policies.request import Concern, Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.admission.webhooks import Entry
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Decision, Template
+    from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.server.memo import KnownAnswer
     from webhook.server.metrics import Metrics
     from webhook.server.quota_keeper import QuotaKeeper

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.kubernetes.printable import printable
-from policies.warnings import warning_lines
+from policies.kubernetes.phrases import printable
+from policies.rules.decision import warning_lines
 from webhook.server.admission_review import API_VERSION, KIND, name_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from policies.admission.entries import Entry
-    from policies.decision import Decision, Finding
-    from policies.request import Request
+    from policies.admission.webhooks import Entry
+    from policies.rules.decision import Decision, Finding
+    from policies.rules.request import Request
     from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 
 __all__ = ["encode", "encode_busy", "encode_failure", "encode_refused_template", "encode_too_large"]

@@ -13,12 +13,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.objects import generate_name_of, name_of
-from policies.kubernetes.paths import FieldPath
-from policies.request import Request, UserInfo
-from webhook.server.strict_json import BadJSON, TooManyValues, read_json
+from policies.kubernetes.objects import FieldPath, generate_name_of, name_of
+from policies.rules.request import Request, UserInfo
+from webhook.server.bodies import BadJSON, TooManyValues, read_json
 
 __all__ = ["API_VERSION", "KIND", "BadReview", "TooLargeReview", "decode", "name_in", "read_head"]
 

@@ -8,10 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.admission import Charge, Ensure, Failure, Finish, Judge, Read, finish, judge
-from policies.decision import MOST_FINDINGS, TEMPLATE
-from policies.quota.ledger.admit import NoQuota
-from policies.quota.opt_in import quota_shown
-from policies.settings.exempt_namespaces import exemption_in_cluster
+from policies.quota.ledger.allowances import NoQuota
+from policies.quota.limits.quota import quota_shown
+from policies.rules.decision import MOST_FINDINGS, TEMPLATE
+from policies.rules.settings.exemptions import exemption_in_cluster
 from webhook.server.logs import log_failure
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import Busy
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from policies.admission import Step
-    from policies.request import Concern, Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.review_runner import Run
     from webhook.server.template_keeper import TemplateKeeper

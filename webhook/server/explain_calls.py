@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from policies.explanation import Explanation
-from policies.json_documents import json_document
+from policies.analyses.explain import Explanation
+from policies.kubernetes.json_documents import json_document
+from webhook.server.app import Route, RoutedCalls
 from webhook.server.bodies import JSON, Form
 from webhook.server.explain_gate import PATH
 from webhook.server.explain_question import decode_question
-from webhook.server.routed_calls import Route, RoutedCalls
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from webhook.server.app import Traffic
     from webhook.server.questions import Questions
-    from webhook.server.routed_calls import Traffic
 
 __all__ = ["LARGEST_QUESTION", "ExplainCalls", "namespaced_path"]
 

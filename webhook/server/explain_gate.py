@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from webhook.cluster.caller_reviews import AuthenticatedUser, SubjectAccess, TokenAuthenticator
-    from webhook.server.deadlines import Deadline
+    from webhook.server.turns import Deadline
 
 __all__ = [
     "CLUSTER_ROLE",

@@ -6,15 +6,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.phrases import with_full_stop
+from policies.kubernetes.phrases import with_full_stop
 from webhook.cluster.lookups import KindUnknownError, find_resource
-from webhook.server.strict_json import BadJSON, read_json
+from webhook.server.bodies import BadJSON, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from policies.kubernetes.objects import Object
-    from policies.settings import AddedKind
+    from policies.rules.settings import AddedKind
     from webhook.cluster.resources import Resource
 
 __all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "decode_question"]

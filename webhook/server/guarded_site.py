@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from webhook.server.guarded_connection import GuardedConnection, guarded_connection
+from webhook.server.guarded_connection import GuardedConnection, counted_address, guarded_connection
 from webhook.server.logs import log_broken_call
-from webhook.server.open_connections import counted_address
 
 if TYPE_CHECKING:
     import socket

@@ -12,16 +12,14 @@ import orjson
 
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.watched_kinds import watched_kinds
-from webhook.server.deadlines import LONGEST_SECONDS, Deadline
-from webhook.server.pacing import run_spread
-from webhook.server.turns import Busy, Turns
+from webhook.server.turns import LONGEST_SECONDS, Busy, Deadline, Turns, run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from datetime import datetime
 
+    from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
-    from policies.view import ClusterView
 
 __all__ = ["LARGEST_REPORT", "MOST_BYTES", "LiveReport", "LiveReports", "ReportParts", "ReportUnavailableError"]
 

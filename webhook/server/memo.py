@@ -21,22 +21,22 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from policies.admission.common_part import REPEATABLE, common_object, common_request
-from policies.caches import BoundedCache
-from policies.settings import ExemptPolicy, settings_for
-from policies.view import PassingView
-from policies.work import Work, bounded_by
+from policies.admission.pod_forms import REPEATABLE, common_object, common_request
+from policies.kubernetes.caches import BoundedCache
+from policies.kubernetes.view import PassingView
+from policies.kubernetes.work import Work, bounded_by
+from policies.rules.settings import ExemptPolicy, settings_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.admission import Course
-    from policies.admission.entries import Entry
-    from policies.decision import Decision
+    from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView, Digest
+    from policies.kubernetes.view import ClusterView, Digest
+    from policies.rules.decision import Decision
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["KnownAnswer", "Memo", "Recording"]
 

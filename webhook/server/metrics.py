@@ -1,4 +1,4 @@
-"""The metrics on `/metrics`. The program chooses all label values, so that callers cannot add more."""
+"""Creates the metrics of gpu-admission in a registry."""
 
 from __future__ import annotations
 
@@ -6,24 +6,31 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, disable_created_metrics
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from policies.quota.charging.outcomes import OUTCOMES
-from webhook.peers.forwarding_writer import ANSWERS
-from webhook.server.exposition import Exposition, accepts_open_metrics
-from webhook.server.metric_factory import MetricFactory
-from webhook.server.open_connections import CLOSED
+from webhook.ledger.forwarding_writer import ANSWERS
+from webhook.server.guarded_connection import CLOSED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from prometheus_client.metrics_core import Metric
 
-    from policies.decision import Decision
-    from policies.request import Concern
+    from policies.rules.decision import Decision
+    from policies.rules.request import Concern
 
 __all__ = [
     "EXPLAINED",
@@ -33,8 +40,68 @@ __all__ = [
     "TEMPLATES",
     "UI_CALLS",
     "VERDICTS",
+    "Exposition",
+    "MetricFactory",
     "Metrics",
+    "accepts_open_metrics",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class MetricFactory:
+    """Creates metrics whose names begin with `gpu_admission_`."""
+
+    registry: CollectorRegistry
+
+    def counter(self, name: str, meaning: str, *labels: str) -> Counter:
+        """A counter; `_total` is appended to its name."""
+        return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
+
+    def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
+        """A gauge."""
+        return Gauge(f"gpu_admission_{name}", meaning, labels, registry=self.registry)
+
+    def histogram(self, name: str, meaning: str, buckets: Sequence[float], *labels: str) -> Histogram:
+        """A histogram."""
+        return Histogram(f"gpu_admission_{name}", meaning, labels, buckets=buckets, registry=self.registry)
+
+
+@dataclass(frozen=True, slots=True)
+class Exposition(Collector):
+    """The metrics of one moment, which can be encoded in a thread."""
+
+    families: tuple[Metric, ...]
+    is_open_metrics: bool
+    """False for the text format of Prometheus."""
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics of that moment."""
+        return self.families
+
+    @property
+    def content_type(self) -> str:
+        """The media type of the format."""
+        return openmetrics.CONTENT_TYPE_LATEST if self.is_open_metrics else CONTENT_TYPE_LATEST
+
+    def text(self) -> bytes:
+        """The metrics in their format."""
+        encode: Callable[[Collector], bytes] = openmetrics.generate_latest if self.is_open_metrics else generate_latest
+        return encode(self)
+
+
+def accepts_open_metrics(accepted: str) -> bool:
+    """True if a header `Accept` names OpenMetrics 1.0.0.
+
+    The client's own negotiation raises an error for a malformed version, and claims any later version.
+    Source: https://prometheus.io/docs/instrumenting/content_negotiation.
+    """
+    for choice in accepted.split(","):
+        media_type, *parameters = (each.strip() for each in choice.split(";"))
+        named = dict(each.partition("=")[::2] for each in parameters)
+        if media_type == "application/openmetrics-text" and named.get("version", "1.0.0") == "1.0.0":
+            return named.get("q") not in ("0", "0.0", "0.00", "0.000")
+    return False
+
 
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """Results of a call: a decision (the first three), a failure, or refused before any review."""

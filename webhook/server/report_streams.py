@@ -12,24 +12,23 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from aiohttp import hdrs, web
 
-from webhook.server.bodies import Form
+from webhook.server.bodies import BadJSON, Form, read_json
 from webhook.server.browser_rules import HEADERS
 from webhook.server.caller_limits import CallerLimit, CallerLimits
-from webhook.server.deadlines import Deadline
 from webhook.server.explain_gate import NotAdmitted
 from webhook.server.guarded_connection import guarded_connection
 from webhook.server.live_reports import ReportUnavailableError
 from webhook.server.logs import log_crash, log_stream
-from webhook.server.strict_json import BadJSON, read_json
+from webhook.server.turns import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractContextManager
 
+    from webhook.server.app import Traffic
     from webhook.server.explain_gate import Caller
     from webhook.server.live_reports import LiveReport, LiveReports
     from webhook.server.questions import Questions
-    from webhook.server.routed_calls import Traffic
 
 __all__ = ["MOST_OF_NAMESPACE", "MOST_OF_USER", "MOST_STREAMS", "ReportStreams", "StreamTimes"]
 

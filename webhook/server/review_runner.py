@@ -11,10 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.work import TooMuchWork, Work, bounded_by
-from webhook.server.deadlines import Deadline
-from webhook.server.pacing import run_spread
-from webhook.server.turns import Busy, Turns
+from policies.kubernetes.work import TooMuchWork, Work, bounded_by
+from webhook.server.turns import Busy, Deadline, Turns, run_spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,19 +8,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from certs import BadKeyPair
-from policies.audit import Survey, audit
-from policies.view import UNKNOWN
+from policies.analyses.audit import Survey, audit
+from policies.kubernetes.view import UNKNOWN
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
-from webhook.server.callers import Callers
+from webhook.server.caller_limits import Callers
 from webhook.server.config import CannotServe
 from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import NamedClients
-from webhook.server.explainer import Explainer
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
-from webhook.server.questions import Questions
+from webhook.server.questions import Explainer, Questions
 from webhook.server.serving_certificate import certificate_of, client_ca_of
 from webhook.server.tls import BadClientCA
 from webhook.server.warm_up import warm_up
@@ -28,9 +27,9 @@ from webhook.server.warm_up import warm_up
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.audit import AuditReport
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.analyses.audit import AuditReport
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.server.config import ServerConfig
     from webhook.server.listeners import Ready
     from webhook.server.ui_calls import UICalls

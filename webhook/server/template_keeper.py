@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.opt_in import Mode, mode_of
 from policies.conversion.sweep import is_marked, unmark
-from policies.dra.templates import without_nulls
-from policies.kubernetes.paths import lookup
-from policies.metadata_keys import DRA_LABEL
-from policies.view import UNKNOWN
+from policies.conversion.templates import without_nulls
+from policies.kubernetes.names import DRA_LABEL
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
-from webhook.server.template_rates import AT_ONCE, PER_MINUTE
+from webhook.server.caller_limits import AT_ONCE, PER_MINUTE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from policies.conversion.sweep import Key
-    from policies.decision import Template
     from policies.kubernetes.objects import Object
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Template
     from webhook.cluster.client import APIClient
-    from webhook.server.deadlines import Deadline
-    from webhook.server.template_rates import TemplateRates
+    from webhook.server.caller_limits import TemplateRates
+    from webhook.server.turns import Deadline
 
 __all__ = [
     "FIELD_MANAGER",

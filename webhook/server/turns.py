@@ -1,28 +1,229 @@
-"""Turns: expensive reviews of one namespace do not slow the others down.
-
-Reviews that are too long for the event loop run in another thread, one at a time. Each waits for its turn here. Callers
-go in turns, because one that is not known can name another namespace with each call; of one caller, the namespace that
-has used the least goes first. A namespace that had several long reviews has all of them run there for a
-minute, since finding out in the event loop that a review is long takes time as well.
-
-A namespace may use a quarter of a replica's time, and half a second at once. Beyond that its claims are not compared with
-the cluster.
-"""
+"""Turns, pauses and deadlines: expensive reviews of one namespace do not slow the others down."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import re
+import threading
 import time
 from collections import deque
+from contextvars import copy_context
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, TypeVar
+
+from policies.kubernetes.work import Work, bounded_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from webhook.server.deadlines import Deadline
+__all__ = [
+    "DEFAULT_SECONDS",
+    "LARGE_BODIES",
+    "LONGEST_SECONDS",
+    "BadDuration",
+    "Busy",
+    "Deadline",
+    "Payer",
+    "Turns",
+    "parse_duration",
+    "run_aside",
+    "run_spread",
+]
 
-__all__ = ["LARGE_BODIES", "Busy", "Payer", "Turns"]
+
+DEFAULT_SECONDS = 10.0
+"""`timeoutSeconds` of a webhook that names none."""
+LONGEST_SECONDS = 30.0
+"""The most that `timeoutSeconds` may be."""
+_MARGIN = 0.5
+_MARGIN_OF_SHORT = 0.1
+_TO_ANSWER = 0.25
+"""Seconds that parts of a deadline leave for the answer: longer than one review may hold the event loop."""
+_TO_ANSWER_SHORT = 0.1
+
+# Go takes both letters mu, and so do we.
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9}
+_TERM = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ms|us|µs|μs|ns|h|m|s)"
+_ONE_TERM = re.compile(_TERM)
+_DURATION = re.compile(f"(?:{_TERM})+")
+
+
+class BadDuration(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """A text is not a duration."""
+
+
+@lru_cache(maxsize=64)
+def parse_duration(text: str) -> float:
+    """Seconds of a duration as Go writes it: `5s`, `1m0s`, `500ms`; none is negative.
+
+    Source: Go's time.ParseDuration.
+
+    Raises:
+        BadDuration: The text is not a duration.
+    """
+    if text == "0":
+        return 0.0
+    if len(text) > 100 or not _DURATION.fullmatch(text):
+        raise BadDuration("The timeout in the query is not a duration; write it as in ?timeout=10s.")
+    return sum(float(amount) * _UNITS[unit] for amount, unit in _ONE_TERM.findall(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The time by which an answer must be sent."""
+
+    clock: Callable[[], float]
+    """Returns monotonic seconds."""
+    started: float
+    seconds: float
+    """From start to deadline."""
+
+    @classmethod
+    def start(cls, clock: Callable[[], float], timeout: str | None = None) -> Deadline:
+        """Begin a deadline that ends a little before the timeout of the caller.
+
+        Args:
+            clock: Returns monotonic seconds.
+            timeout: The `timeout` that the API server sends in the query; None if it is missing.
+
+        Raises:
+            BadDuration: `timeout` is not a duration.
+        """
+        seconds = DEFAULT_SECONDS if timeout is None else min(parse_duration(timeout), LONGEST_SECONDS)
+        return cls(clock, clock(), seconds - min(_MARGIN, seconds * _MARGIN_OF_SHORT))
+
+    def part(self, parts: int) -> Deadline:
+        """The deadline of the first of so many equal parts of the time left, less the time to answer.
+
+        So a call can still be answered after the last part has passed.
+        """
+        left = max(self.remaining, 0)
+        return Deadline(self.clock, self.clock(), (left - min(_TO_ANSWER, left * _TO_ANSWER_SHORT)) / parts)
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.clock() - self.started
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline; negative after it."""
+        return self.seconds - self.elapsed
+
+    @property
+    def has_passed(self) -> bool:
+        """True if an answer would be too late."""
+        return self.remaining <= 0
+
+
+T = TypeVar("T")
+
+
+async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], None]) -> T:
+    """Run a function in a new thread and return its result.
+
+    The bounds of work around the call hold in the thread, too (see `policies.kubernetes.work`).
+    Python cannot stop a thread from outside, so the function must check its time itself. The thread is a daemon, so that
+    it does not keep the process from ending.
+
+    Args:
+        work: The function.
+        seconds: How long to wait for the result.
+        on_end: Called in the event loop when the function has ended, which may be after `seconds`.
+
+    Raises:
+        TimeoutError: No result after `seconds`.
+        RuntimeError: the system cannot start another thread.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[T] = loop.create_future()
+    try:
+        threading.Thread(target=copy_context().run, args=(_run, work, loop, result, on_end), daemon=True).start()
+    except RuntimeError:
+        on_end()
+        raise
+    try:
+        await asyncio.wait([result], timeout=max(seconds, 0))
+        if not result.done():
+            raise TimeoutError
+        return result.result()
+    finally:
+        result.cancel()
+
+
+def _run(
+    work: Callable[[], T], loop: asyncio.AbstractEventLoop, result: asyncio.Future[T], on_end: Callable[[], None]
+) -> None:
+    with contextlib.suppress(RuntimeError):  # the event loop may be closed by now
+        try:
+            value = work()
+        except Exception as error:  # noqa: BLE001 - any exception is raised in the caller
+            loop.call_soon_threadsafe(_settle, result, partial(result.set_exception, error))
+        else:
+            loop.call_soon_threadsafe(_settle, result, partial(result.set_result, value))
+        finally:
+            loop.call_soon_threadsafe(on_end)
+
+
+def _settle(result: asyncio.Future[T], settle: Callable[[], None]) -> None:
+    """Set the result, unless the caller no longer waits."""
+    if not result.done():
+        settle()
+
+
+_WORK, _REST = 0.005, 0.005
+"""Seconds. Python runs one thread at a time, so work pauses as long as it ran, and reviews run in between."""
+
+
+async def run_spread(work: Callable[[], T], seconds: float, on_end: Callable[[], None] = lambda: None) -> T:
+    """Run a function as `run_aside` does, in a thread that pauses regularly.
+
+    The function ends at its next step when the caller stops waiting.
+    """
+    pacer = _Pacer()
+
+    def work_in_turns() -> T:
+        with bounded_by(pacer):
+            return work()
+
+    try:
+        return await run_aside(work_in_turns, seconds, on_end)
+    finally:
+        pacer.stop()
+
+
+class _Pacer(Work):
+    """Pauses work in a thread at each of its steps, counted or not, and ends it after `stop`."""
+
+    __slots__ = ("_since", "_stopped")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stopped = threading.Event()
+        self._since = time.monotonic()
+
+    def stop(self) -> None:
+        """End the work at its next step."""
+        self._stopped.set()
+
+    def count(self, _units: int) -> None:
+        """Pause if the work ran long enough; raise if it was stopped."""
+        self.check()
+
+    def check(self) -> None:
+        """Pause if the work ran long enough; raise if it was stopped."""
+        if time.monotonic() - self._since >= _WORK:
+            self._stopped.wait(_REST)
+            self._since = time.monotonic()
+        if self._stopped.is_set():
+            raise _StoppedError
+
+
+class _StoppedError(Exception):
+    """The work was stopped, because its result is no longer needed."""
+
 
 LARGE_BODIES = "large bodies"
 """The namespace that pays for parsing a large body, if the body does not begin like that of an API server."""

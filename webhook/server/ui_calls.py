@@ -11,26 +11,26 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import hdrs, web
 
-from policies.overview import limited_overview, overview, visible_overview
+from policies.analyses.report import limited_overview, overview, visible_overview
 from webhook.pages.explanation import render_explanation
 from webhook.pages.rendering import asset, render_part
 from webhook.pages.report import render_report_parts
+from webhook.server.app import Route, RoutedCalls, Traffic
 from webhook.server.bodies import JSON, Form
 from webhook.server.browser_rules import HEADERS, check_origin
 from webhook.server.explain_question import BadQuestion, NamedObject, decode_question
 from webhook.server.live_reports import LiveReports
 from webhook.server.report_streams import ReportStreams
-from webhook.server.routed_calls import Route, RoutedCalls, Traffic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from policies.audit import AuditReport
-    from policies.explanation import Explanation
+    from policies.analyses.audit import AuditReport
+    from policies.analyses.explain import Explanation
+    from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
-    from policies.settings import AddedKind, GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.settings import AddedKind, GPUAdmissionPolicy
     from webhook.server.live_reports import ReportParts
     from webhook.server.questions import Questions
 

@@ -11,23 +11,23 @@ import orjson
 
 from policies import outcome
 from policies.admission import Course, decide
-from policies.admission.entries import ENTRIES
 from policies.admission.warm import warm
-from policies.metadata_keys import DRA_LABEL, STRATEGY_LABEL
-from policies.view import ChangedView
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
+from policies.kubernetes.view import ChangedView
 from webhook.server.admission_response import encode
 from webhook.server.admission_review import decode
-from webhook.server.deadlines import Deadline
 from webhook.server.driver import Driver
 from webhook.server.review_runner import ReviewRunner
+from webhook.server.turns import Deadline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.admission.entries import Entry
+    from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["warm_up"]
 

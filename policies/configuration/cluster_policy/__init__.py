@@ -1,21 +1,15 @@
 """ClusterPolicy (`nvidia.com/v1`): how the GPU Operator sets up every GPU node."""
 
-from policies.configuration.checks import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
-from policies.configuration.cluster_policy import (  # noqa: F401 - these modules register their checks
-    daemonsets,
-    dcgm_exporter,
-    device_plugin,
-    driver,
-    gpudirect,
-    host_access,
-    lifecycle,
-    mig,
-    runtime,
-    sandbox_workloads,
-    service_monitor,
-    tolerations,
-    upgrades,
-    vgpu,
+from policies.configuration.change import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
+from policies.configuration.cluster_policy import (
+    daemonsets,  # noqa: F401 - these modules register their checks
+    dcgm_exporter,  # noqa: F401 - these modules register their checks
+    device_plugin,  # noqa: F401 - these modules register their checks
+    driver,  # noqa: F401 - these modules register their checks
+    host_access,  # noqa: F401 - these modules register their checks
+    runtime,  # noqa: F401 - these modules register their checks
+    sandbox_workloads,  # noqa: F401 - these modules register their checks
+    upgrades,  # noqa: F401 - these modules register their checks
 )
 
 __all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION"]

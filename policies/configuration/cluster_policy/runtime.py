@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.checks import Problem, problem
-from policies.configuration.checks import CLUSTER_POLICY
-from policies.configuration.distributions import is_rancher, runtime_of
-from policies.configuration.named_objects import counted_names, gpu_pods, the_nodes
-from policies.decision import Severity
-from policies.kubernetes.paths import lookup
+from policies.configuration.change import CLUSTER_POLICY
+from policies.configuration.facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
+from policies.kubernetes.objects import lookup
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

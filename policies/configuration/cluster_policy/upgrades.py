@@ -6,15 +6,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.checks import Problem, problem
-from policies.configuration.change import Change, Section
-from policies.configuration.checks import COMPONENTS, WITH_DRIVER
-from policies.configuration.components.driver import drivers_of
-from policies.configuration.named_objects import counted_names, gpu_pods
-from policies.decision import Severity
-from policies.kubernetes.label_selectors import LabelSelectorError, parse_label_selector
-from policies.kubernetes.objects import Object, controller_of, namespace_of
-from policies.kubernetes.paths import lookup
+from policies.configuration.change import COMPONENTS, WITH_DRIVER, Change, Section
+from policies.configuration.components.driver_versions import drivers_of
+from policies.configuration.facts import counted_names, gpu_pods
+from policies.kubernetes.objects import Object, controller_of, lookup, namespace_of
+from policies.kubernetes.selectors import LabelSelectorError, parse_label_selector
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,14 +3,12 @@
 Rules about the driver of a ClusterPolicy that hold for an NVIDIADriver too are here.
 """
 
-from policies.configuration.checks import COMPONENTS
-from policies.configuration.components import (  # noqa: F401 - these modules register their checks
-    containers,
-    driver_gpus,
-    driver_objects,
-    driver_versions,
-    images,
-    tags,
+from policies.configuration.change import COMPONENTS
+from policies.configuration.components import (
+    containers,  # noqa: F401 - these modules register their checks
+    driver_objects,  # noqa: F401 - these modules register their checks
+    driver_versions,  # noqa: F401 - these modules register their checks
+    images,  # noqa: F401 - these modules register their checks
 )
 
 __all__ = ["COMPONENTS"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.checks import Problem, problem
-from policies.configuration.checks import CLUSTER_POLICY, NVIDIA_DRIVER
-from policies.configuration.components.driver import Driver, drivers_of
-from policies.configuration.operator_objects import check_object, data_keys
-from policies.decision import Severity
+from policies.configuration.change import CLUSTER_POLICY, NVIDIA_DRIVER, check_object, data_keys
+from policies.configuration.components.driver_versions import Driver, drivers_of
 from policies.kubernetes.names import is_dns_label
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 from policies.configuration.config_maps.dcgm_metrics import DCGM_METRICS
 from policies.configuration.config_maps.device_plugin import DEVICE_PLUGIN
 from policies.configuration.config_maps.mig_parted import MIG_PARTED
-from policies.configuration.config_maps.references import Role
+from policies.configuration.config_maps.roles import Role
 
 __all__ = ["CONFIG_MAPS"]
 

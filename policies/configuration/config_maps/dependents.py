@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.checks import Checks, Problem, problem
-from policies.configuration.config_maps.references import Role, users
-from policies.configuration.config_maps.roles import roles_of
-from policies.configuration.leniency import is_operator
-from policies.configuration.named_objects import the_nodes
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath, lookup
+from policies.configuration.change import is_operator
+from policies.configuration.config_maps.roles import Role, roles_of, users
+from policies.configuration.facts import the_nodes
+from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
+from policies.rules.decision import Severity
+from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

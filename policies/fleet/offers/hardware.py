@@ -14,23 +14,21 @@ from policies.fleet.offers.shown import (
     labelled_number,
 )
 from policies.kubernetes.nodes import allocatable, labels_of
-from policies.kubernetes.paths import lookup, mapping_at, mappings_at
+from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, MIG_STRATEGY_LABEL
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_geometry import Geometry
+from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import fewest_gpus
-from policies.nvidia.mig_products import node_product, product_named
-from policies.nvidia.mig_sizes import Engines, MIGSize, mig_size
+from policies.nvidia.mig_products import Engines, MIGSize, mig_size, node_product, product_named
 from policies.nvidia.resources import parse_resource
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig_products import MIGProduct
-    from policies.view import ClusterView
 
 __all__ = [
     "Cut",

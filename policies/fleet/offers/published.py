@@ -16,13 +16,11 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet.offers.state import NUMA_NODE, shown_driver
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup, mapping_at, mappings_at
+from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_geometry import Geometry
+from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
-from policies.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,8 +28,8 @@ if TYPE_CHECKING:
     from policies.fleet.offers.hardware import Cut, Hardware
     from policies.fleet.offers.state import DriverState, NodeState
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Key
     from policies.nvidia.mig_layouts import Placement
-    from policies.view import ClusterView, Key
 
 __all__ = ["PublishedSlice", "device_name", "gpu_slices", "published_slices", "recut_slices", "slice_document"]
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
-from policies.kubernetes.misspellings import closest
-from policies.metadata_keys import IGNORE, PREFIX, RECORD
+from policies.kubernetes.names import IGNORE, PREFIX, RECORD
+from policies.kubernetes.phrases import closest
+from policies.nvidia.pod_conditions import has_our_annotations
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
-from policies.pod_conditions import has_our_annotations
-from policies.rules import rule
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["DAEMON_SET", "read_wishes"]
 

@@ -6,31 +6,30 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
 from policies.kubernetes.nodes import REQUIRED
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
-from policies.nvidia.product_globs import fold_name, matching_texts
+from policies.nvidia.products import fold_name, matching_texts
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
-from policies.placement.wishes.product_misspellings import product_misspellings
-from policies.placement.wishes.requested_gpus import requested_gpus
-from policies.placement.wishes.wanted_nodes import wanted_nodes
-from policies.rules import rule
+from policies.placement.wishes.product_labels import product_misspellings
+from policies.placement.wishes.wanted_nodes import requested_gpus, wanted_nodes
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
+    from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.resources import GPUResource
     from policies.nvidia.wishes import ProductPatterns
     from policies.placement.affinity import Contradiction
     from policies.placement.wishes.pod_wishes import PodWishes
-    from policies.placement.wishes.requested_gpus import RequestedGPU
-    from policies.view import ClusterView
+    from policies.placement.wishes.wanted_nodes import RequestedGPU
+    from policies.rules.decision import Finding
 
 
 __all__ = ["IMPOSSIBLE", "wish_problems", "without_conflicting_defaults"]

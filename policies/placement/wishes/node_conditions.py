@@ -5,33 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
-from policies.kubernetes.node_requirements import ALWAYS, both
+from policies.kubernetes.phrases import format_count, format_list, format_ranges
+from policies.kubernetes.selectors import ALWAYS, both
 from policies.nvidia.labels import Subject
 from policies.nvidia.predicates import TRUE
-from policies.nvidia.wishes.device_predicate import device_predicate
-from policies.phrases import format_count, format_list, format_ranges
+from policies.nvidia.wish_predicates import device_predicate
 from policies.placement.affinity import TooManyTermsError, require, without_requirements
 from policies.placement.sharing import unshared_conditions, unshared_nodes
 from policies.placement.wishes.annotations import DAEMON_SET
 from policies.placement.wishes.conflicts import IMPOSSIBLE, wish_problems
 from policies.placement.wishes.pod_wishes import NO_EFFECT
-from policies.placement.wishes.requested_gpus import requested_gpus
 from policies.placement.wishes.unmet_wishes import unmet_wishes
-from policies.placement.wishes.wanted_nodes import MOST_NAMES, wanted_nodes
-from policies.rules import rule
+from policies.placement.wishes.wanted_nodes import MOST_NAMES, requested_gpus, wanted_nodes
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.decision import Finding
     from policies.kubernetes.pods import Pod
-    from policies.patch import Editor
+    from policies.kubernetes.view import ClusterView
     from policies.placement.wishes.pod_wishes import PodWishes
-    from policies.placement.wishes.requested_gpus import RequestedGPU
-    from policies.placement.wishes.wanted_nodes import WantedNodes
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.placement.wishes.wanted_nodes import RequestedGPU, WantedNodes
+    from policies.rules.decision import Finding
+    from policies.rules.patch import Editor
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["apply_wish", "without_conditions"]
 

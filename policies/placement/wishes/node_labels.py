@@ -13,13 +13,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import is_label_value
-from policies.kubernetes.node_requirements import ALWAYS, Alternatives, NodeRequirement, both
+from policies.kubernetes.selectors import ALWAYS, Alternatives, NodeRequirement, both
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_globs import fold_name, matching_texts
-from policies.nvidia.products import Product
+from policies.nvidia.products import Product, fold_name, matching_texts
+from policies.nvidia.wish_words import product_spellings
 from policies.nvidia.wishes import ProductPatterns
-from policies.nvidia.wishes.product_patterns import product_spellings
 from policies.placement.wishes.product_labels import (
     PRODUCT_SUFFIX,
     SHARED,

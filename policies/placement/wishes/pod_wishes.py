@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
-from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.printable import printable
-from policies.metadata_keys import PREFIX
+from policies.kubernetes.names import PREFIX
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.phrases import format_list, printable
 from policies.nvidia.wishes import Wish
-from policies.phrases import format_list
-from policies.rules import rule
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.decision import Finding, Rule
+    from policies.rules.decision import Finding, Rule
 
 __all__ = ["ANNOTATIONS", "PodWishes"]
 

@@ -10,29 +10,27 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.decision import Severity
-from policies.dra.published_devices import gpu_groups
+from policies.devices.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import format_count, printable
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.wish_words import as_sold
 from policies.nvidia.wishes import Wish
-from policies.nvidia.wishes.bounds import as_sold
-from policies.phrases import format_count
-from policies.placement.wishes.existing_gpus import ExistingGPU, existing_gpus
 from policies.placement.wishes.node_labels import alternatives
 from policies.placement.wishes.product_labels import seen_products
-from policies.placement.wishes.wanted_nodes import is_as_wished
-from policies.rules import rule
-from policies.view import UNKNOWN
+from policies.placement.wishes.wanted_nodes import ExistingGPU, existing_gpus, is_as_wished
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from policies.decision import Finding
+    from policies.kubernetes.view import ClusterView
     from policies.nvidia.wishes import ProductPatterns
     from policies.placement.wishes.pod_wishes import PodWishes
-    from policies.placement.wishes.requested_gpus import RequestedGPU
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.placement.wishes.wanted_nodes import RequestedGPU
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["unmet_wishes"]
 

@@ -7,10 +7,9 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.printable import printable
-from policies.quota.bills import Uncountable
-from policies.quota.charges import TooManyClaims
-from policies.quota.ledger.admit import Contended
+from policies.kubernetes.phrases import printable
+from policies.quota.demands.bills import Uncountable
+from policies.quota.ledger.allowances import Contended
 from policies.quota.ledger.ledger import (
     ChargedOtherwise,
     Exceeded,
@@ -20,14 +19,14 @@ from policies.quota.ledger.ledger import (
     Unstorable,
 )
 from policies.quota.limits.amounts import amount_text, bare_amount
-from policies.quota.limits.quota import QuotaError
-from policies.quota.opt_in import QUOTA_NAME
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError
+from policies.rules.charges import TooManyClaims
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import timedelta
 
-    from policies.quota.charges import Amounts, Unit
+    from policies.rules.charges import Amounts, Unit
 
 __all__ = ["ChargeMessage", "Holder", "Unavailable", "charge_message", "exceeded_message"]
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.decision import WORKLOAD, Decision, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.quota.bills import Uncountable, UnknownProduct
-from policies.quota.charges import TooManyClaims
+from policies.kubernetes.objects import FieldPath
 from policies.quota.charging.messages import Unavailable, charge_message, exceeded_message
-from policies.quota.ledger.admit import ChargeVerdict, Contended, NoQuota
+from policies.quota.demands.bills import Uncountable, UnknownProduct
+from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Unstorable
 from policies.quota.limits.quota import QuotaError
-from policies.rules import rule
+from policies.rules.charges import TooManyClaims
+from policies.rules.decision import WORKLOAD, Decision, Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.quota.charges import ChargeRequest
     from policies.quota.charging.messages import Holder
+    from policies.rules.charges import ChargeRequest
 
 __all__ = ["OUTCOMES", "ChargeOutcome", "outcome_name", "settle"]
 

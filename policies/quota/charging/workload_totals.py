@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.decision import WORKLOAD, Severity
+from policies.quota.ledger.open_charges import ZERO, sum_amounts
 from policies.quota.ledger.reservations import Reservations
-from policies.quota.ledger.sums import ZERO, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
-from policies.quota.opt_in import QUOTA_NAME
-from policies.rules import rule
+from policies.quota.limits.quota import QUOTA_NAME
+from policies.rules.decision import WORKLOAD, Severity
+from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
-    from policies.decision import Finding
     from policies.kubernetes.pod_templates import PodCount
-    from policies.quota.charges import Amounts, Charge
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Limit, Quota
+    from policies.rules.charges import Amounts, Charge
+    from policies.rules.decision import Finding
 
 __all__ = ["PodsAtOnce", "find_shortage"]
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import controller_of, name_of
-from policies.kubernetes.paths import lookup
-from policies.quota.bills import Uncountable, charge_under
+from policies.kubernetes.objects import controller_of, lookup, name_of
+from policies.kubernetes.view import UNKNOWN
 from policies.quota.counting.counting import decisive_ledger, held_amounts
-from policies.quota.ledger.open_charges import open_charge
-from policies.quota.ledger.sums import ZERO, add_amounts, subtract_amounts, sum_amounts
+from policies.quota.demands.bills import Uncountable, charge_under
+from policies.quota.ledger.open_charges import ZERO, add_amounts, open_charge, subtract_amounts, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
-from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.opt_in import QUOTA_NAME
-from policies.view import UNKNOWN
+from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts, Charge, ChargeRequest
+    from policies.kubernetes.view import ClusterView, Unknown
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Limit, Quota
-    from policies.settings.choices import Quotas
-    from policies.view import ClusterView, Unknown
+    from policies.rules.charges import Amounts, Charge, ChargeRequest
+    from policies.rules.settings.choices import Quotas
 
 __all__ = ["QuotaBalance", "open_balance"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.paths import mappings_at
-from policies.metadata_keys import QUOTA_LABEL
-from policies.quota.opt_in import ENFORCED
+from policies.kubernetes.names import QUOTA_LABEL
+from policies.kubernetes.objects import mappings_at
+from policies.quota.limits.quota import ENFORCED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,39 +1,90 @@
-"""The counter: the amounts of each pod and claim of a namespace, cached until the object changes."""
+"""Measuring: the amounts of existing pods and claims under a quota, also if their devices are unknown."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.published_devices import published_devices
-from policies.dra.resource_claims import Claim
+from policies.devices.published_devices import published_devices
+from policies.devices.resource_claims import Claim
 from policies.fleet.pod_claims import template_claims
-from policies.kubernetes.objects import has_ended, name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup
+from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.pods import MalformedPodError, Pod, resources_in_claim
-from policies.quota.charges import OWN
-from policies.quota.charging.origins import narrow_demands, origin_of
-from policies.quota.counting.measuring import Measure, largest_memory
+from policies.kubernetes.work import count_work
+from policies.quota.charging.charging import narrow_demands, origin_of
+from policies.quota.demands.bills import bill
 from policies.quota.demands.claims import demands_of_claim, holdings_of_claim
+from policies.quota.demands.classes import classes
+from policies.quota.demands.node_kinds import node_kinds, visible_kinds
 from policies.quota.demands.pods import holdings_of_pod, priority_class_of
-from policies.quota.devices.classes import classes
-from policies.quota.devices.node_kinds import node_kinds
+from policies.quota.ledger.open_charges import add_amounts, larger_amounts
 from policies.quota.ledger.recount import Counted, SharedClaims
-from policies.quota.ledger.sums import add_amounts, larger_amounts
-from policies.work import count_work
+from policies.rules.charges import OWN, Bill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts, DeviceDemand
+    from policies.kubernetes.view import ClusterView
     from policies.quota.limits.quota import Quota
-    from policies.settings.choices import Quotas
-    from policies.view import ClusterView
+    from policies.rules.charges import Amounts, DeviceDemand, DeviceKind
+    from policies.rules.settings.choices import Quotas
 
-__all__ = ["Counter", "Terms", "uid_of"]
+__all__ = ["Counter", "Measure", "Terms", "largest_memory", "uid_of"]
+
+
+_MOST_REMEMBERED = 4096
+
+
+def largest_memory(view: ClusterView) -> int:
+    """The bytes of the largest GPU on nodes or in slices; 0 if unknown. Use it by `view.derive`.
+
+    If only a part of a GPU is known, its memory is scaled up to the whole GPU.
+    """
+    return max((ceil(kind.memory / kind.gpus) for kind in visible_kinds(view) if kind.memory and kind.gpus), default=0)
+
+
+class Measure:
+    """Computes the amounts of granted demands, also if products or memory are unknown.
+
+    Most pods are alike, so amounts are cached, and equal demands get the identical mapping.
+    """
+
+    def __init__(self, quota: Quota, view: ClusterView) -> None:
+        """Keep the quota and the view. Unknown products count even if the quota refuses them."""
+        self._quota = replace(quota, unknown_products="WorstCase")
+        self._largest = view.derive(largest_memory)
+        self._known: dict[tuple[DeviceDemand, ...], Amounts] = {}
+
+    def amounts(self, demands: Iterable[DeviceDemand]) -> Amounts:
+        """The largest possible amounts of the demands, by limit."""
+        demands = tuple(demands)
+        found = self._known.get(demands)
+        if found is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            found = self._known[demands] = self._bill(demands)
+        return found
+
+    def _bill(self, demands: tuple[DeviceDemand, ...]) -> Amounts:
+        found = bill(demands, self._quota)
+        return found.amounts if isinstance(found, Bill) else self._bill(tuple(map(self._with_known_memory, demands)))
+
+    def _with_known_memory(self, demand: DeviceDemand) -> DeviceDemand:
+        """The demand with the memory of the largest GPU for kinds whose memory is unknown."""
+        return replace(
+            demand,
+            kinds=self._kinds_with_memory(demand.kinds),
+            unseen=self._kinds_with_memory(demand.unseen),
+            alternatives=tuple(map(self._with_known_memory, demand.alternatives)),
+        )
+
+    def _kinds_with_memory(self, kinds: frozenset[DeviceKind]) -> frozenset[DeviceKind]:
+        return frozenset(kind if kind.memory is not None else replace(kind, memory=self._largest) for kind in kinds)
+
 
 _KNOWN, _NEW = 5, 150
 """Units of work for an object that is as it was, and for one to be counted."""

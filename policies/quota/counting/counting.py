@@ -1,4 +1,4 @@
-"""Counting: the amounts of the pods and claims of a namespace under its quota, and its holders."""
+"""Charges where no ledger is written: the outcome of one, and the sum of several."""
 
 from __future__ import annotations
 
@@ -6,31 +6,43 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.paths import lookup
-from policies.quota.charges import OWN
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, lookup, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN, PassingView
+from policies.kubernetes.work import count_work
+from policies.quota.charging.charging import origin_of
 from policies.quota.charging.messages import Holder
-from policies.quota.charging.origins import origin_of
 from policies.quota.counting.counter import Counter, Terms, uid_of
-from policies.quota.ledger.allowances import without_uncertain_charges
+from policies.quota.demands.bills import Uncountable, charge_under
+from policies.quota.ledger.allowances import NoQuota, admit, without_uncertain_charges
 from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import add_amounts, larger_amounts, subtract_amounts, sum_amounts
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
-from policies.quota.limits.quota import parse_quota
-from policies.view import UNKNOWN
-from policies.work import count_work
+from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
+from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts
+    from policies.kubernetes.view import ClusterView, Unknown
+    from policies.quota.charging.outcomes import ChargeOutcome
     from policies.quota.ledger.recount import Counted
     from policies.quota.limits.quota import Quota
-    from policies.settings.choices import Quotas
-    from policies.view import ClusterView
+    from policies.rules.charges import Amounts, ChargeRequest
+    from policies.rules.settings import GPUAdmissionPolicy
+    from policies.rules.settings.choices import Quotas
 
-__all__ = ["Holding", "counted_ledger", "cover", "decisive_ledger", "held_amounts", "holders"]
+__all__ = [
+    "Holding",
+    "charged_amounts",
+    "counted_ledger",
+    "cover",
+    "decisive_ledger",
+    "held_amounts",
+    "holders",
+    "outcome_by_view",
+]
+
 
 _UNITS = 4
 """Units of work to find the origin of a claim."""
@@ -178,3 +190,55 @@ def _age(document: Object, now: datetime) -> timedelta:
     except ValueError:
         return timedelta()
     return now - (since if since.tzinfo else since.replace(tzinfo=UTC))
+
+
+def outcome_by_view(charge: ChargeRequest, view: ClusterView, settings: GPUAdmissionPolicy) -> ChargeOutcome:
+    """The outcome of a charge by the quota that the view shows; nothing is written."""
+    document = quota_shown(charge.namespace, view)
+    if document is None:
+        return NoQuota()
+    if charge.refusal is not None:
+        return charge.refusal
+    try:
+        limits = parse_quota(document)
+        amounts = charge_under(charge, limits)
+    except (QuotaError, Uncountable) as error:
+        return error
+    ledger = decisive_ledger(document, _Others(charge, view), settings.quota)
+    verdict, _ = admit(ledger, limits, amounts, enforced=charge.enforced)
+    return verdict
+
+
+def charged_amounts(charges: Iterable[tuple[ChargeRequest, int]], quota: Quota) -> Amounts:
+    """The amounts by limit that a quota is charged for pods and claims; shared claims count once.
+
+    Args:
+        charges: Each with the number of pods that have it.
+        quota: The quota.
+
+    Raises:
+        Uncountable: The product or the memory of a GPU is unknown, and the quota needs it.
+    """
+    charged = [(charge_under(charge, quota), count) for charge, count in charges]
+    own = (
+        {name: amount * count for name, amount in bill.amounts.items()}
+        for charge, count in charged
+        for bill in charge.pieces.values()
+    )
+    groups = {charge.shared.uid: charge.shared for charge, _ in charged if charge.shared is not None}
+    return sum_amounts([*own, *(bill.amounts for group in groups.values() for bill in group.pieces.values())])
+
+
+class _Others(PassingView):
+    """The cluster without the object under review, which its files may contain too."""
+
+    def __init__(self, charge: ChargeRequest, view: ClusterView) -> None:
+        super().__init__(view)
+        self._charge = charge
+
+    def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
+        listed = super().list(kind, namespace)
+        if listed is UNKNOWN or (kind, namespace) != (self._charge.kind, self._charge.namespace):
+            return listed
+        own = next((each for each in listed if self._charge.name == (name_of(each) or generate_name_of(each))), None)
+        return [each for each in listed if each is not own]

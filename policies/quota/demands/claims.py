@@ -8,30 +8,30 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.checks import Problem, problem
-from policies.dra.claims.effort import Effort
-from policies.dra.deviceclasses import class_meant
-from policies.dra.published_devices import published_devices
-from policies.dra.resource_claims import MOST_DEVICES, Claim
+from policies.devices.deviceclasses import class_meant
+from policies.devices.effort import Effort
+from policies.devices.published_devices import published_devices
+from policies.devices.resource_claims import MOST_DEVICES, Claim
 from policies.fleet.known_classes import GPU_TYPES
-from policies.kubernetes.paths import FieldPath
-from policies.kubernetes.printable import shown
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.phrases import shown
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
-from policies.quota.charges import UNSEEN, DeviceDemand, DeviceKind
+from policies.quota.demands.classes import classes
+from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
 from policies.quota.demands.necessary_conditions import NecessaryConditions
-from policies.quota.devices.classes import classes
-from policies.quota.devices.device_kinds import ConsumedCapacity, quota_device
-from policies.view import UNKNOWN
+from policies.rules.charges import UNSEEN, DeviceDemand, DeviceKind
+from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.dra.device_groups import DeviceGroup
-    from policies.dra.resource_claims import Subrequest
+    from policies.devices.published_devices import DeviceGroup
+    from policies.devices.resource_claims import Subrequest
     from policies.kubernetes.objects import Object
-    from policies.quota.devices.classes import Classes
-    from policies.settings.choices import Quotas
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.quota.demands.classes import Classes
+    from policies.rules.settings.choices import Quotas
 
 __all__ = ["ClaimDemands", "demands_of_claim", "demands_of_template", "holdings_of_claim"]
 

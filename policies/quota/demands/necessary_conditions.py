@@ -7,22 +7,22 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
-from policies.dra.cel import Read, split_conjuncts
-from policies.dra.claims.effort import MOST_TEXT, size_of
-from policies.dra.conditions import read_condition
+from policies.cel import Read, split_conjuncts
+from policies.devices.conditions import read_condition
+from policies.devices.effort import MOST_TEXT, size_of
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_globs import fold_name
-from policies.quota.charges import DeviceKind
-from policies.quota.devices.device_kinds import GIB, any_profile, unseen_gpu, unseen_slice
-from policies.quota.devices.node_kinds import possible_mig_devices
+from policies.nvidia.products import fold_name
+from policies.quota.demands.device_kinds import GIB, any_profile, unseen_gpu, unseen_slice
+from policies.quota.demands.node_kinds import possible_mig_devices
+from policies.rules.charges import DeviceKind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.dra.conditions import Condition
-    from policies.view import ClusterView
+    from policies.devices.conditions import Condition
+    from policies.kubernetes.view import ClusterView
 
 __all__ = ["NecessaryConditions", "necessary_conditions"]
 

@@ -3,31 +3,282 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from policies.checks import Problem, problem
-from policies.dra.claims.effort import Effort
-from policies.kubernetes.paths import lookup
+from policies.devices.effort import Effort
+from policies.fleet import extended_requests
+from policies.fleet.gpu_nodes import narrows_gpus
+from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.printable import shown
-from policies.nvidia.resources import IMPLICIT_PREFIX
-from policies.quota.charges import OWN
+from policies.kubernetes.quantities import ONE, pod_amounts
+from policies.kubernetes.selectors import NodeRequirement, term_requirements
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.products import Product
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.quota.demands.claims import ClaimDemands, demands_of_template
-from policies.quota.demands.extended_resources import ExtendedResources
-from policies.view import UNKNOWN
+from policies.quota.demands.classes import classes
+from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device, replica_kind, unseen_gpu, unseen_slice
+from policies.quota.demands.node_kinds import BARE, NodeKinds, mig_product_label, node_kinds
+from policies.rules.charges import OWN, UNSEEN, DeviceDemand, DeviceKind
+from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from policies.dra.pod_groups import PodGroup
+    from policies.devices.holders import PodGroup
     from policies.fleet.pod_claims import PodClaim
-    from policies.kubernetes.paths import FieldPath
+    from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
-    from policies.quota.charges import DeviceDemand
-    from policies.settings.choices import Quotas
-    from policies.view import ClusterView
+    from policies.kubernetes.selectors import Alternatives
+    from policies.kubernetes.view import ClusterView
+    from policies.nvidia.resources import GPUResource
+    from policies.quota.demands.classes import Classes
+    from policies.quota.demands.node_kinds import NodeKind
+    from policies.rules.settings.choices import Quotas
 
-__all__ = ["PodDemands", "demands_of_pod", "holdings_of_pod", "priority_class_of"]
+__all__ = [
+    "ExtendedResources",
+    "LabelRequirements",
+    "PodDemands",
+    "demands_of_pod",
+    "holdings_of_pod",
+    "most_held",
+    "priority_class_of",
+]
+
+
+_MOST_NAMED = 64
+"""The most values of a label that a pod may list; with more, the list is ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequirements:
+    """Conditions on the labels of GPU Feature Discovery; other labels do not change the possible GPUs."""
+
+    alternatives: Alternatives
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any]) -> LabelRequirements:
+        """The requirements of a pod on its node.
+
+        A pod whose requirements no node can ever meet is read as if it had none: if this reading differed from the
+        scheduler's, a running pod would count as nothing. So is a pod with too many requirements to evaluate in time: it
+        is charged the most.
+
+        Source: k8s.io/component-helpers/scheduling/corev1/nodeaffinity.
+        """
+        size = SelectionSize.of(spec)
+        if size.labels + size.terms + size.expressions > MOST_EXPRESSIONS or size.values > MOST_VALUES:
+            return cls(((),))
+        selector = spec.get("nodeSelector") or {}
+        common = tuple(NodeRequirement(key, "In", (value,)) for key, value in selector.items() if narrows_gpus(key))
+        if not lookup(spec, REQUIRED):
+            return cls((common,))
+        branches = dict.fromkeys((*common, *branch) for branch in _branches(spec))
+        return cls(tuple(branches) or ((),))
+
+    @property
+    def is_anything(self) -> bool:
+        """True if every node meets them."""
+        return () in self.alternatives
+
+    def allow(self, labels: Mapping[str, str]) -> bool:
+        """True if a node with these labels meets them."""
+        return any(all(each.holds(labels) for each in branch) for branch in self.alternatives)
+
+    def values(self, keys: Collection[str]) -> frozenset[str] | None:
+        """The values that one of the labels must have on a matching node; None if any value is allowed."""
+        found: set[str] = set()
+        for branch in self.alternatives:
+            values = _values(branch, keys)
+            if values is None:
+                return None
+            found |= values
+        return frozenset(found) if 0 < len(found) <= _MOST_NAMED else None
+
+
+def _values(branch: tuple[NodeRequirement, ...], keys: Collection[str]) -> set[str] | None:
+    for key in keys:
+        of_key = [each for each in branch if each.key == key]
+        listed = [each.values for each in of_key if each.operator == "In"]
+        if listed:
+            return {value for value in listed[0] if all(each.holds({key: value}) for each in of_key)}
+    return None
+
+
+def _branches(spec: Mapping[str, Any]) -> Iterator[tuple[NodeRequirement, ...]]:
+    """The conditions of each term on GPU labels; terms that match no node are left out."""
+    for requirements in map(term_requirements, required_terms(spec)):
+        if requirements is not None:
+            yield tuple(each for each in requirements if narrows_gpus(each.key))
+
+
+def most_held(pod: Pod) -> Mapping[str, int]:
+    """The largest number of devices of each resource that a pod ever holds at once.
+
+    Init containers pass theirs on. Requests of the pod as a whole are ignored: they are for cpu and memory.
+    """
+    spec = {key: value for key, value in pod.spec.items() if key not in ("resources", "overhead")}
+    amounts = pod_amounts(spec)
+    return {name: -(-amount // ONE) for name, amount in sorted(amounts.items()) if amount > 0 and name != "pods"}
+
+
+@dataclass(frozen=True)
+class ExtendedResources:
+    """The devices that the containers of a pod request by extended resources."""
+
+    pod: Pod
+    priority_class: str
+    view: ClusterView
+    settings: Quotas
+
+    @cached_property
+    def demands(self) -> Mapping[str, DeviceDemand]:
+        """The demands of a pod without a node, by resource."""
+        demands = {name: self._demand(name, count) for name, count in self._amounts.items()}
+        return {name: demand for name, demand in demands.items() if demand is not None}
+
+    def holdings(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, DeviceDemand]:
+        """The devices that a bound pod holds, by resource; the request if its node does not show the resource.
+
+        Args:
+            node: Its name.
+            claimed: Resources to leave out, because a claim holds them.
+        """
+        found: dict[str, DeviceDemand] = {}
+        for name, demand in self.demands.items():
+            if name not in claimed:
+                kinds = self._kinds_on(node, name)
+                found[name] = (
+                    DeviceDemand(demand.count, kinds, priority_class=demand.priority_class) if kinds else demand
+                )
+        return found
+
+    @property
+    def missing_classes(self) -> tuple[str, ...]:
+        """The missing DeviceClasses that the pod requests by their implicit names."""
+        names = (each for name in self._amounts for each in self._classes.standing_for(name))
+        return tuple(filter(self._classes.is_missing, dict.fromkeys(names)))
+
+    @cached_property
+    def _amounts(self) -> Mapping[str, int]:
+        """The amounts of extended resources that can give a GPU; most pods have none.
+
+        While DeviceClasses are unknown, a resource of any name could. It is not charged then: if a class provides it, the
+        scheduler makes a claim for it, and the claim is charged.
+        """
+        names = {each.name for each in extended_requests(self.pod.document, self.view) if not each.is_unlisted}
+        return {name: count for name, count in most_held(self.pod).items() if name in names} if names else {}
+
+    @cached_property
+    def _classes(self) -> Classes:
+        return self.view.derive(classes)
+
+    @cached_property
+    def _nodes(self) -> NodeKinds:
+        known = self.view.derive(node_kinds)
+        return NodeKinds({}) if known is UNKNOWN else known
+
+    @cached_property
+    def _required(self) -> LabelRequirements:
+        return LabelRequirements.of(self.pod.spec)
+
+    @cached_property
+    def _allowed(self) -> frozenset[NodeKind] | None:
+        """The kinds of nodes that the pod can be on; None for all."""
+        if self._required.is_anything:
+            return None
+        return frozenset(kind for kind in {*self._nodes.all, BARE} if self._required.allow(dict(kind.labels)))
+
+    def _demand(self, name: str, count: int) -> DeviceDemand | None:
+        """The request of one resource; None if it gives no GPU."""
+        resource, known = parse_resource(name), self._classes.standing_for(name)
+        if resource is None and not known:
+            return None
+        kinds = self._plugin_kinds(name) | self._class_kinds(known)
+        named = self._named_kinds(resource, known, kinds)
+        if named is not None:
+            return DeviceDemand(count, kinds | named, priority_class=self.priority_class)
+        unseen = self._unseen(resource, known, "")
+        return DeviceDemand(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
+
+    def _plugin_kinds(self, name: str) -> frozenset[DeviceKind]:
+        """The kinds of devices that device plugins advertise under a name."""
+        nodes = self._nodes.all if self._allowed is None else self._allowed
+        return frozenset(
+            replica_kind(offer.device, offer.sharing, self.settings.weights)
+            for kind in nodes
+            for resource, offer in kind.offers
+            if resource == name
+        )
+
+    def _class_kinds(self, names: tuple[str, ...]) -> frozenset[DeviceKind]:
+        """The devices of classes on nodes that the pod can be on."""
+        return frozenset(
+            quota_device(group.first).kind_taken(ConsumedCapacity())
+            for name in names
+            for group in self._classes.devices(name)
+            if self._allowed is None or (on := self._nodes.with_devices(group)) is None or on & self._allowed
+        )
+
+    def _kinds_on(self, node: str, name: str) -> frozenset[DeviceKind]:
+        """The kinds of devices on a node under a name; DRA devices only if its device plugin has none."""
+        kind = self._nodes.by_name.get(node)
+        for resource, offer in () if kind is None else kind.offers:
+            if resource == name:
+                return frozenset({replica_kind(offer.device, offer.sharing, self.settings.weights)})
+        return frozenset(
+            quota_device(group.first).kind_taken(ConsumedCapacity())
+            for each in self._classes.standing_for(name)
+            for group in self._classes.devices(each)
+            if node in group.by_node or "" in group.by_node
+        )
+
+    def _named_kinds(
+        self, resource: GPUResource | None, known: tuple[str, ...], shown: frozenset[DeviceKind]
+    ) -> frozenset[DeviceKind] | None:
+        """The kinds of named products that are not shown; None if pod and classes name no product."""
+        keys = (
+            (PRODUCT_LABEL, mig_product_label(resource)) if resource is not None and resource.mig else (PRODUCT_LABEL,)
+        )
+        values = self._required.values(keys)
+        if values is not None:
+            absent = values - self._values_shown(resource, known, keys)
+            return frozenset[DeviceKind]().union(*(self._unseen(resource, known, value) for value in sorted(absent)))
+        if resource is not None or not all(each in self._classes for each in known):
+            return None
+        needs = [self._classes.necessary_conditions(each) for each in known]
+        if any(need.products is None for need in needs):
+            return None
+        return frozenset[DeviceKind]().union(*(need.missing_kinds(self.view, shown) for need in needs))
+
+    def _values_shown(
+        self, resource: GPUResource | None, known: tuple[str, ...], keys: tuple[str, ...]
+    ) -> frozenset[str]:
+        """The label values of nodes that the pod can run on and that have the requested resource."""
+        allowed = self._nodes.all if self._allowed is None else self._allowed
+        having = {kind for kind in allowed if resource is not None and resource.name in dict(kind.offers)}
+        for each in known:
+            for group in self._classes.devices(each):
+                having |= (self._nodes.with_devices(group) or frozenset()) & allowed
+        return frozenset(value for kind in having for key, value in kind.labels if key in keys)
+
+    def _unseen(self, resource: GPUResource | None, known: tuple[str, ...], label: str) -> frozenset[DeviceKind]:
+        """The kinds of devices of a product that no node shows; of any product if the label is empty."""
+        product = Product.parse(label)
+        kinds: set[DeviceKind] = set()
+        if resource is not None:
+            profile = resource.profile or product.profile
+            kinds.add(unseen_gpu(product.name) if profile is None else unseen_slice(profile, product.name))
+        for each in known:
+            need = self._classes.necessary_conditions(each)
+            kinds |= need.unseen(self.view, product.name) if each in self._classes else UNSEEN
+        # A node whose label names a MIG profile advertises nothing else.
+        return frozenset(kind for kind in kinds if product.profile is None or kind.profile)
 
 
 @dataclass(frozen=True, slots=True)

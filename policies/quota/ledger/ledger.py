@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.paths import lookup
-from policies.quota.ledger.compact_charges import compact_text
-from policies.quota.ledger.open_charges import OpenCharge, open_charge
+from policies.kubernetes.objects import lookup
+from policies.quota.ledger.open_charges import ZERO, OpenCharge, compact_text, open_charge, subtract_amounts
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import (
     Count,
@@ -26,15 +25,14 @@ from policies.quota.ledger.status import (
     read_limits,
     summary,
 )
-from policies.quota.ledger.sums import ZERO, subtract_amounts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts, Charge, Unit
     from policies.quota.limits.quota import Limit, Quota
+    from policies.rules.charges import Amounts, Charge, Unit
 
 __all__ = [
     "ROOM",

@@ -1,25 +1,83 @@
-"""Open charges: charges for objects that have not been seen in the cluster yet."""
+"""Sums: amounts by limit, added and compared."""
 
 from __future__ import annotations
 
 import json
 import re
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.sums import ZERO, amount_texts, larger_amounts, select_amounts
+from policies.rules.charges import OWN, Bill
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from fractions import Fraction
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts, Charge
     from policies.quota.limits.quota import Limit
+    from policies.rules.charges import Amounts, Charge
 
-__all__ = ["ALLOWANCE", "HEAD_FIELDS", "OpenCharge", "open_charge"]
+__all__ = [
+    "ALLOWANCE",
+    "HEAD_FIELDS",
+    "ZERO",
+    "OpenCharge",
+    "add_amounts",
+    "amount_texts",
+    "compact_text",
+    "expand_text",
+    "larger_amounts",
+    "open_charge",
+    "select_amounts",
+    "subtract_amounts",
+    "sum_amounts",
+]
+
+
+ZERO = Fraction(0)
+
+
+def sum_amounts(parts: Iterable[Amounts]) -> dict[str, Fraction]:
+    """The sum of many amounts, by limit.
+
+    Numerators are added by denominator, because whole numbers are added many times faster than fractions.
+    """
+    numerators: dict[tuple[str, int], int] = {}
+    for amounts in parts:
+        for name, amount in amounts.items():
+            size = name, amount.denominator
+            numerators[size] = numerators.get(size, 0) + amount.numerator
+    total: dict[str, Fraction] = {}
+    for (name, denominator), numerator in numerators.items():
+        total[name] = total.get(name, ZERO) + Fraction(numerator, denominator)
+    return total
+
+
+def add_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """The sum, by limit."""
+    return {name: first.get(name, ZERO) + second.get(name, ZERO) for name in {**first, **second}}
+
+
+def larger_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """The larger of two amounts, by limit."""
+    return {name: max(first.get(name, ZERO), second.get(name, ZERO)) for name in {**first, **second}}
+
+
+def subtract_amounts(first: Amounts, second: Amounts) -> dict[str, Fraction]:
+    """The first amounts minus the second, by limit; at least zero."""
+    return {name: max(ZERO, amount - second.get(name, ZERO)) for name, amount in first.items()}
+
+
+def select_amounts(amounts: Amounts, names: Collection[str]) -> dict[str, Fraction]:
+    """The amounts of some limits; zeros are left out."""
+    return {name: amount for name, amount in amounts.items() if name in names and amount}
+
+
+def amount_texts(amounts: Amounts) -> dict[str, str]:
+    """The amounts as JSON, as exact texts by limit; zeros are left out."""
+    return {name: str(amount) for name, amount in amounts.items() if amount}
+
 
 ALLOWANCE = "Allowance"
 """The kind of a charge that the owner of a ledger reserves for itself, see `policies.quota.ledger.allowances`."""
@@ -186,3 +244,46 @@ def _larger(first: Bill, second: Bill) -> Bill:
 
 def _is_excessive(amount: Fraction) -> bool:
     return max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MOST_BITS
+
+
+def compact_text(charges: Iterable[OpenCharge]) -> str:
+    """The charges as `status.openCharges`; empty if there are none."""
+    texts: list[str] = []
+    before: OpenCharge | None = None
+    for charge in charges:
+        has_same = before is not None and _has_same_pieces(charge, before)
+        texts.append(f"[{charge.head_text}]" if has_same else f"[{charge.head_text},{charge.pieces_text}]")
+        before = charge
+    return f"[{','.join(texts)}]" if texts else ""
+
+
+def _has_same_pieces(charge: OpenCharge, other: OpenCharge) -> bool:
+    """True if the texts of their pieces are equal; charges that were read from a text share equal pieces."""
+    return charge.pieces is other.pieces or charge.pieces_text == other.pieces_text
+
+
+def expand_text(text: str) -> list[Object]:
+    """The charges in `status.openCharges`, each as `OpenCharge.document` has it.
+
+    Raises:
+        ValueError: `compact_text` does not write this.
+    """
+    try:
+        lists = json.loads(text) if text else []
+    except RecursionError as error:
+        raise ValueError("openCharges is nested too deeply") from error
+    items: list[Object] = []
+    for values in lists if isinstance(lists, list) else [None]:
+        head, pieces = _split(values)
+        if len(head) != len(HEAD_FIELDS) or (pieces is None and not items):
+            raise ValueError("openCharges must be a list of lists of the values of charges")
+        fields = {field: value for field, value in zip(HEAD_FIELDS, head, strict=True) if value is not None}
+        items.append(fields | {"pieces": items[-1]["pieces"] if pieces is None else pieces})
+    return items
+
+
+def _split(values: Any) -> tuple[list[Any], list[Any] | None]:
+    """The fields of a charge and its pieces, the only value that is a list; None if it has none."""
+    if not isinstance(values, list):
+        return [], None
+    return (values[:-1], values[-1]) if values and isinstance(values[-1], list) else (values, None)

@@ -5,20 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.quota.charges import OWN
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.kubernetes.work import count_work
+from policies.quota.ledger.open_charges import ZERO, OpenCharge, add_amounts, subtract_amounts
 from policies.quota.ledger.status import Count, Versions
-from policies.quota.ledger.sums import ZERO, add_amounts, subtract_amounts
-from policies.work import count_work
+from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from fractions import Fraction
 
-    from policies.quota.charges import Amounts
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.ledger.reservations import Reservations
     from policies.quota.limits.quota import Quota
+    from policies.rules.charges import Amounts
 
 __all__ = ["Counted", "SharedClaims", "Snapshot", "recount"]
 

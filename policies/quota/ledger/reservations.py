@@ -7,16 +7,21 @@ from itertools import chain, islice
 from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
-from policies.quota.ledger.compact_charges import compact_text
-from policies.quota.ledger.open_charges import ALLOWANCE
-from policies.quota.ledger.sums import add_amounts, larger_amounts, subtract_amounts, sum_amounts
-from policies.work import count_work
+from policies.kubernetes.work import count_work
+from policies.quota.ledger.open_charges import (
+    ALLOWANCE,
+    add_amounts,
+    compact_text,
+    larger_amounts,
+    subtract_amounts,
+    sum_amounts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from policies.quota.charges import Amounts, Bill
     from policies.quota.ledger.open_charges import OpenCharge
+    from policies.rules.charges import Amounts, Bill
 
 __all__ = ["Reservations"]
 

@@ -10,13 +10,12 @@ from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.kubernetes.paths import lookup, mappings_at
-from policies.quota.charges import Bill
-from policies.quota.ledger.compact_charges import expand_text
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.kubernetes.objects import lookup, mappings_at
+from policies.kubernetes.work import count_work
+from policies.quota.ledger.open_charges import OpenCharge, expand_text
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.amounts import bare_amount
-from policies.work import count_work
+from policies.rules.charges import Bill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ from policies.kubernetes.quantities import QuantityError, parse_quantity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from policies.quota.charges import Unit
+    from policies.rules.charges import Unit
 
 __all__ = ["MOST", "AmountError", "amount_text", "amount_with_unit", "bare_amount", "quoted_value", "read_hard"]
 

@@ -1,4 +1,4 @@
-"""A namespace's quota: the spec of its GPUQuota, read."""
+"""Whether a namespace has a quota, and the label by which it makes the quota fail closed."""
 
 from __future__ import annotations
 
@@ -8,20 +8,49 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.names import QUOTA_LABEL
+from policies.kubernetes.objects import FieldPath, lookup
 from policies.quota.limits.amounts import quoted_value, read_hard
-from policies.quota.limits.globs import GLOBS
-from policies.quota.limits.selectors import EVERYTHING, Selector
+from policies.quota.limits.selectors import EVERYTHING, GLOBS, Selector
 from policies.quota.limits.spec import UNITS, spec_problems, unknown_field
-from policies.quota.opt_in import QUOTA_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from fractions import Fraction
 
-    from policies.quota.charges import Unit
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.charges import Unit
 
-__all__ = ["API_VERSION", "Limit", "Quota", "QuotaError", "parse_quota"]
+__all__ = [
+    "API_VERSION",
+    "ENFORCED",
+    "QUOTA_NAME",
+    "Limit",
+    "Quota",
+    "QuotaError",
+    "is_enforced",
+    "parse_quota",
+    "quota_shown",
+]
+
+
+ENFORCED = "enforced"
+
+QUOTA_NAME = "gpu"
+"""The name of the one GPUQuota of a namespace."""
+
+
+def is_enforced(namespace: str, view: ClusterView) -> bool:
+    """True if the quota of a namespace fails closed. False if the namespace is unknown."""
+    return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", QUOTA_LABEL)) == ENFORCED)
+
+
+def quota_shown(namespace: str, view: ClusterView) -> Object | None:
+    """The GPUQuota of a namespace, if the view shows it; None if there is none or it is unknown."""
+    document = view.get("GPUQuota", QUOTA_NAME, namespace)
+    return document if isinstance(document, dict) else None
+
 
 API_VERSION = "gpu-admission.io/v1alpha1"
 

@@ -5,34 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.checks import Checks, Problem, problem
-from policies.decision import Severity
-from policies.dra.published_devices import gpu_groups
-from policies.kubernetes.misspellings import closest
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import FieldPath, lookup
-from policies.kubernetes.printable import shown
+from policies.devices.published_devices import gpu_groups
+from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.phrases import closest, format_list, shown
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
-from policies.phrases import format_list
-from policies.quota.charges import DeviceKind
-from policies.quota.devices.node_kinds import node_kinds, visible_kinds
-from policies.quota.limits.globs import GLOBS
+from policies.quota.demands.node_kinds import node_kinds, visible_kinds
 from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.limits.selectors import Match, Selector
-from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import UNKNOWN
+from policies.quota.limits.selectors import GLOBS, Match, Selector
+from policies.rules.charges import DeviceKind
+from policies.rules.decision import Severity
+from policies.rules.registry import Checks, Problem, problem
+from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.decision import Finding
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.quota.limits.quota import Limit
-    from policies.request import Request
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["validate"]
 

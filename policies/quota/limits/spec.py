@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.misspellings import closest
 from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.phrases import closest
 from policies.quota.limits.amounts import AmountError, quoted_value, read_hard
-from policies.quota.limits.globs import GLOBS
+from policies.quota.limits.selectors import GLOBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.quota.charges import Unit
+    from policies.rules.charges import Unit
 
 __all__ = ["MOST_GLOBS", "MOST_LIMITS", "UNITS", "spec_problems", "unknown_field"]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Literal
 
-from policies.quota.charges import Unit  # noqa: TC001 - pydantic reads the annotation
-from policies.quota.ledger.sums import amount_texts
+from policies.quota.ledger.open_charges import amount_texts
 from policies.quota.report.report import Condition, QuotaState  # noqa: TC001 - pydantic reads the annotation
+from policies.rules.charges import Unit  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,31 +6,28 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup
-from policies.quota.charges import OWN
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.counting.counting import counted_ledger, holders
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.sums import ZERO, sum_amounts
-from policies.quota.limits.quota import QuotaError, parse_quota
-from policies.quota.opt_in import is_enforced
-from policies.quota.report.remarks import remarks_on
-from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
-from policies.settings.exempt_namespaces import exemption_in_cluster
-from policies.view import UNKNOWN, Unknown
+from policies.quota.ledger.open_charges import ZERO, sum_amounts
+from policies.quota.limits.quota import QuotaError, is_enforced, parse_quota
+from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation, remarks_on
+from policies.rules.charges import OWN
+from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
-    from policies.quota.charges import Amounts
+    from policies.kubernetes.view import ClusterView
     from policies.quota.charging.messages import Holder
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Quota
-    from policies.settings import GPUAdmissionPolicy
-    from policies.settings.choices import Quotas
-    from policies.view import ClusterView
+    from policies.rules.charges import Amounts
+    from policies.rules.settings import GPUAdmissionPolicy
+    from policies.rules.settings.choices import Quotas
 
 __all__ = ["COUNTED_FROM", "QUOTA", "quota_report", "quota_reports"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 MANY = "spec.devices.requests: number of requested devices {} exceeds the claim limit of 32, so no pod can get them; split the claim: a pod can have several"
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.dra.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
-from policies.dra.claims.cluster.absence import Assumption, outcome
+from policies.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
+from policies.claims.cluster.absence import Assumption, outcome
 
 FEATURES = CelFeatures(list_type_attributes=False, new_expressions=True)
 MISSING = ("attributes", "d", "P")

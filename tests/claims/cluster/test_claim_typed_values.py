@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 
 A = 'device.attributes["gpu.nvidia.com"]'
 C = 'device.capacity["gpu.nvidia.com"]'

@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from policies.decision import Place, Severity
-from policies.kubernetes.paths import FieldPath
-from policies.settings import DRADriver, GPUAdmissionPolicy
+from policies.kubernetes.objects import FieldPath
+from policies.rules.decision import Place, Severity
+from policies.rules.settings import DRADriver, GPUAdmissionPolicy
 
 A = 'device.attributes["gpu.nvidia.com"]'
 C = 'device.capacity["gpu.nvidia.com"]'

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from policies.settings import DEFAULTS, DRADriver, GPUAdmissionPolicy
+from policies.rules.settings import DEFAULTS, DRADriver, GPUAdmissionPolicy
 from testbed import libyaml
 
 PARAMETERS = "spec.devices.config[0].opaque.parameters"

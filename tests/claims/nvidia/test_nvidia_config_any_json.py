@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import GPUAdmissionPolicy
+from policies.rules.request import Request
+from policies.rules.settings import GPUAdmissionPolicy
 from testbed import libyaml
 from tests.claims.parts import places, with_part
 from tests.properties import examples

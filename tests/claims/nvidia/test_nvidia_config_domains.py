@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.settings import DRADriver, GPUAdmissionPolicy
+from policies.rules.settings import DRADriver, GPUAdmissionPolicy
 
 CONFIG = "spec.devices.config[0].opaque.parameters"
 UID = "4f6a8c1e-2b3d-4e5f-8a9b-0c1d2e3f4a5b"

@@ -6,7 +6,7 @@ Source of the cases: dra-driver-nvidia-gpu cmd/webhook/main_test.go; those about
 import pytest
 import yaml
 
-from policies.settings import DRADriver, GPUAdmissionPolicy
+from policies.rules.settings import DRADriver, GPUAdmissionPolicy
 
 TIME_SLICING = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Default"}}
 BAD_INTERVAL = {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": "Invalid Interval"}}

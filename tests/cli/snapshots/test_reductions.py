@@ -12,13 +12,12 @@ import yaml
 import policies
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.kubernetes.yaml import load_document
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.admit import admit
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
-from webhook.cli.subjects import Circumstances, SubjectReader
+from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 

@@ -3,9 +3,9 @@
 import json
 
 from policies.admission import review
-from policies.decision import Severity
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 OURS = {"gpu-admission.io/config": "device-plugin"}

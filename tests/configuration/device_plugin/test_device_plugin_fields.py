@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 from tests.configuration.device_plugin.documents import (
     GPU,
     config_map,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.decision import Severity
+from policies.rules.decision import Severity
 from tests.configuration.device_plugin.config_maps import (
     FOR_ITSELF,
     GPU,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.decision import Severity
 from policies.nvidia.plugin_configs import PluginConfig
+from policies.rules.decision import Severity
 from tests.configuration.device_plugin.config_maps import config_map, policy
 
 GPU = {"name": "nvidia.com/gpu", "replicas": 4}

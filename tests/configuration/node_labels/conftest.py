@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from policies.request import UserInfo
+from policies.rules.request import UserInfo
 from tests.configuration.node_labels.objects import node
 
 

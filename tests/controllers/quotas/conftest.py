@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.quota.charges import Bill, Charge
 from policies.quota.ledger.status import charge_items
-from policies.settings import DEFAULTS
+from policies.rules.charges import Bill, Charge
+from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.controllers.caches import Caches
 from tests.sandbox.faults import FaultySandbox

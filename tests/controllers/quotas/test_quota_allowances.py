@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from policies.quota.charges import OWN
+from policies.rules.charges import OWN
 
 
 def marked_as_late(ledger, _quota, _document):

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.quota.charges import OWN
 from policies.quota.ledger.status import charge_items
+from policies.rules.charges import OWN
 from webhook.cluster.live_settings import LiveSettings
 from webhook.cluster.sync import Sync
+from webhook.controllers.leading import Leading
 from webhook.controllers.presence import Presences
-from webhook.replica.leading import Leading
 from webhook.server.template_keeper import TemplateKeeper
 
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from policies.settings import GPUAdmissionPolicy, Quotas
+from policies.rules.settings import GPUAdmissionPolicy, Quotas
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers.presence import Presence
 

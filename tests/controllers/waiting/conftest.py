@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import CollectorRegistry
 
-from policies.settings import DEFAULTS, Explanations, GPUAdmissionPolicy
+from policies.rules.settings import DEFAULTS, Explanations, GPUAdmissionPolicy
 from tests.controllers.caches import Caches
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.resources import NEW_EVENT
 from webhook.controllers.metrics import WaitingMetrics
-from webhook.controllers.waiting_answers import WaitingExplainer
-from webhook.controllers.waiting_round import WaitingRound
+from webhook.controllers.waiting_round import WaitingExplainer, WaitingRound
 from webhook.controllers.waiting_writes import WaitingWriter
 
 KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "ResourceClaim", "ResourceClaimTemplate")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.waiting import pod_state
-from policies.work import Work, bounded_by
+from policies.analyses.waiting import pod_state
+from policies.kubernetes.work import Work, bounded_by
 from testbed import deploy
 from tests.controllers.waiting.conftest import ON
 from tests.deploy.grants import grants_of
@@ -228,12 +228,12 @@ async def test_nothing_is_removed_while_pods_are_unknown(team, leader):
 
 
 async def test_pods_of_one_template_share_an_explanation(team, leader, monkeypatch):
-    from webhook.controllers import waiting_answers
+    from webhook.controllers import waiting_round
 
     explained = []
-    explain = waiting_answers.explain
+    explain = waiting_round.explain
     monkeypatch.setattr(
-        waiting_answers, "explain", lambda *args, **options: explained.append(1) or explain(*args, **options)
+        waiting_round, "explain", lambda *args, **options: explained.append(1) or explain(*args, **options)
     )
     team.node("node-1", gpus=4)
     for number in range(20):
@@ -245,16 +245,16 @@ async def test_pods_of_one_template_share_an_explanation(team, leader, monkeypat
 
 
 async def test_defect_that_one_pod_meets_is_logged_once_and_leaves_the_others(team, leader, monkeypatch, caplog):
-    from webhook.controllers import waiting_answers
+    from webhook.controllers import waiting_round
 
-    explain = waiting_answers.explain
+    explain = waiting_round.explain
 
     def defective(question, *args, **options):
         if question.resources["nvidia.com/gpu"] == 5 * 10**9:
             raise RuntimeError("defect")
         return explain(question, *args, **options)
 
-    monkeypatch.setattr(waiting_answers, "explain", defective)
+    monkeypatch.setattr(waiting_round, "explain", defective)
     team.node("node-1", gpus=4)
     team.pod("other", gpus=5)
     team.pod("train", gpus=8)

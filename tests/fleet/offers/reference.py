@@ -11,8 +11,7 @@ import pytest
 from policies.fleet.offers.hardware import Cut, Hardware
 from policies.fleet.offers.state import NodeState
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_products import product_named
-from policies.nvidia.mig_sizes import Engines, MIGSize
+from policies.nvidia.mig_products import Engines, MIGSize, product_named
 from policies.nvidia.plugin_configs import PluginConfig
 
 FOLDER = Path(__file__).parents[4] / "shared" / "reference" / "nvidia"

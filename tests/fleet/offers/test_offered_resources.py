@@ -3,7 +3,7 @@
 import pytest
 
 from policies.fleet.offers import Cut, NodeState
-from policies.fleet.offers.plugin import PluginOffer, plugin_offer
+from policies.fleet.offers.offer import PluginOffer, plugin_offer
 from policies.nvidia.plugin_configs import PluginConfig
 from tests.fleet.offers.reference import counts
 

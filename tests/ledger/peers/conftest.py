@@ -9,9 +9,9 @@ import pytest
 
 from webhook.cluster.client import APIClient
 from webhook.controllers.presence import Presence
-from webhook.peers.forwarding_writer import ForwardingWriter, owner_of
-from webhook.replica.config import ReplicaConfig
-from webhook.replica.peers import Peers
+from webhook.controllers.replica import Peers
+from webhook.controllers.replica_config import ReplicaConfig
+from webhook.ledger.forwarding_writer import ForwardingWriter, owner_of
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness

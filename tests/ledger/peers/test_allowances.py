@@ -3,14 +3,13 @@
 import asyncio
 import time
 
-from policies.quota.charges import OWN, Charge
 from policies.quota.ledger import ledger
-from policies.quota.ledger.admit import Contended
-from policies.quota.ledger.allowances import has_only_certain_charges
+from policies.quota.ledger.allowances import Contended, has_only_certain_charges
 from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger
+from policies.rules.charges import OWN, Charge
 from tests.ledger.conftest import bill
-from webhook.ledger import account, accounts
-from webhook.ledger.account import FLUSH_SECONDS, USED_SECONDS
+from webhook.ledger import accounts
+from webhook.ledger.accounts import FLUSH_SECONDS, USED_SECONDS
 
 
 def pod_with_claims(uid, gpus, *pieces):
@@ -228,8 +227,8 @@ async def test_charge_under_a_changed_spec_is_written(namespace, replicas, pod):
 
 async def test_allowance_is_not_used_for_long_without_a_write(namespace, replicas, pod, monkeypatch):
     owner, _ = await busy_owner(namespace, replicas, pod)
-    (account,) = owner.writer._accounts._accounts.values()
-    account._until = -1.0
+    (accounts,) = owner.writer._accounts._accounts.values()
+    accounts._until = -1.0
     before = namespace.writes()
     await owner.charge(pod("third"))
     assert namespace.writes() == before + 1
@@ -286,7 +285,7 @@ def pod_with_other_claims(uid, count):
 
 async def test_allowance_admits_no_more_than_the_ledger_has_room_for(namespace, replicas, monkeypatch):
     room = ROOM._replace(charges=1000)
-    for module in (account, ledger):
+    for module in (accounts, ledger):
         monkeypatch.setattr(module, "ROOM", room)
     owner, _ = await busy_owner(namespace, replicas, lambda uid: pod_with_other_claims(uid, 300))
     verdicts = [await owner.charge(pod_with_other_claims(f"more-{number}", 300)) for number in range(2)]

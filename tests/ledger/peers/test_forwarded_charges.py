@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from policies.quota.charges import Charge
 from policies.quota.ledger.ledger import Exceeded
+from policies.rules.charges import Charge
 from tests.ledger.conftest import bill
-from webhook.peers.forwarding_writer import ForwardingWriter
+from webhook.ledger.forwarding_writer import ForwardingWriter
 
 
 async def test_charge_is_written_by_the_owner(namespace, replicas, pod, monkeypatch):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from webhook.peers.forwarding_writer import owner_of
+from webhook.ledger.forwarding_writer import owner_of
 
 REPLICAS = ("a", "b", "c")
 NAMESPACES = [f"team-{number}" for number in range(3000)]

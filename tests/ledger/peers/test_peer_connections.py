@@ -15,12 +15,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from certs import KeyPair, issue_serving, make_authority, make_self_signed
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.leases import LEASE, holder_of
-from webhook.peers.answers import PATH
-from webhook.peers.contexts import peer_client_context, peer_server_context
-from webhook.peers.messages import MOST_MESSAGE_BYTES, Cancellation, write_cancellation
-from webhook.peers.peer import peer_annotations
-from webhook.replica.config import ReplicaConfig
-from webhook.replica.peers import Peers
+from webhook.controllers.replica import Peers
+from webhook.controllers.replica_config import ReplicaConfig
+from webhook.ledger.directory import peer_annotations, peer_client_context, peer_server_context
+from webhook.ledger.peer_answers import PATH
+from webhook.ledger.peer_messages import MOST_MESSAGE_BYTES, Cancellation, write_cancellation
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness

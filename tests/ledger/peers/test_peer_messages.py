@@ -5,11 +5,11 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.quota.charges import OWN, Bill, Charge
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
+from policies.rules.charges import OWN, Bill, Charge
 from webhook.ledger.documents import Spec
-from webhook.peers.messages import (
+from webhook.ledger.peer_messages import (
     Answer,
     Cancellation,
     ChargeMessage,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
-from policies.quota.charges import OWN
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector
+from policies.rules.charges import OWN
 from tests.quota.model.state import Thing, amounts
 
 

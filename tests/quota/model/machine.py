@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from policies.quota.charges import OWN
+from policies.rules.charges import OWN
 from tests.quota.model.state import Admission, Leader
 from tests.quota.model.world import World
 

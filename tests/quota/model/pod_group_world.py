@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from policies.quota.charges import Charge
 from policies.quota.ledger.recount import SharedClaims
+from policies.rules.charges import Charge
 from tests.quota.model.state import bill
 from tests.quota.model.world import World
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from policies.quota.charges import OWN
 from policies.quota.limits.quota import Quota
 from policies.quota.limits.selectors import Selector
+from policies.rules.charges import OWN
 from tests.quota.model.machine import ANY, FAR, FEW, LAG, LUCK, PRODUCTS, Machine
 from tests.quota.model.state import Admission
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from policies.quota.charges import OWN, Bill
-from policies.quota.ledger.sums import subtract_amounts
+from policies.quota.ledger.open_charges import subtract_amounts
+from policies.rules.charges import OWN, Bill
 
 if TYPE_CHECKING:
-    from policies.quota.charges import Charge
     from policies.quota.ledger.allowances import Spending
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.ledger.status import Versions
+    from policies.rules.charges import Charge
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
-from policies.quota.charges import OWN, Charge
 from policies.quota.ledger.allowances import (
     NOTHING,
     Spending,
@@ -19,6 +18,7 @@ from policies.quota.ledger.allowances import (
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
 from policies.quota.ledger.recount import Counted, Snapshot, recount
+from policies.rules.charges import OWN, Charge
 from tests.quota.model.api_server import Server
 from tests.quota.model.state import Admission, Cover, Leader, Replica, Thing, amounts, bill
 

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
-from policies.admission.entries import ENTRIES
-from policies.kubernetes.admission_rules import selects
+from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import name_of
-from policies.quota.bills import Uncountable, charge_under
+from policies.kubernetes.view import ChangedView
+from policies.kubernetes.webhook_rules import selects
+from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
-from policies.request import Request, UserInfo
-from policies.view import ChangedView
+from policies.rules.request import Request, UserInfo
 from testbed import libyaml
 from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 if TYPE_CHECKING:
-    from policies.decision import Decision, Finding
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Decision, Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["QUOTA", "Answer", "create"]
 

@@ -9,7 +9,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.allocation.errors import AllocationError
+from policies.devices.allocation.reading import AllocationError
 from tests.allocations import allocate
 
 if TYPE_CHECKING:

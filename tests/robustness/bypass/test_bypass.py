@@ -9,7 +9,7 @@ from functools import cached_property
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
-from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from tests.properties import examples
 from tests.robustness.bypass.generated_pods import (
     ANNOTATIONS,

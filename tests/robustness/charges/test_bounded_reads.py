@@ -3,12 +3,12 @@
 import pytest
 
 from policies.fleet.pod_claims import MOST_CLAIMS
+from policies.kubernetes.view import PassingView
 from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
 from policies.quota.demands import pods as demands
 from policies.quota.ledger.ledger import ROOM
-from policies.request import Request
-from policies.settings import DEFAULTS
-from policies.view import PassingView
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from tests.sandbox.faults import failing
 from tests.server.quotas.quota_calls import ENTRIES, later, template, warned
 from webhook.cluster.manifests import ManifestsView

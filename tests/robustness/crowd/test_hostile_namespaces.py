@@ -8,8 +8,8 @@ import aiohttp
 import pytest
 
 from policies.admission import judge, review
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from webhook.server import admission_review
 from webhook.server.turns import LARGE_BODIES
 
@@ -206,7 +206,7 @@ async def test_large_body_does_not_wait_for_those_of_a_namespace_that_used_more(
 
 def test_uncompared_claim_asks_no_device(cluster, monkeypatch):
     asked = []
-    monkeypatch.setattr("policies.dra.claims.effort.Effort.verdicts", lambda *arguments: asked.append(arguments))
+    monkeypatch.setattr("policies.devices.effort.Effort.verdicts", lambda *arguments: asked.append(arguments))
     request = Request(
         claim(), group="resource.k8s.io", kind="ResourceClaim", namespace="team-hostile", entry="claims", compares=False
     )

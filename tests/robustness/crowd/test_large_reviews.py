@@ -7,7 +7,7 @@ import json
 import aiohttp
 import pytest
 
-from webhook.server.strict_json import MOST_VALUES
+from webhook.server.bodies import MOST_VALUES
 
 BEGINNING = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":'
 MANY = json.dumps([[]] * MOST_VALUES)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import jsonpatch
 
 from policies.admission import entries_called
-from policies.admission.entries import ENTRIES
-from policies.request import Request
-from policies.settings import DEFAULTS
+from policies.admission.webhooks import ENTRIES
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
 from testbed.mutations import Mutator
 from tests.robustness.fuzzing.review_seeds import cluster_seeds, seeds
 from webhook.cluster.manifests import ManifestsView
@@ -20,7 +20,7 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from random import Random
 
-    from policies.admission.entries import Entry
+    from policies.admission.webhooks import Entry
 
 __all__ = ["MutatedReviews", "Review", "problem_of", "repeated", "sentence_problem"]
 

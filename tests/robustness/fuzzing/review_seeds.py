@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import load_rules
-from policies.rules import all_rules
+from policies.rules.registry import all_rules
 from testbed import libyaml
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import unwrap_lists
 
 if TYPE_CHECKING:

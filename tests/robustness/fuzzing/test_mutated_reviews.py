@@ -19,7 +19,7 @@ import jsonpatch
 import orjson
 import pytest
 
-from policies.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from testbed.memory import resident_mebibytes
 from tests.robustness.fuzzing.mutated_reviews import MutatedReviews, problem_of, repeated, sentence_problem
 from webhook.server.admission import Admission

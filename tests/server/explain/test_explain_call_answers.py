@@ -2,10 +2,10 @@
 
 import pytest
 
-from policies.explanation import Explanation, explain
-from policies.json_documents import json_document
+from policies.analyses.explain import Explanation, explain
+from policies.kubernetes.json_documents import json_document
 from policies.outcome import questions
-from policies.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
+from policies.rules.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from tests.server.explain.calls import CLAIM, answered, ask
 
 

@@ -8,13 +8,13 @@ import threading
 
 import pytest
 
+from policies.kubernetes.view import PassingView
 from policies.outcome import Audience
-from policies.settings import DEFAULTS
-from policies.view import PassingView
+from policies.rules.settings import DEFAULTS
 from tests.server.explain.calls import CLAIM, answered, ask, plain
 from webhook.cluster.lookups import NotFoundError, find_resource
 from webhook.server.explain_question import NamedObject, PostedObject
-from webhook.server.explainer import MOST_WAITING, Explainer, UnavailableError
+from webhook.server.questions import MOST_WAITING, Explainer, UnavailableError
 
 
 def as_bytes(explanations):

@@ -10,7 +10,7 @@ import jsonpatch
 import orjson
 
 from policies.admission import load_rules
-from policies.admission.entries import ENTRIES
+from policies.admission.webhooks import ENTRIES
 from webhook.cluster.live import LiveView
 from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies.settings import Exemption
+from policies.rules.settings import Exemption
 from tests.properties import examples
 from tests.robustness.generated_clusters import CLUSTERS, GPU, H100, PODS, SETTINGS, T4
 from tests.server.memo.pods_and_clusters import ENTRIES_FOR_PODS, USERS, ChangingCluster, body_of, pod_of

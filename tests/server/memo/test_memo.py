@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from policies.admission.entries import ENTRIES
-from policies.settings import DEFAULTS, Access, Exemption
+from policies.admission.webhooks import ENTRIES
+from policies.rules.settings import DEFAULTS, Access, Exemption
 from tests.server.memo.pods_and_clusters import ChangingCluster, body_of
 from webhook.server import admission, driver
 from webhook.server.metrics import Metrics

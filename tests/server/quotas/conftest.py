@@ -17,8 +17,7 @@ from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.manifests import ManifestsView
 from webhook.ledger.writer import LedgerWriter
-from webhook.server.holders import HoldersSeen
-from webhook.server.quota_keeper import QuotaKeeper
+from webhook.server.quota_keeper import HoldersSeen, QuotaKeeper
 
 CRD = Path(__file__).parents[3] / "deploy" / "base" / "api" / "gpuquotas.yaml"
 

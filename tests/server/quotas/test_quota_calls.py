@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from policies.admission import review
-from policies.request import Request
-from policies.settings import DEFAULTS
-from policies.settings.choices import Exemption, GPUAdmissionPolicy, Quotas, RuleOverride
+from policies.rules.request import Request
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.choices import Exemption, GPUAdmissionPolicy, Quotas, RuleOverride
 from tests.server.quotas.quota_calls import ENTRIES, example_cluster, team_a
 from webhook.cluster.manifests import ManifestsView
 

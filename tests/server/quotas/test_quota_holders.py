@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from policies.settings.choices import Quotas
+from policies.rules.settings.choices import Quotas
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.holders import HoldersSeen
+from webhook.server.quota_keeper import HoldersSeen
 
 QUOTA = {
     "apiVersion": "gpu-admission.io/v1alpha1",
@@ -97,7 +97,7 @@ async def test_holders_are_empty_without_a_free_thread(seen, monkeypatch):
 
 
 async def test_holders_are_empty_after_too_long_a_search(seen, view, monkeypatch):
-    monkeypatch.setattr("webhook.server.holders._LONGEST_LOOK", 0)
+    monkeypatch.setattr("webhook.server.quota_keeper._LONGEST_LOOK", 0)
     view.go_on.clear()
     assert await seen.look("team-a", Quotas(), 5) == ()
     view.go_on.set()

@@ -132,6 +132,6 @@ async def test_mistake_of_ours_is_answered_by_the_failure_policy(serve, namespac
 
 async def test_who_holds_what_is_no_condition_of_a_refusal(serve, namespace, shown, ask, train, monkeypatch):
     namespace.limit(used=8)
-    monkeypatch.setattr("webhook.server.holders.holders", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("webhook.server.quota_keeper.holders", lambda *_, **__: 1 / 0)
     response = await ask(await serve(), train(), "check-pods")
     assert (response["allowed"], response["status"]["code"]) == (False, 403)

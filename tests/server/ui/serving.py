@@ -6,19 +6,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from certs import issue_serving
-from policies.settings import DEFAULTS
-from policies.view import PassingView
+from policies.kubernetes.view import PassingView
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
+from webhook.server.app import Traffic
 from webhook.server.connection_limits import ConnectionLimits
-from webhook.server.explainer import Explainer
-from webhook.server.guarded_connection import Endpoint
+from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.live_reports import LiveReports
 from webhook.server.metrics import Metrics
-from webhook.server.open_connections import OpenConnections
-from webhook.server.questions import Questions
+from webhook.server.questions import Explainer, Questions
 from webhook.server.report_streams import ReportStreams, StreamTimes
-from webhook.server.routed_calls import Traffic
 from webhook.server.tls import server_context
 from webhook.server.ui_calls import UICalls, part_maker
 

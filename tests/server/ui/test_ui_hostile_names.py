@@ -5,8 +5,8 @@ import json
 import html5lib
 import pytest
 
-from policies.audit import Survey, audit
-from policies.settings import DEFAULTS
+from policies.analyses.audit import Survey, audit
+from policies.rules.settings import DEFAULTS
 from tests.pages.shown_cluster import shown_objects
 from tests.pages.test_report_page import HOSTILE
 from tests.server.ui.conftest import ALICE

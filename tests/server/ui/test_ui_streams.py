@@ -9,7 +9,7 @@ import socket
 import pytest
 from aiohttp import web
 
-from policies.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS
 from tests.server.ui.conftest import ADMIN, ALICE
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.config import SelfSigned, ServerConfig

@@ -12,7 +12,7 @@ from tests.storm.harness.orders import TEMPLATES, template
 from webhook.cluster.errors import ClusterError
 from webhook.cluster.leases import holder_of
 from webhook.cluster.resources import RESOURCES
-from webhook.replica.config import LEASE, NAMESPACE
+from webhook.controllers.replica_config import LEASE, NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

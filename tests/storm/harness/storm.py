@@ -22,7 +22,7 @@ from tests.storm.harness.oracle import EXACT, Broken, Truth, replay
 from tests.storm.harness.orders import TAKEN, TEMPLATES, Orders, template
 from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
-from webhook.replica.config import NAMESPACE
+from webhook.controllers.replica_config import NAMESPACE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

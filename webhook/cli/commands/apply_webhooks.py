@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.completions import complete_paths
-from webhook.cli.options import connection_options
+from webhook.cli.options import complete_paths, connection_options
 from webhook.cli.progress import Progress
 
 __all__ = ["command"]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.completions import complete_paths
 from webhook.cli.options import (
+    complete_paths,
     connection_options,
     files_option,
     output_option,

@@ -13,21 +13,19 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import lookup
-from policies.metadata_keys import MANAGED
+from policies.kubernetes.names import MANAGED
+from policies.kubernetes.objects import lookup, name_of, namespace_of
 from webhook.cli.audit_reports import text
 from webhook.cli.dump import colour_line, diff
 from webhook.cli.kubectl import apply, as_written
-from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.problems import UnreadableInputError
+from webhook.cli.manifest_reader import ManifestReader, UnreadableInputError
 from webhook.cli.running_clusters.live_audits import audit_cluster
 from webhook.cli.sandbox_start import load, loaded_sandbox
 from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
-from webhook.replica.config import NAMESPACE, SERVICE, ReplicaConfig
-from webhook.replica.replica import Replica
+from webhook.controllers.replica import Replica
+from webhook.controllers.replica_config import NAMESPACE, SERVICE, ReplicaConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.completions import complete_from
 from webhook.cli.options import (
+    complete_from,
     filename_option,
     files_option,
     live_options,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from webhook.cli.completions import complete_paths
 from webhook.cli.options import (
+    complete_paths,
     filename_option,
     files_option,
     live_options,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.completions import complete_paths
 from webhook.cli.options import (
+    complete_paths,
     connection_options,
     filename_option,
     files_option,
@@ -85,8 +85,7 @@ def command(
     if not paths and not deletions:
         raise click.UsageError("nothing to plan: name files, folders, - for standard input, or --delete KIND/NAME")
     from webhook.cli.option_checks import check_cluster_options
-    from webhook.cli.plan_reports import as_json, text
-    from webhook.cli.plans import PlanInput, make_plan
+    from webhook.cli.plans import PlanInput, as_json, make_plan, text
 
     check_cluster_options(cluster, kubeconfig, context, namespace)
     progress = Progress()

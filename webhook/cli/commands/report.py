@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.completions import complete_paths
 from webhook.cli.options import (
+    complete_paths,
     connection_options,
     files_option,
     namespace_option,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.completions import complete_paths
 from webhook.cli.options import (
+    complete_paths,
     filename_option,
     files_option,
     live_options,
@@ -21,7 +21,7 @@ from webhook.cli.review_outputs import FORMATS, TextOptions
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from policies.request import Operation
+    from policies.rules.request import Operation
     from webhook.cli.review_outputs import Format
     from webhook.cli.running_clusters.live_facts import RunningCluster
 

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import policies.admission  # noqa: F401 - registers all rules
-from policies.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.kubernetes.names import resource_name
-from policies.kubernetes.printable import shown
-from policies.rules import all_rules, get_rule, ruled_kinds, rules_of_kind
-from webhook.cli.completions import complete_from
-from webhook.cli.options import output_option
-from webhook.cli.rule_examples import read_examples
+from policies.kubernetes.phrases import shown
+from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity
+from policies.rules.registry import all_rules, get_rule, ruled_kinds, rules_of_kind
+from webhook.cli.options import complete_from, output_option
+from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import output_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.decision import Rule
+    from policies.rules.decision import Rule
 
 __all__ = ["RuleJSON", "RulesJSON", "command"]
 

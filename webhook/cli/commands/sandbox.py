@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from webhook.cli.completions import complete_paths
+from webhook.cli.options import complete_paths
 
 __all__ = ["command"]
 

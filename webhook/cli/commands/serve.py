@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from webhook.cli.completions import complete_paths
-from webhook.cli.options import files_option
+from webhook.cli.options import complete_paths, files_option
 from webhook.cli.serve_options import ServeOptions
 from webhook.server.connection_limits import FEWEST, ConnectionLimits
 

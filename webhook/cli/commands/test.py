@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from webhook.cli.completions import complete_paths
+from webhook.cli.options import complete_paths
 
 __all__ = ["command"]
 

@@ -54,13 +54,13 @@ def command(
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from webhook.cli.option_checks import check_cluster_options
-    from webhook.cli.usage_reports import as_json, report_usage_of_files
+    from webhook.cli.usage_text import as_json, report_usage_of_files
 
     check_cluster_options(cluster, kubeconfig, context, namespace)
     if cluster:
         usage = report_usage_of_files(cluster, namespace)
     else:
-        from webhook.cli.running_clusters.live_usage import report_usage
+        from webhook.cli.running_clusters.live_quotas import report_usage
 
         usage = report_usage(kubeconfig, context, namespace)
     if output == "json":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of
-from policies.pod_conditions import REQUESTS_DEVICES
+from policies.nvidia.pod_conditions import REQUESTS_DEVICES
 from webhook.cli.completion_values.items import items_of, option_value
 from webhook.cli.folders import SUFFIXES
 from webhook.cluster.lookups import find_resource

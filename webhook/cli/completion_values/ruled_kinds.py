@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import policies.admission  # noqa: F401 - registers all rules
-from policies.rules import ruled_kinds
+from policies.rules.registry import ruled_kinds
 from webhook.cli.completion_values.items import items_of
 
 if TYPE_CHECKING:

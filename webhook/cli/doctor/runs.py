@@ -8,24 +8,22 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from policies.admission.entries import CONFIGURATIONS
-from policies.health import InstallationFacts, Unread, diagnose, wanted_objects
-from policies.kubernetes.objects import has_ended, name_of
-from policies.kubernetes.paths import items_at, lookup, mapping_at, mappings_at
-from policies.metadata_keys import MANAGED
-from webhook.cli.doctor.certificate_reads import bundles_of, stored_certificates
+from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.installation.health import InstallationFacts, Unread, diagnose, wanted_objects
+from policies.kubernetes.names import MANAGED
+from policies.kubernetes.objects import has_ended, items_at, lookup, mapping_at, mappings_at, name_of
 from webhook.cli.doctor.reads import (
+    bundles_of,
     count_nodes,
     list_objects,
     read_calls,
     read_manifest_object,
     read_named,
+    read_replica,
+    stored_certificates,
 )
-from webhook.cli.doctor.replica_reads import read_replica
-from webhook.cli.planned_manifests import read_manifests
-from webhook.cli.running_clusters.connections import connected_client
-from webhook.cli.running_clusters.discovery import Discovery
-from webhook.cli.running_clusters.server_reads import in_parallel, read_clock
+from webhook.cli.preflight.reads import read_manifests
+from webhook.cli.running_clusters.connections import Discovery, connected_client, in_parallel, read_clock
 from webhook.cli.settings import settings_in
 from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.errors import APIError
@@ -33,14 +31,14 @@ from webhook.cluster.leases import REPLICA_QUERY
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched
-from webhook.replica.config import DEPLOYMENT, LEASE, NAMESPACE, SECRET
+from webhook.controllers.replica_config import DEPLOYMENT, LEASE, NAMESPACE, SECRET
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.health import Diagnosis
+    from policies.analyses.installation.health import Diagnosis
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.printable import printable
-from policies.migration_proof import PROPERTIES, Cell, prove_migration
+from policies.analyses.migrate.proof import PROPERTIES, Cell, prove_migration
+from policies.kubernetes.phrases import format_count, format_list, inflect, printable
+from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Certainty, Outcome
-from policies.phrases import format_count, format_list, inflect
-from policies.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
@@ -21,7 +20,7 @@ from webhook.cluster.manifests import ManifestsView
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.migration_proof import Proof, WorkloadProof
+    from policies.analyses.migrate.proof import Proof, WorkloadProof
 
 __all__ = ["ProofJSON", "as_json", "prove_cluster", "text"]
 

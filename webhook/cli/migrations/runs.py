@@ -1,32 +1,240 @@
-"""A run of `gpu-admission migrate`: reads everything, migrates it in memory, then writes."""
+"""Migration of files to claims."""
 
 from __future__ import annotations
 
 from difflib import unified_diff
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from policies.kubernetes.objects import in_namespace
-from policies.kubernetes.printable import printable
+from policies.analyses.migrate.marks import gpu_templates, identity_of, names_template, with_specs
+from policies.analyses.migrate.objects import MigratedObject, migrate_object
+from policies.analyses.migrate.text_edits import UneditableError
+from policies.analyses.migrate.texts import TextChange, changed_text, restored_text
+from policies.conversion.templates import without_nulls
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, Object, in_namespace, lookup, name_of, namespace_of
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.yaml import scan_documents
+from policies.rules.decision import TEMPLATE, Severity
 from webhook.cli.dump import colour_line
-from webhook.cli.file_replacement import replace_file
-from webhook.cli.folders import NamedFiles
-from webhook.cli.migrations.files import MigrationReader
-from webhook.cli.migrations.hints import manual_changes
-from webhook.cli.migrations.outcomes import Migration
-from webhook.cli.migrations.to_claims import Migrator
-from webhook.cli.migrations.to_device_plugin import restore_file
+from webhook.cli.folders import NamedFiles, replace_file
+from webhook.cli.manifest_reader import LIMITS
+from webhook.cli.migrations.files import FileOutcome, Line, Migration, MigrationReader, label_of, manual_changes
 from webhook.cli.settings import cluster_files
-from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from webhook.cli.migrations.outcomes import FileOutcome
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.manifest_reader import Manifest
+    from webhook.cli.migrations.files import SourceFile
     from webhook.cli.running_clusters.live_facts import RunningCluster
 
-__all__ = ["migrate_files", "print_diffs", "print_report", "print_texts", "write_files"]
+__all__ = ["Migrator", "migrate_files", "print_diffs", "print_report", "print_texts", "restore_file", "write_files"]
+
+
+class Migrator:
+    """Migrates the objects of files to claims."""
+
+    def __init__(
+        self, files: Iterable[SourceFile], namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+    ) -> None:
+        """`namespace` is that of objects without one; empty for `default`."""
+        self._namespace = namespace or DEFAULT_NAMESPACE
+        self._view = view
+        self._settings = settings
+        self._taken = {
+            (self.namespace_of(manifest.object), name_of(manifest.object))
+            for file in files
+            for manifest in file.manifests
+            if manifest.object["kind"] == TEMPLATE
+        }
+
+    def namespace_of(self, document: Object) -> str:
+        """The namespace of an object."""
+        return namespace_of(document) or self._namespace
+
+    def migrate(self, document: Object) -> MigratedObject:
+        """What an object becomes; the names of its templates are taken then."""
+        namespace = self.namespace_of(document)
+
+        def is_taken(name: str, spec: Any) -> bool:
+            if (namespace, name) in self._taken:
+                return True
+            found = self._view.get(TEMPLATE, name, namespace)
+            return isinstance(found, dict) and without_nulls(found.get("spec")) != spec
+
+        migrated = migrate_object(document, namespace, self._view, self._settings, is_taken)
+        self._taken |= {(namespace, name_of(template)) for template in migrated.templates}
+        return migrated
+
+    def migrate_file(self, file: SourceFile, outcome: Migration) -> None:
+        """Add the outcome of a file; an object that cannot be edited is left, and the others are migrated."""
+        changes: list[tuple[Manifest, TextChange]] = []
+        for manifest in file.manifests:
+            document = _value_at(manifest)
+            migrated = self.migrate(manifest.object)
+            reason = _unwritable(manifest, migrated)
+            if migrated.after is None or reason:
+                outcome.lines += self._left_lines(manifest, migrated, reason)
+                continue
+            place = manifest.document.position(())
+            about = f"the claim of {manifest.object['kind']} {name_of(document)}".rstrip()
+            after = {key: value for key, value in migrated.after.items() if key in document}
+            change = TextChange((place.line, place.column), manifest.path, document, after, migrated.templates, about)
+            changes.append((manifest, change))
+            outcome.lines += self._migrated_lines(manifest, migrated)
+        outcome.files.append(FileOutcome(file, self._write(file, changes, outcome)))
+
+    def _write(self, file: SourceFile, changes: list[tuple[Manifest, TextChange]], outcome: Migration) -> str:
+        result, written = file.text, list[TextChange]()
+        # Halves are tried first, so that one object that cannot be edited costs few readings of a long text.
+        waiting = [changes] if changes else []
+        while waiting:
+            tried = waiting.pop()
+            try:
+                result = changed_text(file.text, [*written, *(change for _, change in tried)], LIMITS)
+                written += [change for _, change in tried]
+            except UneditableError as error:
+                if len(tried) == 1:
+                    self._leave(tried[0][0], str(error), outcome)
+                else:
+                    half = len(tried) // 2
+                    waiting += [tried[half:], tried[:half]]
+        return result
+
+    def _leave(self, manifest: Manifest, reason: str, outcome: Migration) -> None:
+        """Replace the lines about an object, which turns out to have no editable text."""
+        label, place = self._label(manifest), manifest.position()
+        outcome.lines[:] = [
+            line for line in outcome.lines if (line.file, line.position, line.label) != (manifest.file, place, label)
+        ]
+        outcome.lines.append(Line("left", manifest.file, place, label, reason))
+
+    def _label(self, manifest: Manifest) -> str:
+        return label_of(manifest.object, self.namespace_of(manifest.object))
+
+    def _migrated_lines(self, manifest: Manifest, migrated: MigratedObject) -> list[Line]:
+        place, label = manifest.position(), self._label(manifest)
+        names = ", ".join(map(name_of, migrated.templates))
+        text = f"to ResourceClaimTemplate {names}" if names else "its requests of 0 GPUs are removed"
+        texts = (*map(str, migrated.findings), *migrated.notices)
+        warnings = [Line("warning", manifest.file, place, label, each) for each in texts]
+        return [Line("migrated", manifest.file, place, label, text), *warnings]
+
+    def _left_lines(self, manifest: Manifest, migrated: MigratedObject, reason: str) -> list[Line]:
+        label = self._label(manifest)
+        if not migrated.is_left and not reason:
+            return [Line("unchanged", manifest.file, manifest.position(), label)]
+        refusals = [each for each in migrated.findings if each.severity is Severity.DENY] or migrated.findings
+        lines = [
+            Line("left", manifest.file, manifest.line_position(each.path), label, str(each)) for each in refusals[:1]
+        ]
+        texts = [reason] if reason else list(migrated.reasons[:1]) if not lines else []
+        return [*(Line("left", manifest.file, manifest.position(), label, text) for text in texts), *lines][:1]
+
+
+def _value_at(manifest: Manifest) -> Object:
+    """The object as it stands in its document; an item of a typed list may have no kind."""
+    found: Object = lookup(manifest.document.value, manifest.path) if manifest.path else manifest.document.value
+    return found
+
+
+def _unwritable(manifest: Manifest, migrated: MigratedObject) -> str:
+    """Why the text of an object that would be migrated is not rewritten; empty if it is."""
+    if migrated.after is None:
+        return ""
+    if manifest.document.duplicates:
+        return "its document has duplicate keys, of which only the last counts; remove the others"
+    steps = range(0, len(manifest.path), 2)
+    kinds = [lookup(manifest.document.value, (*manifest.path[:step], "kind")) for step in steps]
+    other = next((kind for kind in kinds if kind != "List"), None)
+    if other is not None and migrated.templates:
+        return f"a {other} cannot hold its template; write a List"
+    return ""
+
+
+_NO_MARKS = "its claim has no marks of a migration; write its GPUs into resources.limits by hand"
+_EDITED = (
+    "its claim differs from the one that the marked lines give: it was edited, or migrated with other facts of the cluster; "
+    "give the same --cluster, or edit it by hand"
+)
+
+
+def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> None:
+    """Add the outcome of a file. It is restored as a whole, or left as a whole."""
+    text = file.text
+    templates = gpu_templates(manifest.object for manifest in file.manifests)
+    migrated = [each for each in file.manifests if names_template(each.object, templates)]
+    try:
+        after = restored_text(text, LIMITS)
+        restored = _objects(after)
+        migrated = [each for each in file.manifests if each in migrated or _differs(each, migrated, restored)]
+        problems = _problems(restored, migrated, templates, migrator)
+    except UneditableError as error:
+        after, problems = text, {identity_of(each.object): str(error) for each in migrated}
+    if problems:
+        after = text
+    for manifest in file.manifests:
+        document = manifest.object
+        if manifest not in migrated and _is_template_of(document, migrated):
+            continue
+        place, label = manifest.position(), label_of(document, migrator.namespace_of(document))
+        if manifest not in migrated:
+            outcome.lines.append(Line("unchanged", manifest.file, place, label))
+        elif problem := problems.get(identity_of(document)):
+            outcome.lines.append(Line("left", manifest.file, place, label, problem))
+        elif problems:
+            text_left = "another object of its file cannot be turned back"
+            outcome.lines.append(Line("left", manifest.file, place, label, text_left))
+        else:
+            outcome.lines.append(Line("migrated", manifest.file, place, label, "back to the device plugin"))
+    outcome.files.append(FileOutcome(file, after))
+
+
+def _objects(text: str) -> dict[tuple[str, ...], Object]:
+    """The objects of a restored text; empty if it cannot be read."""
+    documents, errors = scan_documents(text, limits=LIMITS, keeps_duplicates=True)
+    found = () if errors else (each for document in documents for each in unwrap_lists(document.value))
+    return {identity_of(each): each for each in found}
+
+
+def _is_template_of(document: Object, migrated: Iterable[Manifest]) -> bool:
+    """True if a migrated object refers to a template, which goes with it."""
+    name = {name_of(document): ""}
+    return document["kind"] == TEMPLATE and any(names_template(each.object, name) for each in migrated)
+
+
+def _differs(manifest: Manifest, migrated: list[Manifest], restored: Mapping[tuple[str, ...], Object]) -> bool:
+    """True for an object that restoration changes or removes, besides the templates of migrated objects."""
+    document = manifest.object
+    return restored.get(identity_of(document)) != document and not _is_template_of(document, migrated)
+
+
+def _problems(
+    restored: Mapping[tuple[str, ...], Object],
+    migrated: list[Manifest],
+    templates: dict[str, str],
+    migrator: Migrator,
+) -> dict[tuple[str, ...], str]:
+    """Why objects cannot be turned back, by identity: a second migration must give the object again."""
+    problems = {}
+    for manifest in migrated:
+        identity = identity_of(manifest.object)
+        before = restored.get(identity)
+        if before is None:
+            problems[identity] = "the marked lines cannot be read; edit it by hand"
+        elif before == manifest.object:
+            problems[identity] = _NO_MARKS
+        else:
+            again = migrator.migrate(before)
+            specs = {**templates, **gpu_templates(again.templates)}
+            if with_specs(again.after, specs) != with_specs(manifest.object, templates):
+                problems[identity] = _EDITED
+    return problems
+
 
 _UNKNOWN_CLUSTER = (
     "Note: the cluster is unknown, so nvidia.com/gpu counts as a whole GPU, and defaults of namespaces are not applied; give "

@@ -1,19 +1,18 @@
-"""Dry runs of the objects of the manifests, and of those that would be created later."""
+"""Reviews of what the user may do."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.paths import lookup, mapping_at
+from policies.analyses.installation.preflight.dry_runs import DryRun, PlannedObject, refusal_of
+from policies.analyses.installation.preflight.rights import OwnRules, Right, granting_rights, needed_rights
+from policies.kubernetes.names import MANAGED
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mapping_at, mappings_at, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import pod_templates
-from policies.metadata_keys import MANAGED
-from policies.preflight.planned_objects import DryRun, PlannedObject
-from policies.preflight.refusals import refusal_of
-from policies.view import UNKNOWN
 from webhook.cli.kubectl import warning_texts
-from webhook.cli.running_clusters.server_reads import in_parallel
+from webhook.cli.running_clusters.connections import in_parallel
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.kind_reads import Unreadable, read_object
@@ -23,11 +22,71 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from webhook.cli.running_clusters.discovery import Discovery
+    from webhook.cli.running_clusters.connections import Discovery
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 
-__all__ = ["plan_objects", "plan_runtime", "try_objects"]
+__all__ = ["plan_objects", "plan_runtime", "read_own_rules", "read_user", "review_rights", "try_objects"]
+
+
+_REVIEWS = RESOURCES["SelfSubjectAccessReview"]
+_RULES = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
+_USER = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_NOWHERE = "gpu-admission-preflight"
+"""A namespace without RoleBindings, because a review of rules needs a namespace."""
+
+
+async def read_user(client: APIClient) -> str:
+    """The name of the user; empty if the API server does not say it."""
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    answer = await _post(client, _USER, review)
+    name = lookup(answer, ("status", "userInfo", "username"))
+    return name if isinstance(name, str) else ""
+
+
+async def review_rights(client: APIClient, planned: Sequence[PlannedObject]) -> dict[Right, bool | None]:
+    """Whether the user has each right that applying the objects needs; None if that is unknown."""
+    rights = list(dict.fromkeys([*needed_rights(planned), *granting_rights(planned)]))
+
+    async def review(right: Right) -> bool | None:
+        attributes = {key: value for key, value in right._asdict().items() if value or key == "group"}
+        body = {"apiVersion": _REVIEWS.api_version, "kind": _REVIEWS.kind, "spec": {"resourceAttributes": attributes}}
+        allowed = lookup(await _post(client, _REVIEWS.path(), body), ("status", "allowed"))
+        return allowed if isinstance(allowed, bool) else None
+
+    answers = await in_parallel(review, rights)
+    return dict(zip(rights, answers, strict=True))
+
+
+async def read_own_rules(client: APIClient, planned: Sequence[PlannedObject]) -> dict[str, OwnRules]:
+    """The rules of the user by namespace of roles and bindings; empty for the whole cluster."""
+    wanted = dict.fromkeys(
+        namespace_of(each.document)
+        for each in planned
+        if each.group == "rbac.authorization.k8s.io" and name_of(each.document)
+    )
+    found: dict[str, OwnRules] = {}
+    for namespace in wanted:
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace or _NOWHERE},
+        }
+        status = lookup(await _post(client, _RULES, body), ("status",))
+        if status is not None:
+            rules = [*mappings_at(status, ("resourceRules",)), *mappings_at(status, ("nonResourceRules",))]
+            found[namespace] = OwnRules(rules, is_complete=not lookup(status, ("incomplete",)))
+    return found
+
+
+async def _post(client: APIClient, path: str, body: Any) -> Any:
+    try:
+        return await client.post(path, body)
+    except APIError as error:
+        if error.is_forbidden or error.is_not_found:
+            return None
+        raise
+
 
 _QUERY = {"dryRun": "All", "fieldManager": "gpu-admission-preflight", "fieldValidation": "Strict"}
 """kubectl validates strictly too."""

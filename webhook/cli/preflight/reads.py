@@ -1,38 +1,111 @@
-"""Reads of a preflight: lists that RBAC may forbid, policies of engines, features of the server."""
+"""One pass over all pods: which would be reviewed, and which components of NVIDIA run."""
 
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.paths import items_at, lookup
-from policies.preflight.server_features import METRICS, ServerFeatures, features_in
-from policies.view import UNKNOWN, Unknown
-from webhook.cli.running_clusters.server_reads import in_parallel
+import yaml
+
+from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.installation.preflight.component_versions import (
+    METRICS,
+    ServerFeatures,
+    component_of,
+    features_in,
+)
+from policies.cel import CelCompileError
+from policies.kubernetes.objects import (
+    generate_name_of,
+    has_ended,
+    items_at,
+    lookup,
+    mappings_at,
+    name_of,
+    namespace_of,
+)
+from policies.kubernetes.view import UNKNOWN, Unknown
+from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.running_clusters.connections import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.watched_kinds import Watched
+from webhook.sandbox.admission.expressions import compile_condition, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from policies.analyses.installation.preflight.covered_pods import Coverage
     from policies.kubernetes.objects import Object
-    from webhook.cli.running_clusters.discovery import Discovery
+    from webhook.cli.progress import Progress
+    from webhook.cli.running_clusters.connections import Discovery
     from webhook.cluster.client import APIClient
 
 __all__ = [
     "api_services",
     "broken_conversions",
+    "conditions_hold",
+    "count_pods",
     "list_objects",
     "name_only",
     "namespace_fields",
     "node_fields",
     "read_features",
+    "read_manifests",
     "read_policies",
     "slice_fields",
 ]
+
+
+async def count_pods(
+    client: APIClient, coverage: Coverage | None, progress: Progress
+) -> Mapping[tuple[str, str], int] | Unknown:
+    """Count all pods in the coverage; returns the components of NVIDIA that run, with their tags.
+
+    Unknown if pods may not be listed in all namespaces.
+    """
+    images: Counter[tuple[str, str]] = Counter()
+
+    def add(pod: Object) -> None:
+        if coverage is not None:
+            coverage.add(pod)
+        if not has_ended(pod):
+            images.update(dict.fromkeys(_components(pod), 1))
+
+    def show(count: int) -> None:
+        progress.show(f"reading pods: {count:,}")
+
+    found = await read_list(client, Watched(RESOURCES["Pod"]), add, show=show)
+    return UNKNOWN if isinstance(found, Unreadable) else images
+
+
+def _components(pod: Object) -> set[tuple[str, str]]:
+    images = (lookup(each, ("image",)) for each in items_at(pod, ("spec", "containers")))
+    return {found for image in images if isinstance(image, str) and (found := component_of(image)) is not None}
+
+
+def conditions_hold(webhook: Object, pod: Object) -> bool:
+    """True if the matchConditions of a webhook hold for a new pod, or cannot be evaluated."""
+    request: dict[str, Any] = {
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": namespace_of(pod),
+        "userInfo": {"username": "", "groups": []},
+    }
+    variables: Any = value_of({"object": pod, "oldObject": None, "request": request, "namespaceObject": None})
+    for condition in mappings_at(webhook, ("matchConditions",)):
+        try:
+            verdict, _ = compile_condition(str(condition.get("expression"))).holds(variables)
+        except CelCompileError:
+            continue
+        if verdict is False:
+            return False
+    return True
+
 
 _API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
 _ADMISSION = "admissionregistration.k8s.io"
@@ -141,3 +214,49 @@ def namespace_fields(document: Object) -> Object | None:
         return None
     metadata = document.get("metadata")
     return {"metadata": {"name": lookup(metadata, ("name",)), "labels": lookup(metadata, ("labels",)) or {}}}
+
+
+_HOOK = ("metadata", "annotations", "helm.sh/hook")
+_APPLYING_HOOKS = {"pre-install", "post-install", "pre-upgrade", "post-upgrade", "crd-install"}
+_WEBHOOKS = ("data", "webhooks.yaml")
+"""Where the chart keeps the webhook configurations, which a Job applies after the service."""
+
+
+def read_manifests(files: Sequence[str]) -> list[Object]:
+    """The objects of files; `-` is standard input.
+
+    Raises:
+        UnreadableInputError: A file cannot be read, or none has a webhook configuration of gpu-admission.
+    """
+    reader = ManifestReader()
+    objects = [each.object for each in reader.manifests(files)]
+    place = ", ".join(files)
+    kept = [each for each in objects if _is_applied(each)]
+    try:
+        kept += _hidden_webhooks(kept)
+    except yaml.YAMLError as error:
+        reader.problems.append(Problem(place, f"invalid YAML in webhooks.yaml of a ConfigMap: {error}"))
+    if not any((each.get("kind"), name_of(each)) in CONFIGURATIONS for each in kept):
+        names = " and no ".join(f"{kind} {name}" for kind, name in CONFIGURATIONS)
+        reader.problems.append(Problem(place, f"no {names}; give all manifests of gpu-admission"))
+    for each in kept:
+        if not name_of(each):
+            what = f"{each.get('kind')} {generate_name_of(each)}".strip()
+            reader.problems.append(Problem(place, f"{what} has no name, so it cannot be applied"))
+    reader.check()
+    return kept
+
+
+def _is_applied(document: Object) -> bool:
+    """True unless the object is a hook of Helm that runs neither at an installation nor at an upgrade."""
+    hooks = {each.strip() for each in str(lookup(document, _HOOK) or "").split(",")} - {""}
+    return not hooks or not hooks.isdisjoint(_APPLYING_HOOKS)
+
+
+def _hidden_webhooks(documents: Iterable[Object]) -> Iterator[Object]:
+    """The webhook configurations in the ConfigMap of the chart."""
+    for document in documents:
+        text = lookup(document, _WEBHOOKS) if document.get("kind") == "ConfigMap" else None
+        for found in yaml.safe_load_all(text) if isinstance(text, str) else ():
+            if isinstance(found, dict) and (found.get("kind"), name_of(found)) in CONFIGURATIONS:
+                yield found

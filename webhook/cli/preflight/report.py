@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence  # noqa: TC003 - pydantic reads th
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
-from policies.metadata_keys import DRA_LABEL, QUOTA_LABEL
+from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
+from policies.rules.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.check_reports import check_sections, printable_checks
 from webhook.cli.text_layout import output_text, paragraph, terminal_width
 
 if TYPE_CHECKING:
-    from policies.preflight import Coverage, Preflight
+    from policies.analyses.installation.preflight import Coverage, Preflight
 
 __all__ = ["CoverageJSON", "PreflightJSON", "as_json", "coverage_json", "text"]
 

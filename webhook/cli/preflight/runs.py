@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from policies.admission.entries import CONFIGURATIONS
+from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.installation.preflight import Coverage, Facts, preflight, webhooks_in
+from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.metadata_keys import DRA_LABEL
-from policies.preflight import Coverage, Facts, preflight, webhooks_in
-from policies.view import Unknown
-from webhook.cli.planned_manifests import read_manifests
+from policies.kubernetes.view import Unknown
 from webhook.cli.preflight import reads
-from webhook.cli.preflight.access_reviews import read_own_rules, read_user, review_rights
-from webhook.cli.preflight.dry_run_requests import plan_objects, plan_runtime, try_objects
-from webhook.cli.preflight.pod_counts import conditions_hold, count_pods
-from webhook.cli.running_clusters.connections import connected_client
-from webhook.cli.running_clusters.discovery import Discovery
-from webhook.cli.running_clusters.server_reads import read_clock
+from webhook.cli.preflight.dry_run_requests import (
+    plan_objects,
+    plan_runtime,
+    read_own_rules,
+    read_user,
+    review_rights,
+    try_objects,
+)
+from webhook.cli.preflight.reads import conditions_hold, count_pods, read_manifests
+from webhook.cli.running_clusters.connections import Discovery, connected_client, read_clock
 from webhook.cli.shipped_files import shipped_path
 from webhook.cluster.kind_reads import read_object
 from webhook.cluster.resources import RESOURCES
@@ -26,8 +29,8 @@ from webhook.cluster.server_version import parse_version, read_version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from policies.analyses.installation.preflight import PlannedObject, Preflight
     from policies.kubernetes.objects import Object
-    from policies.preflight import PlannedObject, Preflight
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 

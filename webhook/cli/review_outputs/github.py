@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count
+from policies.kubernetes.phrases import format_count, printable
 from webhook.cli.review_outputs.summary import objects_by_verdict
 from webhook.cli.review_report import UNREADABLE, Level, is_stdin, repository_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from webhook.cli.problems import Problem
+    from webhook.cli.manifest_reader import Problem
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewFinding
 

@@ -15,14 +15,14 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import printable
 from webhook.cli.review_outputs.summary import show_summary
 from webhook.cli.review_report import UNREADABLE, Level, repository_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from webhook.cli.problems import Problem
+    from webhook.cli.manifest_reader import Problem
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject, ReviewFinding
 

@@ -16,16 +16,16 @@ from urllib.parse import quote
 
 import click
 
-from policies.kubernetes.printable import printable
-from policies.rules import get_rule
+from policies.kubernetes.phrases import printable
+from policies.rules.registry import get_rule
 from webhook.cli.review_outputs.summary import show_summary
 from webhook.cli.review_report import UNREADABLE, Level, repository_path
-from webhook.cli.rule_examples import read_examples
+from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import json_text
 
 if TYPE_CHECKING:
-    from policies.decision import Rule
-    from webhook.cli.problems import Problem
+    from policies.rules.decision import Rule
+    from webhook.cli.manifest_reader import Problem
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject, ReviewFinding
 

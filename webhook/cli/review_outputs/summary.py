@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count
+from policies.kubernetes.phrases import format_count, printable
 from webhook.cli.review_report import Level
 from webhook.cli.text_layout import truncation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from webhook.cli.admit import Result
     from webhook.cli.review_report import Review, ReviewedObject
+    from webhook.cli.subjects import Result
 
 __all__ = ["count_lines", "failure_lines", "objects_by_verdict", "place_of", "show_summary", "verdict_of"]
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.admission.pods import MALFORMED
-from policies.causes import once_per_cause
-from policies.kubernetes.paths import lookup
-from policies.kubernetes.printable import printable
-from policies.phrases import format_count
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.phrases import format_count, printable
+from policies.rules.causes import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.dump import colour_line, diff
 from webhook.cli.review_outputs.summary import count_lines, failure_lines, place_of, verdict_of
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.admission.objects import Refusal
-    from policies.decision import Finding
     from policies.kubernetes.objects import Object
-    from webhook.cli.admit import Result
+    from policies.rules.decision import Finding
     from webhook.cli.review_outputs import TextOptions
     from webhook.cli.review_report import Review, ReviewedObject
+    from webhook.cli.subjects import Result
 
 __all__ = ["show", "show_messages"]
 

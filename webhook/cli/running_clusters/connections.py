@@ -2,18 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from policies.analyses.installation.preflight.network import Clock
+from policies.kubernetes.objects import lookup, mappings_at
+from webhook.cli.settings import settings_in
 from webhook.cluster.client import APIClient
-from webhook.cluster.errors import ClusterError, Unreachable
+from webhook.cluster.errors import APIError, ClusterError, Unreachable
+from webhook.cluster.kind_reads import Unreadable, read_list, read_object
+from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES, Resource
+from webhook.cluster.server_version import parse_version, read_version
+from webhook.cluster.sync import Sync
+from webhook.cluster.trimmed import trim_for
+from webhook.cluster.watched_kinds import Watched
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 
-__all__ = ["NoClusterError", "cluster_errors", "connect", "connected_client"]
+    from policies.kubernetes.objects import Object
+    from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.progress import Progress
+    from webhook.cluster.live import LiveView
+
+__all__ = [
+    "Cluster",
+    "Discovery",
+    "NoClusterError",
+    "cluster_errors",
+    "connect",
+    "connected_client",
+    "in_parallel",
+    "list_namespaces",
+    "list_trimmed",
+    "read_clock",
+    "read_cluster",
+    "stored_settings",
+    "typed_list",
+]
 
 
 class NoClusterError(click.ClickException):
@@ -63,3 +97,198 @@ async def connected_client(kubeconfig: str | None, context: str | None) -> Async
             yield client
     finally:
         await client.close()
+
+
+class Discovery:
+    """The resources that the API server serves, read once for each group and version."""
+
+    def __init__(self, client: APIClient) -> None:
+        self._client = client
+        self._known: dict[str, dict[str, Resource]] = {}
+
+    async def resource(self, document: Object) -> Resource | None:
+        """The resource of an object; None if the API server does not serve its kind."""
+        found = await self.kinds(str(document.get("apiVersion")))
+        return found.get(str(document.get("kind")))
+
+    async def kinds(self, api_version: str) -> dict[str, Resource]:
+        """The resources of a group and version by kind; empty if it is not served."""
+        if api_version not in self._known:
+            self._known[api_version] = await self._read(api_version)
+        return self._known[api_version]
+
+    async def versions(self, group: str) -> list[str]:
+        """The served versions of a group, the preferred one first."""
+        answer = await self._get(f"/apis/{group}")
+        preferred = lookup(answer, ("preferredVersion", "version"))
+        found = [str(each.get("version")) for each in mappings_at(answer, ("versions",))]
+        return sorted(found, key=lambda version: version != preferred)
+
+    async def _read(self, api_version: str) -> dict[str, Resource]:
+        group, _, version = api_version.rpartition("/")
+        answer = await self._get(f"/apis/{api_version}" if group else f"/api/{version}")
+        return {
+            str(each.get("kind")): Resource(
+                group, version, str(each["name"]), str(each.get("kind")), bool(each.get("namespaced"))
+            )
+            for each in mappings_at(answer, ("resources",))
+            if "/" not in str(each.get("name"))
+        }
+
+    async def _get(self, path: str) -> Any:
+        try:
+            return await self._client.get(path)
+        except APIError as error:
+            # An aggregated API that is not available answers 503; a check of its own says so.
+            if error.is_not_found or error.code == 503:
+                return None
+            raise
+
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_MOST_AT_ONCE = 6
+"""Requests that are sent at a time."""
+
+
+async def in_parallel(call: Callable[[Item], Awaitable[Result]], items: Iterable[Item]) -> list[Result]:
+    """The results of a call for each item, in their order, a few at a time."""
+    limit = asyncio.Semaphore(_MOST_AT_ONCE)
+
+    async def run(item: Item) -> Result:
+        async with limit:
+            return await call(item)
+
+    return [*await asyncio.gather(*map(run, items))]
+
+
+async def read_clock(client: APIClient) -> Clock | None:
+    """The clock of the API server and the local one; None if it sends no Date, or refuses."""
+    before = datetime.now(UTC)
+    try:
+        answer = await client.answer("GET", "/version")
+    except APIError as error:
+        if error.is_forbidden:
+            return None
+        raise
+    after = datetime.now(UTC)
+    date = answer.headers.get("Date")
+    return Clock(parsedate_to_datetime(date), before, after) if date else None
+
+
+def typed_list(resource: Resource, items: Iterable[Object]) -> Object:
+    """A list as the API server returns it: `PodList` for pods."""
+    return {"apiVersion": resource.api_version, "kind": f"{resource.kind}List", "items": list(items)}
+
+
+async def stored_settings(client: APIClient) -> tuple[GPUAdmissionPolicy, list[str]]:
+    """The settings of a running cluster, or the built-in defaults, and notes on them without full stops."""
+    # If the kind is not installed, there are no settings. If it is forbidden, they are unknown, and a note says so.
+    listed = await list_trimmed(client, "GPUAdmissionPolicy")
+    return settings_in(ManifestsView([] if isinstance(listed, Unreadable) else [listed]))
+
+
+async def list_namespaces(client: APIClient, namespace: str) -> list[Object]:
+    """The list of all namespaces, or of the only one to look into; empty if reading them is forbidden."""
+    resource = RESOURCES["Namespace"]
+    if not namespace:
+        listed = await list_trimmed(client, "Namespace")
+        return [] if isinstance(listed, Unreadable) else [listed]
+    found = await read_object(client, resource, namespace)
+    return [] if isinstance(found, Unreadable) else [typed_list(resource, [] if found is None else [found])]
+
+
+async def list_trimmed(
+    client: APIClient,
+    kind: str,
+    namespace: str = "",
+    progress: Progress | None = None,
+    *,
+    drop: Callable[[Object], None] | None = None,
+) -> Object | Unreadable:
+    """The trimmed objects of a kind, or why they are unknown.
+
+    Args:
+        client: The connection.
+        kind: The kind.
+        namespace: The only namespace to read, if the kind is namespaced; empty for all.
+        progress: Shows how many objects were read.
+        drop: Is called for each object that is not kept, such as a pod without GPUs.
+    """
+    resource = RESOURCES[kind]
+    trim = trim_for(resource)
+
+    def keep(item: Object) -> Object | None:
+        kept = trim(item)
+        if kept is None and drop is not None:
+            drop(item)
+        return kept
+
+    def show(count: int) -> None:
+        if progress is not None:
+            progress.show(f"reading {resource.plural}: {count:,}")
+
+    listed = await read_list(client, Watched(resource, namespace if resource.namespaced else ""), keep, show=show)
+    return listed if isinstance(listed, Unreadable) else typed_list(resource, listed)
+
+
+# Notes and errors say what goes wrong; without a handler, Python would print the log messages as well.
+logging.getLogger("gpu_admission").addHandler(logging.NullHandler())
+
+_SECONDS = 60.0
+"""Time limit for the first lists; those of 100,000 pods take 10 seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A cluster that was read once."""
+
+    view: LiveView
+    """The objects of the cluster."""
+    settings: GPUAdmissionPolicy
+    """The settings of the cluster, or the built-in defaults."""
+    notes: tuple[str, ...]
+    """Problems of the settings, and kinds that cannot be read; without full stops."""
+
+
+@asynccontextmanager
+async def read_cluster(
+    client: APIClient,
+    progress: Progress,
+    stored: tuple[GPUAdmissionPolicy, list[str]] | None = None,
+    *,
+    seconds: float = _SECONDS,
+) -> AsyncIterator[Cluster]:
+    """List everything that is watched, and end the watches at the end.
+
+    Args:
+        client: The connection.
+        progress: Shows how many kinds were read.
+        stored: What `stored_settings` returned, if the caller has read it.
+        seconds: The time limit for the first lists.
+
+    Raises:
+        NoClusterError: Not everything can be listed in time.
+    """
+    version = parse_version(await read_version(client))
+    settings, notes = stored or await stored_settings(client)
+    sync = Sync(client)
+    sync.start(settings.configuration.operator_namespaces)
+    progress.show(lambda: _progress_of(sync))
+    try:
+        try:
+            async with asyncio.timeout(seconds):
+                await sync.wait_for_first()
+        except TimeoutError as error:
+            raise NoClusterError(f"{client.url}: after {seconds:g} seconds, {sync.reason()}") from error
+        sync.view.set_server_version(version)
+        yield Cluster(sync.view, settings, (*notes, *sync.notes()))
+    finally:
+        await sync.close()
+
+
+def _progress_of(sync: Sync) -> str:
+    caches = [*sync.caches]
+    done = sum(cache.store.state != "waiting" for cache in caches)
+    return f"reading the cluster: {done} of {len(caches)} kinds"

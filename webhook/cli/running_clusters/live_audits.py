@@ -7,15 +7,14 @@ from contextlib import asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
-from policies.admission.entries import CONFIGURATIONS
-from policies.audit import MOST_FINDINGS, Survey, audit, policy_reports
-from policies.explanation import name_redactor
+from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.audit import MOST_FINDINGS, Survey, audit, policy_reports
+from policies.analyses.explain import name_redactor
 from policies.outcome import Audience
 from webhook.cli.audit_reports import Audited, uncovered_notes
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
-from webhook.cli.running_clusters.clusters import read_cluster
-from webhook.cli.running_clusters.connections import connected_client
+from webhook.cli.running_clusters.connections import connected_client, read_cluster
 from webhook.cli.running_clusters.published_reports import find_report_api, publish
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.kind_reads import Unreadable, read_object
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import ClusterView
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
 
 __all__ = ["audit_cluster", "audited_cluster"]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from webhook.cli.running_clusters.connections import cluster_errors, connect
-from webhook.cli.running_clusters.object_reads import stored_settings
+from webhook.cli.running_clusters.connections import cluster_errors, connect, stored_settings
 from webhook.cli.settings import ClusterFiles, read_settings
 from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_list, read_object
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable, Iterator
 
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
-    from policies.view import Unknown
+    from policies.kubernetes.view import Unknown
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.manifest_reader import ManifestReader
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.audit import OPEN_REPORTS, POLICY_REPORTS, REPORT_NAME, is_our_report
-from policies.kubernetes.names import resource_name
-from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.paths import items_at, lookup
-from policies.metadata_keys import MANAGED
-from policies.phrases import format_count
-from webhook.cli.running_clusters.server_reads import in_parallel
+from policies.analyses.audit import OPEN_REPORTS, POLICY_REPORTS, REPORT_NAME, is_our_report
+from policies.kubernetes.names import MANAGED, resource_name
+from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
+from policies.kubernetes.phrases import format_count
+from webhook.cli.running_clusters.connections import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import Resource
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any
 
-    from policies.audit import ReportAPI
+    from policies.analyses.audit import ReportAPI
     from policies.kubernetes.objects import Object
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient

@@ -10,10 +10,9 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.names import PREFIX
 from policies.kubernetes.neighbours import KEYS_READ
-from policies.kubernetes.objects import has_ended
-from policies.kubernetes.paths import items_at, lookup, mappings_at
-from policies.metadata_keys import PREFIX
+from policies.kubernetes.objects import has_ended, items_at, lookup, mappings_at
 from webhook.cluster.trimmed import trim_for
 
 if TYPE_CHECKING:

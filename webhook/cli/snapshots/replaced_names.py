@@ -7,14 +7,13 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.objects import name_of
-from policies.kubernetes.paths import lookup, mappings_at
-from policies.metadata_keys import IGNORE
-from policies.quota.ledger.compact_charges import compact_text
+from policies.kubernetes.names import IGNORE
+from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.quota.ledger.open_charges import compact_text
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import GarbageError, read_charges
-from policies.settings.choices import DRA_DRIVER_NAMESPACES
-from policies.settings.exempt_namespaces import NEVER_MATCHED
+from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
+from policies.rules.settings.exemptions import NEVER_MATCHED
 from webhook.cli.snapshots.reductions import REDACTED
 
 if TYPE_CHECKING:

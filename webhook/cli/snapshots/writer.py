@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.entries import CONFIGURATIONS
+from policies.admission.webhooks import CONFIGURATIONS
 from policies.configuration import is_configuration
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.phrases import format_count
-from policies.request import Request
+from policies.kubernetes.phrases import format_count
+from policies.rules.request import Request
 from webhook.cli.dump import dump
-from webhook.cli.running_clusters.connections import NoClusterError, connected_client
-from webhook.cli.running_clusters.object_reads import stored_settings, typed_list
-from webhook.cli.snapshots.files import ListFile
-from webhook.cli.snapshots.folders import HEAD, check_target, replaced_folder
+from webhook.cli.running_clusters.connections import NoClusterError, connected_client, stored_settings, typed_list
+from webhook.cli.snapshots.folders import HEAD, ListFile, check_target, replaced_folder
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cluster.clockwork import rfc3339
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from policies.kubernetes.objects import Object
-    from policies.settings import GPUAdmissionPolicy
+    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource

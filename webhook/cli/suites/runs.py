@@ -10,16 +10,15 @@ import click
 
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.progress import Progress
-from webhook.cli.suites.differences import Difference, differences
-from webhook.cli.suites.goldens import golden_difference, golden_text, update_golden
-from webhook.cli.suites.reader import read_suites
+from webhook.cli.suites.differences import Difference, differences, golden_difference, golden_text, update_golden
+from webhook.cli.suites.format import read_suites
 from webhook.cli.suites.trials import CaseReader, UntriedCaseError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from webhook.cli.problems import Problem
-    from webhook.cli.suites.reader import SuiteCase
+    from webhook.cli.manifest_reader import Problem
+    from webhook.cli.suites.format import SuiteCase
     from webhook.cli.suites.trials import Trial
 
 __all__ = ["CaseOutcome", "SuiteRun", "run_suites"]

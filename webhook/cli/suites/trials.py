@@ -6,27 +6,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.explanation import explain
+from policies.analyses.explain import explain
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of
-from policies.kubernetes.printable import printable
+from policies.kubernetes.phrases import format_list, printable
 from policies.outcome import questions
-from policies.phrases import format_list
-from policies.request import UserInfo
-from policies.settings.workload_kinds import workload_kinds
-from webhook.cli.admit import admit
+from policies.rules.request import UserInfo
+from policies.rules.settings.choices import workload_kinds
 from webhook.cli.folders import is_special
 from webhook.cli.manifest_reader import Manifest, ManifestReader, untyped_problem
 from webhook.cli.settings import ClusterFiles, cluster_files
-from webhook.cli.subjects import Circumstances, SubjectReader
+from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
-    from policies.explanation import Explanation
-    from policies.view import ClusterView
-    from webhook.cli.admit import Result
-    from webhook.cli.problems import Problem
-    from webhook.cli.subjects import Subject
-    from webhook.cli.suites.reader import SuiteCase
+    from policies.analyses.explain import Explanation
+    from policies.kubernetes.view import ClusterView
+    from webhook.cli.manifest_reader import Problem
+    from webhook.cli.subjects import Result, Subject
+    from webhook.cli.suites.format import SuiteCase
 
 __all__ = ["CaseReader", "Trial", "UntriedCaseError"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from policies.dra.cel import CelCompileError
-from policies.kubernetes.printable import quote
+from policies.cel import CelCompileError
+from policies.kubernetes.phrases import quote
 from webhook.sandbox.admission.expressions import compile_condition
 from webhook.sandbox.statuses import Cause, invalid, unsupported_value
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.attempt import Attempt
+    from webhook.sandbox.statuses import Attempt
 
 __all__ = ["check_configuration"]
 

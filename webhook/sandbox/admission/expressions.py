@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from policies.dra.cel import (
+from policies.cel import (
     BOOL,
     DEVICE,
     DYN,
@@ -42,8 +42,8 @@ from policies.dra.cel import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from policies.dra.cel import Expression as Tree
-    from policies.dra.cel import Value
+    from policies.cel import Expression as Tree
+    from policies.cel import Value
 
 __all__ = ["NO_AUTHORIZER", "compile_condition", "compile_rule", "value_of"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.dra.cel import CelCompileError
-from policies.kubernetes.admission_rules import UnknownOperatorError, Write, rule_matches, selects
-from policies.kubernetes.paths import lookup
+from policies.cel import CelCompileError
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.webhook_rules import UnknownOperatorError, Write, rule_matches, selects
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox import statuses
 from webhook.sandbox.admission.expressions import compile_condition, value_of
@@ -17,9 +17,9 @@ from webhook.sandbox.admission.reviews import request_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.dra.cel import Map
+    from policies.cel import Map
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.attempt import Attempt, Objects
+    from webhook.sandbox.statuses import Attempt, Objects
 
 __all__ = ["ClientConfig", "Hook", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant"]
 

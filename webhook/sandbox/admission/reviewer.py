@@ -1,7 +1,8 @@
-"""One webhook reviews one write: the call, its answer, and the refusal."""
+"""Warnings of the API server and of webhooks about a request, as headers of its answer."""
 
 from __future__ import annotations
 
+import unicodedata
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,19 +10,72 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from webhook.sandbox import statuses
-from webhook.sandbox.admission.call_counts import CallCounts, Denied
-from webhook.sandbox.admission.calls import CallFailed
+from webhook.sandbox.admission.calls import CallCounts, CallFailed, Denied
 from webhook.sandbox.admission.matching import conditions_hold, is_meant
 from webhook.sandbox.admission.reviews import BadAnswer, UnreadableAnswer, read_answer, review_of
 
 if TYPE_CHECKING:
-    from webhook.sandbox.admission.call_counts import Phase
-    from webhook.sandbox.admission.calls import Caller
+    from webhook.sandbox.admission.calls import Caller, Phase
     from webhook.sandbox.admission.matching import Hook, Variables
     from webhook.sandbox.admission.reviews import Answer
-    from webhook.sandbox.attempt import Attempt, Objects, Refused
+    from webhook.sandbox.statuses import Attempt, Objects, Refused
 
-__all__ = ["Note", "Reviewer", "failed_call"]
+__all__ = ["Note", "Reviewer", "Warnings", "failed_call"]
+
+
+_MOST_IN_TOTAL = 4096
+_MOST_WHEN_CUT = 256
+"""Code points. Source: k8s.io/apiserver pkg/endpoints/filters/warning.go."""
+
+
+class Warnings:
+    """Collects warnings: each text once, and each shortened if they are too long in total.
+
+    A text with a newline or another control character does not fit into a header, and is dropped silently, as in the API
+    server.
+    """
+
+    def __init__(self) -> None:
+        self._recorded: list[str] = []
+        self._shown: list[str] = []
+        self._length = 0
+        self._cuts = False
+
+    def add(self, text: str) -> None:
+        """Add a warning."""
+        if not text or text in self._recorded or (self._cuts and self._length >= _MOST_IN_TOTAL):
+            return
+        self._recorded.append(text)
+        if self._cuts or self._length + len(text) <= _MOST_IN_TOTAL:
+            self._show(text)
+            return
+        self._cuts, self._shown, self._length = True, [], 0
+        for recorded in self._recorded:
+            self._show(recorded)
+
+    def _show(self, text: str) -> None:
+        shown = text[:_MOST_WHEN_CUT] if self._cuts else text
+        if _fits_a_header(shown):
+            self._shown.append(shown)
+            self._length += len(shown)
+
+    @property
+    def texts(self) -> list[str]:
+        """The warnings that a client gets, in order."""
+        return list(self._shown)
+
+    def headers(self) -> list[str]:
+        """The values of the `Warning` headers of the answer, whether it is a success or a refusal."""
+        return [f'299 - "{_escape(text)}"' for text in self._shown]
+
+
+def _fits_a_header(text: str) -> bool:
+    return all(unicodedata.category(character) not in ("Cc", "Cs") for character in text)
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
 
 Note = Callable[["Attempt", str, str], None]
 """Takes an audit annotation of a write: its key and its value."""

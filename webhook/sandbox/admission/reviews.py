@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.attempt import Attempt
+    from webhook.sandbox.statuses import Attempt
 
 __all__ = ["Answer", "BadAnswer", "BadPatchText", "UnreadableAnswer", "read_answer", "request_of", "review_of"]
 

@@ -1,37 +1,166 @@
-"""Documents: the keys of a device-plugin ConfigMap, which nodes select by a label."""
+"""Configurations: the documents of a device-plugin ConfigMap, with their places in it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.checks import Checks, Problem, problem
-from policies.configuration.config_maps.device_plugin.configuration import (
-    CONFIGURATION,
-    MOST_DOCUMENTS,
-    configurations,
-    reviewed_texts,
-    texts,
-)
-from policies.configuration.config_maps.device_plugin.usage import default_key, is_governed, is_used
-from policies.configuration.named_objects import the_nodes
-from policies.decision import Place, Severity
+from policies.configuration.change import Embedded
+from policies.configuration.facts import namespaced_name, the_nodes
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.paths import FieldPath
+from policies.kubernetes.objects import FieldPath, Object, has_ended, lookup, name_of
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
-from policies.nvidia.plugin_configs import LIMITS
+from policies.nvidia.plugin_configs import LIMITS, PluginConfig
 from policies.nvidia.plugin_grammar import GRAMMAR, grammar_problems
+from policies.rules.decision import Place, Severity
+from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.configuration.config_maps.device_plugin.configuration import Configuration
-    from policies.decision import Finding
-    from policies.kubernetes.objects import Object
+    from policies.rules.decision import Finding
 
-__all__ = ["DEVICE_PLUGIN"]
+__all__ = [
+    "CONFIGURATION",
+    "DEVICE_PLUGIN",
+    "MOST_DOCUMENTS",
+    "Configuration",
+    "configurations",
+    "default_key",
+    "is_governed",
+    "is_used",
+    "nodes_using",
+    "policy_strategy",
+    "requesting_pods",
+    "reviewed_texts",
+    "texts",
+]
+
+
+MOST_DOCUMENTS = 128
+"""Keys of one ConfigMap that are reviewed; each takes up to half a millisecond, and a ConfigMap holds 50,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration(PluginConfig):
+    """One document of a device-plugin ConfigMap."""
+
+    embedded: Embedded
+
+    @property
+    def change(self) -> Change:
+        """The change of the ConfigMap."""
+        return self.embedded.change
+
+    @property
+    def key(self) -> str:
+        """The key of the ConfigMap, which is the configuration's name."""
+        return self.embedded.key
+
+
+def texts(config_map: Any) -> dict[str, Any]:
+    """The `data` of a ConfigMap."""
+    data = config_map.get("data") if isinstance(config_map, dict) else None
+    return data if isinstance(data, dict) else {}
+
+
+def reviewed_texts(config_map: Any) -> Iterator[tuple[str, Any]]:
+    """The first `MOST_DOCUMENTS` items of `data`; GA133 warns about more."""
+    return islice(texts(config_map).items(), MOST_DOCUMENTS)
+
+
+def configurations(change: Change) -> Iterator[Configuration]:
+    """The documents of a ConfigMap that can be read; GA133 reports the others."""
+    for key, text in reviewed_texts(change.object):
+        if isinstance(text, str):
+            try:
+                document = load_document(text, limits=LIMITS)
+            except YAMLError:
+                continue
+            yield Configuration(document.value, Embedded(change, key, document))
+
+
+CONFIGURATION: Checks[Configuration] = Checks("ConfigMap")
+"""The checks of one configuration."""
+
+
+def is_governed(change: Change) -> bool:
+    """True if the active ClusterPolicy names this ConfigMap for the device plugin."""
+    named = change.facts.policy_value("devicePlugin", "config", "name")
+    return change.is_read_by_operator and bool(change.name) and named == change.name
+
+
+def policy_strategy(change: Change) -> str:
+    """`spec.mig.strategy` of the ClusterPolicy that governs the ConfigMap; empty if it is missing.
+
+    The operator passes it as an environment variable, which takes precedence over the file.
+    """
+    strategy = change.facts.policy_value("mig", "strategy") if is_governed(change) else None
+    return strategy if isinstance(strategy, str) else ""
+
+
+def default_key(change: Change) -> str:
+    """The key for nodes without a label; empty if the ClusterPolicy does not name the ConfigMap."""
+    default = change.facts.policy_value("devicePlugin", "config", "default") if is_governed(change) else None
+    return default if isinstance(default, str) else ""
+
+
+def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
+    """The nodes whose device plugin uses a key of the ConfigMap; unknown if nodes or policy are."""
+    nodes = change.facts.gpu_nodes()
+    if nodes is UNKNOWN or not is_governed(change):
+        return UNKNOWN
+    return [
+        node
+        for node in nodes
+        if labels_of(node).get(PLUGIN_CONFIG_LABEL, default_key(change)) == key
+        and runs_device_plugin(node, change.facts.view)
+    ]
+
+
+def is_used(change: Change, key: str) -> bool:
+    """True if the ClusterPolicy or a node certainly uses a key of the ConfigMap."""
+    nodes = nodes_using(change, key)
+    return default_key(change) == key or (nodes is not UNKNOWN and bool(nodes))
+
+
+def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> list[str]:
+    """The pods, as `namespace/name`, that may run on nodes with a key and request more of a resource."""
+    nodes = nodes_using(change, key)
+    if nodes is UNKNOWN and default_key(change) != key:
+        return []
+    places = None if nodes is UNKNOWN else {name_of(node) for node in nodes}
+    if places is not None and not places:
+        return []
+    return sorted(
+        namespaced_name(pod)
+        for pod in change.facts.known_objects("Pod")
+        if _may_run_on(pod, places) and any(amount > more_than for amount in _amounts(pod, resource))
+    )
+
+
+def _may_run_on(pod: Object, places: set[str] | None) -> bool:
+    if has_ended(pod):
+        return False
+    node = lookup(pod, ("spec", "nodeName"))
+    return places is None or not node or node in places
+
+
+def _amounts(pod: Object, resource: str) -> Iterator[Any]:
+    for field in ("initContainers", "containers"):
+        containers = lookup(pod, ("spec", field))
+        for container in containers if isinstance(containers, list) else []:
+            try:
+                yield parse_quantity(lookup(container, ("resources", "limits", resource)))
+            except QuantityError:
+                continue
 
 
 class _DevicePluginChecks(Checks["Change"]):

@@ -5,28 +5,27 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.usage import (
+from policies.configuration.config_maps.device_plugin.documents import (
+    CONFIGURATION,
     default_key,
     is_governed,
     nodes_using,
     policy_strategy,
 )
-from policies.configuration.named_objects import the_nodes
-from policies.decision import Severity
+from policies.configuration.facts import the_nodes
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.printable import shown
-from policies.nvidia.identifiers import MIG_CAPABLE_LABEL
+from policies.kubernetes.phrases import shown
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import MIG_CAPABLE_LABEL, full_resource_name, name_error
 from policies.nvidia.plugin_grammar import STRATEGIES
-from policies.nvidia.plugin_names import full_resource_name, name_error
-from policies.view import UNKNOWN
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.checks import Problem
-    from policies.configuration.config_maps.device_plugin.configuration import Configuration
+    from policies.configuration.config_maps.device_plugin.documents import Configuration
     from policies.nvidia.plugin_configs import SharedResource
+    from policies.rules.registry import Problem
 
 _VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\..*)?")
 _HONOURS_FALSE = (0, 20)

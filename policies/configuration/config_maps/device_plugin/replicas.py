@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.configuration.config_maps.device_plugin.configuration import CONFIGURATION
-from policies.configuration.config_maps.device_plugin.usage import is_used, nodes_using, requesting_pods
-from policies.configuration.named_objects import counted_names, namespaced_name, the_nodes
-from policies.decision import Severity
+from policies.configuration.config_maps.device_plugin.documents import (
+    CONFIGURATION,
+    is_used,
+    nodes_using,
+    requesting_pods,
+)
+from policies.configuration.facts import counted_names, namespaced_name, the_nodes
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.paths import lookup
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, PLUGIN_CONFIG_LABEL
 from policies.nvidia.products import Product
-from policies.view import UNKNOWN
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.checks import Problem
-    from policies.configuration.config_maps.device_plugin.configuration import Configuration
+    from policies.configuration.config_maps.device_plugin.documents import Configuration
     from policies.kubernetes.objects import Object
     from policies.nvidia.plugin_configs import SharedResource
+    from policies.rules.registry import Problem
 
 __all__ = ["MANY_SLICES", "MOST_CLIENTS", "MOST_CLIENTS_BEFORE_TURING"]
 

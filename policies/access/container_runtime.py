@@ -1,0 +1,217 @@
+"""NVIDIA's container runtime and CDI, chosen by RuntimeClasses or annotations; privileges beside them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from policies.access.checks import ACCESS, CIRCUMSTANCES, EXEMPT, RECREATE
+from policies.fleet import GPUAccess
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import shown
+from policies.kubernetes.view import UNKNOWN, ClusterView
+from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.rules.decision import Severity
+from policies.rules.registry import problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.access.subject import Container, Subject
+    from policies.kubernetes.objects import Object
+    from policies.rules.registry import Problem
+
+
+_HANDLERS = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"})
+"""The names of NVIDIA's runtime in the configuration of container runtimes, unless the ClusterPolicy sets another.
+
+Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gpu-operator assets/pre-requisites;
+`nvidia-experimental` existed until toolkit 1.14.
+"""
+
+
+@ACCESS.rule(
+    "GA603",
+    "A pod without a GPU request must not use NVIDIA's container runtime",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=(
+        "request nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void "
+        f"in every container; {EXEMPT}"
+    ),
+    source="gpu-operator assets/pre-requisites; nvidia-container-toolkit internal/config/image/cuda_image.go",
+)
+def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
+    """NVIDIA's container runtime gives GPUs to containers that name them, and images can.
+
+    CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
+    the node, unless it requests some and the device plugin chooses them. In a pod that requests GPUs, the other
+    containers, and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and
+    the RuntimeClass applies to every container of a pod. If an update changes the image of a container, that container is
+    reviewed again.
+    """
+    name = subject.spec.get("runtimeClassName")
+    if not isinstance(name, str) or not name or not subject.pod_containers:
+        return
+    handler = _handler(name, subject.view)
+    if handler not in _HANDLERS and handler not in subject.view.derive(_configured_handlers):
+        return
+    left_to_images = [each for each in subject.images if _is_left_to_its_image(each)]
+    runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
+    path = FieldPath(("spec", "runtimeClassName"))
+    if any(container.requests_gpu for container in subject.pod_containers):
+        for container in left_to_images:
+            text = (
+                f"{runtime}, NVIDIA's container runtime, also for {container.title}, {container.doubt}: if its image "
+                "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node"
+            )
+            remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}" if subject.is_created else RECREATE
+            yield problem(path, text, remedy, severity=Severity.AUDIT)
+    elif left_to_images:
+        who, remedy = "no container requests a GPU", None
+        for container in subject.pod_containers:
+            if container.loss is not None:
+                who = f"{container.title} {container.lack}"
+                remedy = (
+                    f"remove {container.loss.field} or runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void in every "
+                    f"container; {EXEMPT}"
+                )
+                break
+        text = (
+            f"{runtime}, NVIDIA's container runtime, and {who}: an image that sets "
+            "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
+        )
+        yield subject.problem(path, text, remedy if subject.is_created else RECREATE)
+
+
+def _is_left_to_its_image(container: Container) -> bool:
+    """True if its image may choose its GPUs: neither a claim nor the device plugin certainly does."""
+    return not (container.access is GPUAccess.CERTAIN or container.uses_device_plugin or container.sees_nothing)
+
+
+def _handler(name: str, view: ClusterView) -> str:
+    """The handler of a RuntimeClass; its name if the RuntimeClass is unknown."""
+    handler = lookup(view.get("RuntimeClass", name), ("handler",))
+    return handler if isinstance(handler, str) else name
+
+
+def _configured_handlers(view: ClusterView) -> frozenset[str]:
+    """The names of NVIDIA's runtime in ClusterPolicies, `spec.operator.runtimeClass`."""
+    policies = view.list("ClusterPolicy")
+    names = (
+        lookup(policy, ("spec", "operator", "runtimeClass")) for policy in (() if policies is UNKNOWN else policies)
+    )
+    return frozenset(name for name in names if isinstance(name, str) and name)
+
+
+@ACCESS.rule(
+    "GA611",
+    "A pod must not name GPUs by annotations that NVIDIA's NRI plugin or container runtime reads",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy=f"request nvidia.com/gpu: 1 in resources.limits, and remove the annotation; {EXEMPT}",
+    source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, "
+    "internal/modifier/cdi.go getAnnotationDevices",
+)
+def injecting_annotations(subject: Subject) -> Iterator[Problem]:
+    """Containers get the CDI devices that an annotation names, without a request to the scheduler.
+
+    The NRI plugin of the container toolkit reads `nvidia.cdi.k8s.io` and `nvidia.cdi.k8s.io/...`. NVIDIA's container runtime reads
+    `cdi.k8s.io/...` in mode `cdi` under CRI-O, which passes it the annotations of pods; containerd does not. If no node
+    reads an annotation, it is allowed. If that is unknown, it is a warning in every mode. Annotations are read when a
+    container starts, so those that an update adds or changes are reviewed too.
+    """
+    for key, value in subject.annotations.items():
+        reader = _READERS.get(key.partition("/")[0]) if isinstance(key, str) else None
+        if reader is None or not isinstance(value, str) or VENDOR_PREFIX not in value:
+            continue
+        what, runs_here = reader
+        is_read = subject.view.derive(runs_here)
+        if is_read is False:
+            continue
+        text = f"names GPUs, {shown(value)}, that {what} injects without a request to the scheduler"
+        severity = subject.severity if is_read else Severity.WARN
+        remedy = None if subject.is_created else RECREATE
+        yield problem(FieldPath(("metadata", "annotations", key)), text, remedy, severity=severity)
+
+
+def _runs_nri_plugin(view: ClusterView) -> bool | None:
+    """True if a ClusterPolicy enables the plugin; None if no ClusterPolicy exists."""
+    policies = view.list("ClusterPolicy")
+    if policies is UNKNOWN or not policies:
+        return None
+    return any(lookup(policy, ("spec", "cdi", "nriPluginEnabled")) is True for policy in policies)
+
+
+def _runs_crio(view: ClusterView) -> bool | None:
+    """True if a node runs CRI-O; None if the nodes are unknown."""
+    nodes = view.derive_each("Node", _is_crio)
+    return None if nodes is UNKNOWN else any(nodes)
+
+
+def _is_crio(node: Object) -> bool:
+    runtime = lookup(node, ("status", "nodeInfo", "containerRuntimeVersion"))
+    return isinstance(runtime, str) and runtime.startswith("cri-o://")
+
+
+_READERS = {
+    "nvidia.cdi.k8s.io": ("NVIDIA's NRI plugin", _runs_nri_plugin),
+    "cdi.k8s.io": ("NVIDIA's container runtime, in mode cdi under CRI-O,", _runs_crio),
+}
+"""By the prefix of an annotation: the software that reads it, and a function that returns whether it runs here."""
+
+
+_START_WITHOUT = "start the debug container without it, or recreate the pod where it runs already"
+_POD_KEEPS = "start the debug container without what the other findings name, or recreate the pod without hostPID"
+"""Ephemeral containers cannot be removed or changed, nor can the privileges of a pod that runs."""
+
+_TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
+"""Source: nvidia-container-toolkit internal/config/image/privileged.go."""
+
+
+@CIRCUMSTANCES.rule(
+    "GA609",
+    "Privileges must not give a container more GPUs than it requests",
+    default=Severity.WARN,
+    setting="access.mode",
+    remedy="remove it, or what the other findings on this pod name",
+    source="nvidia-container-toolkit internal/config/image/privileged.go; Pod Security Standards",
+)
+def privileges(subject: Subject) -> Iterator[Problem]:
+    """`privileged`, `hostPID` and mounts of `/` or `/dev` often have nothing to do with GPUs.
+
+    In a pod that takes GPUs without a request, they remove the last barriers, so they are reported then. The severity is
+    that of the gravest other finding; if all of these are off, nothing is reported. On a running pod, only the new debug
+    container can still be changed.
+    """
+    if subject.spec.get("hostPID") is True:
+        text = "is true as well: the pod sees every process of the node, and through /proc/PID/root what they see"
+        yield problem(FieldPath(("spec", "hostPID")), text, None if subject.is_created else _POD_KEEPS)
+    for container in subject.containers:
+        yield from _of_container(container)
+    for container, mount in subject.host_mounts:
+        place = subject.node_places.parents.get(mount.source)
+        if place is not None:
+            text = f"{container.title} mounts all of {mount.text} of the node as well, and in it {place.what}"
+            yield problem(mount.path, text, _remedy(container))
+
+
+def _of_container(container: Container) -> Iterator[Problem]:
+    path = container.path / "securityContext"
+    if lookup(container.fields, ("securityContext", "privileged")) is True:
+        text = (
+            f"{container.title} is privileged as well: it may use every device node of the node, whatever NVIDIA's "
+            "container runtime injects, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
+        )
+        yield problem(path / "privileged", text, _remedy(container))
+    added = lookup(container.fields, ("securityContext", "capabilities", "add"))
+    for index, capability in enumerate(added if isinstance(added, list) else ()):
+        if capability in _TAKEN_FOR_PRIVILEGED:
+            text = (
+                f"{container.title} has the capability {shown(capability)} as well: NVIDIA's container runtime takes it "
+                "for privileged, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
+            )
+            yield problem(path / "capabilities" / "add" / index, text, _remedy(container))
+
+
+def _remedy(container: Container) -> str | None:
+    return _START_WITHOUT if container.list_name == "ephemeralContainers" else None

@@ -1,0 +1,205 @@
+"""The report of an audit: findings, kinds that were not reviewed, and the readiness of namespaces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.conversion.opt_in import Mode
+from policies.kubernetes.names import plural
+from policies.kubernetes.objects import name_of, namespace_of, uid_of
+from policies.kubernetes.phrases import format_count
+from policies.rules.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.analyses.audit.readiness import ConversionReadiness
+    from policies.kubernetes.objects import FieldPath, Object
+    from policies.rules.decision import Finding, Rule
+
+__all__ = [
+    "MOST_FINDINGS",
+    "MOST_OWNERS",
+    "AuditCounts",
+    "AuditFinding",
+    "AuditReport",
+    "Gap",
+]
+
+MOST_FINDINGS = 1000
+"""Findings of one report, the most severe first; the others are counted."""
+MOST_OWNERS = 20
+"""Owners that a finding lists in JSON and in reports for policy tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """A finding on one object, or on several objects that have the same one."""
+
+    rule: Rule
+    severity: Severity
+    kind: str
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+    """The first name of the objects in alphabetical order."""
+    path: FieldPath
+    message: str
+    """What is wrong and why it matters, without the path and without a full stop."""
+    remedy: str
+    """What to do, an imperative without a full stop."""
+    count: int = 1
+    """The number of objects."""
+    owners: tuple[str, ...] = ()
+    """The controllers of pods, such as `ReplicaSet train-5d8f`, or the pods that hold claims; sorted."""
+    waived: str = ""
+    """Why an annotation of the objects waives it; empty if it is not waived."""
+    api_version: str = ""
+    """The `apiVersion` of the objects; empty if it is unknown."""
+    uid: str = ""
+    """The UID of the first object; empty if it is unknown."""
+
+    @classmethod
+    def of(
+        cls,
+        finding: Finding,
+        kind: str,
+        namespace: str,
+        name: str,
+        *,
+        count: int = 1,
+        owners: tuple[str, ...] = (),
+        api_version: str = "",
+        uid: str = "",
+    ) -> AuditFinding:
+        """The finding of a rule on objects that are stored."""
+        return cls(
+            finding.rule,
+            finding.severity,
+            kind,
+            namespace,
+            name,
+            finding.path,
+            finding.message,
+            finding.remedy,
+            count,
+            owners,
+            finding.waived,
+            api_version,
+            uid,
+        )
+
+    @classmethod
+    def of_object(
+        cls, finding: Finding, document: Object, *, count: int = 1, owners: tuple[str, ...] = ()
+    ) -> AuditFinding:
+        """The finding of a rule on one stored object, or on several that are like it."""
+        return cls.of(
+            finding,
+            document["kind"],
+            namespace_of(document),
+            name_of(document),
+            count=count,
+            owners=owners,
+            api_version=str(document.get("apiVersion") or ""),
+            uid=uid_of(document),
+        )
+
+    @property
+    def merge_key(self) -> tuple[str, ...]:
+        """Equal for findings that are reported as one."""
+        texts = str(self.path), self.message, self.remedy, self.waived
+        return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Kinds that were not reviewed."""
+
+    kinds: tuple[str, ...]
+    reason: str
+    """Why the kinds were not reviewed, such as a missing right to list them; empty if unknown. Without a full stop."""
+    consequence: str
+    """What was therefore not judged; without a full stop."""
+
+    def __str__(self) -> str:
+        named = ", ".join(map(plural, self.kinds))
+        because = f" ({self.reason})" if self.reason else ""
+        return f"{named}{because}: {self.consequence}"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCounts:
+    """The numbers of an audit."""
+
+    deny: int
+    warn: int
+    audit: int
+    waived: int
+    kinds_not_reviewed: int
+    namespaces: int
+    namespaces_ready: int
+    namespaces_opted_in: int
+    workloads: int
+    workloads_convert: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """The report of an audit; equal clusters give equal reports."""
+
+    findings: tuple[AuditFinding, ...]
+    """The most severe first."""
+    left_out: int
+    """Findings beyond the most that were wanted."""
+    found: Mapping[tuple[Rule, Severity], int]
+    """The number of objects with findings, by rule and severity; includes the findings that are left out or waived."""
+    waived: Mapping[tuple[Rule, Severity], int]
+    """The number of objects with waived findings, by rule and severity."""
+    readiness: tuple[ConversionReadiness, ...]
+    """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
+    gaps: tuple[Gap, ...]
+
+    def limit_findings(self, most: int) -> AuditReport:
+        """The report with at most so many findings; the others are counted in `left_out`."""
+        hidden = max(len(self.findings) - most, 0)
+        return replace(self, findings=self.findings[:most], left_out=self.left_out + hidden) if hidden else self
+
+    @property
+    def has_denials(self) -> bool:
+        """True if any object would be refused today."""
+        return self.count(Severity.DENY) > 0
+
+    def count(self, severity: Severity) -> int:
+        """The number of objects with findings of a severity that are not waived.
+
+        An object with two such findings counts twice.
+        """
+        return sum(count - self.waived.get(key, 0) for key, count in self.found.items() if key[1] is severity)
+
+    @property
+    def counts(self) -> AuditCounts:
+        """The numbers of the report."""
+        return AuditCounts(
+            deny=self.count(Severity.DENY),
+            warn=self.count(Severity.WARN),
+            audit=self.count(Severity.AUDIT),
+            waived=sum(self.waived.values()),
+            kinds_not_reviewed=sum(len(gap.kinds) for gap in self.gaps),
+            namespaces=len(self.readiness),
+            namespaces_ready=sum(each.is_ready is True for each in self.readiness),
+            namespaces_opted_in=sum(each.mode is Mode.ENABLED for each in self.readiness),
+            workloads=sum(each.workloads for each in self.readiness),
+            workloads_convert=sum(each.converts for each in self.readiness),
+        )
+
+    @property
+    def summary(self) -> str:
+        """The report in one line."""
+        counts = self.counts
+        found = f"{format_count(counts.deny, 'object')} would be refused, {counts.warn:,} with warnings"
+        waived = f", {counts.waived:,} with waived findings" if counts.waived else ""
+        hidden = f"; {format_count(counts.kinds_not_reviewed, 'kind')} not reviewed" if self.gaps else ""
+        ready = f"{counts.namespaces_ready} of {format_count(counts.namespaces, 'namespace')} ready to convert"
+        return f"{found}{waived}; {ready}{hidden}"

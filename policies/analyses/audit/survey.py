@@ -1,0 +1,256 @@
+"""The survey: objects that an audit needs and no view keeps, read page by page.
+
+It keeps one pod of thousands with the same template, and of that pod only the fields that decide. The access rules run
+while a page is at hand, because they need environment, mounts and images, which are dropped afterwards.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.admission import review_concern
+from policies.admission.pod_forms import as_created, controller_label, form_of, slim_pod
+from policies.admission.workload_templates import templates_of
+from policies.conversion.converted_pods import conversion_record
+from policies.conversion.opt_in import strategy_of
+from policies.conversion.preemption import PREEMPTION
+from policies.conversion.strategies import CHOSEN
+from policies.fleet import RequestKind, extended_requests, may_request_gpu
+from policies.kubernetes.objects import controller_of, has_ended, lookup, name_of, namespace_of, uid_of
+from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.pods import MalformedPodError, Pod
+from policies.kubernetes.work import check_cancelled
+from policies.kubernetes.workloads import group_of, has_finished
+from policies.rules.request import Request
+from policies.rules.settings.choices import workload_kinds
+from policies.rules.settings.exemptions import exemption_in_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = [
+    "Conversion",
+    "ConversionResult",
+    "Conversions",
+    "PodForm",
+    "PodName",
+    "Survey",
+    "is_converted",
+    "requests_device_plugin",
+    "surveyed_kinds",
+]
+
+
+_POD = ("", "Pod")
+_KARPENTER = ("karpenter.sh", "NodePool")
+_PARTLY_READ = frozenset(
+    {
+        ("serving.kserve.io", "InferenceService"),
+        ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
+        ("sparkoperator.k8s.io", "SparkApplication"),
+        ("trainer.kubeflow.org", "TrainJob"),
+    }
+)
+"""Kinds that do not always show their pods; the JobSets, Deployments and pods that they create count instead."""
+
+
+def surveyed_kinds(settings: GPUAdmissionPolicy) -> tuple[tuple[str, str], ...]:
+    """Group and kind of all objects that a survey takes in."""
+    return (_POD, *(kind for kind in workload_kinds(settings) if kind not in _PARTLY_READ), _KARPENTER)
+
+
+class PodName(NamedTuple):
+    """The name of a pod, and its UID, which is empty in files of manifests."""
+
+    name: str
+    uid: str
+
+
+@dataclass(slots=True)
+class PodForm:
+    """Pods of one namespace that get the same decisions."""
+
+    namespace: str
+    form: bytes
+    pod: Object | None
+    """One of the pods as it was created, with the fields that conversion reads; None if it cannot request GPUs."""
+    access: tuple[Finding, ...]
+    """Findings of the access rules: GPUs that the pods use without a request."""
+    has_workload: bool
+    """True if the controller of the pods is of a kind that the survey takes in."""
+    first: PodName
+    """The first of them by name."""
+    count: int = 0
+    waiting: int = 0
+    """The number of pods without a node."""
+    first_waiting: PodName | None = None
+    """The first of these; None if all have a node."""
+    owners: dict[str, list[str]] = field(default_factory=dict)
+    """The controllers of the pods, such as `ReplicaSet train-5d8f`, each with the names of its pods, if they can request
+    GPUs; pods without a controller have an empty one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An object with pod templates that may request GPUs."""
+
+    namespace: str
+    kind: str
+    name: str
+    forms: tuple[tuple[bytes, Object, int], ...]
+    """The pods of these templates, with the fields that conversion reads, each with its form and the number of its pods."""
+
+
+class Survey:
+    """Takes in pods, workloads and Karpenter's pools, in any order."""
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy, namespace: str = "") -> None:
+        """Survey one namespace, or all of them if `namespace` is empty."""
+        self._view = view
+        self.settings = settings
+        self.namespace = namespace
+        self.kinds = surveyed_kinds(settings)
+        self._workload_kinds = frozenset(self.kinds) - {_POD, _KARPENTER}
+        self.pods: dict[tuple[str, bytes], PodForm] = {}
+        self.workloads: list[Workload] = []
+        self.parents: dict[tuple[str, str], str] = {}
+        """The controllers of workloads: by namespace and label, `ReplicaSet train-5d8f` is of `Deployment train`."""
+        self.node_pools: list[Object] = []
+        self.missing: dict[str, str] = {}
+        """Kinds that cannot be read, each with the reason."""
+
+    def add(self, objects: Iterable[Object]) -> None:
+        """Add objects with `apiVersion` and `kind`; objects of other kinds are ignored."""
+        for document in objects:
+            check_cancelled()
+            if self.namespace not in ("", namespace_of(document)) and document.get("kind") != _KARPENTER[1]:
+                continue
+            match group_of(document), document.get("kind"):
+                case "", "Pod":
+                    self._add_pod(document)
+                case kind if kind == _KARPENTER:
+                    self.node_pools.append(document)
+                case kind if kind in self._workload_kinds:
+                    self._add_workload(document)
+
+    def miss(self, kind: str, reason: str = "") -> None:
+        """Note that a kind cannot be read; `reason` without a full stop."""
+        self.missing[kind] = reason
+
+    def _add_pod(self, pod: Object) -> None:
+        if has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None:
+            return
+        namespace, name = namespace_of(pod), PodName(name_of(pod), uid_of(pod))
+        key = (namespace, form_of(pod))
+        if key not in self.pods:
+            self.pods[key] = self._new_form(pod, key[1])
+        form = self.pods[key]
+        form.count += 1
+        form.first = min(form.first, name)
+        if not lookup(pod, ("spec", "nodeName")):
+            form.first_waiting = min(form.first_waiting or name, name)
+            form.waiting += 1
+        names = form.owners.setdefault(controller_label(pod), [])
+        if form.pod is not None:
+            names.append(name.name)
+
+    def _new_form(self, pod: Object, form: bytes) -> PodForm:
+        # Hand-written manifests lack the defaults that the API server fills in.
+        namespace, created = namespace_of(pod), with_defaults(as_created(pod))
+        access = review_concern("access", Request(created, namespace=namespace), self._view, self.settings).findings
+        kept = slim_pod(created) if may_request_gpu(created) else None
+        return PodForm(namespace, form, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
+
+    def _add_workload(self, workload: Object) -> None:
+        namespace = namespace_of(workload)
+        if self._has_workload(workload):
+            self.parents[namespace, f"{workload['kind']} {name_of(workload)}"] = controller_label(workload)
+            return
+        if has_finished(workload):
+            return
+        forms: dict[bytes, tuple[bytes, Object, int]] = {}
+        for each in templates_of(workload, self._view, self.settings):
+            pod = slim_pod(pod_of(with_defaults(each.template), workload, namespace))
+            if may_request_gpu(pod):
+                form, wanted = form_of(pod), 1 if each.count is None else each.count.pods
+                forms[form] = form, pod, wanted + (forms[form][2] if form in forms else 0)
+        if forms:
+            self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), tuple(forms.values())))
+
+    def _has_workload(self, document: Object) -> bool:
+        """True if the controller of an object is a workload of a kind that the survey takes in."""
+        owner = controller_of(document)
+        kind = owner.get("kind") if owner is not None else None
+        return isinstance(kind, str) and (group_of(owner), kind) in self._workload_kinds
+
+
+class ConversionResult(Enum):
+    """What happens to a pod in a namespace that converts."""
+
+    CONVERTED = "converted"
+    UNNEEDED = "unneeded"
+    """The pod stays as it is and gets its GPUs by DRA: a DeviceClass stands for the resource that it requests."""
+    DEVICE_PLUGIN = "device plugin"
+    """The pod stays as it is and gets its GPUs from the device plugin."""
+    REFUSED = "refused"
+
+
+class Conversion(NamedTuple):
+    """The result of converting an existing pod."""
+
+    result: ConversionResult
+    findings: tuple[Finding, ...]
+    """Why the pod is refused or not converted, or what it loses by conversion."""
+
+
+class Conversions:
+    """Converts pods as at their creation, whatever the labels of their namespaces."""
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
+        self._view = view
+        self._settings = settings
+        self._by_form: dict[tuple[str, bytes], Conversion] = {}
+
+    def never_converts(self, namespace: str) -> bool:
+        """True if a namespace is exempt from conversion, whatever its label says."""
+        return bool(exemption_in_cluster("conversion", namespace, self._settings))
+
+    def of(self, namespace: str, form: bytes, pod: Object) -> Conversion:
+        """The conversion of a pod as it is created; the same for all pods of this form."""
+        key = (namespace, form)
+        if key not in self._by_form:
+            self._by_form[key] = self._conversion(namespace, pod)
+        return self._by_form[key]
+
+    def _conversion(self, namespace: str, pod: Object) -> Conversion:
+        decision = review_concern("conversion", Request(pod, namespace=namespace), self._view, self._settings)
+        if not decision.allowed:
+            return Conversion(ConversionResult.REFUSED, decision.denials)
+        if decision.patch:
+            lost = tuple(finding for finding in decision.findings if finding.rule is PREEMPTION)
+            return Conversion(ConversionResult.CONVERTED, lost)
+        leaves = strategy_of(namespace, self._view) in ("leave", "auto")
+        if leaves and all(finding.rule is CHOSEN for finding in decision.findings):
+            return Conversion(ConversionResult.UNNEEDED, ())
+        return Conversion(ConversionResult.DEVICE_PLUGIN, decision.findings)
+
+
+def requests_device_plugin(pod: Object, view: ClusterView) -> bool:
+    """True if a pod of any shape requests a resource of the device plugin."""
+    return any(each.kind is RequestKind.DEVICE_PLUGIN for each in extended_requests(pod, view))
+
+
+def is_converted(pod: Object) -> bool:
+    """True if a pod was converted, as far as its marks prove it."""
+    try:
+        return conversion_record(Pod.read(pod)) is not None
+    except MalformedPodError:
+        return False

@@ -1,0 +1,204 @@
+"""Removes names from a finished explanation that its audience must not see.
+
+The sentences about nodes, holders of devices and pods to delete are written for the audience. Other sentences quote errors,
+labels of nodes and findings of review, and can contain any name. So every text of the explanation is searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from enum import Enum
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from policies.analyses.explain.report import Explanation, ReviewWarning, Suggestion
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import lookup, mappings_at, name_of, namespace_of
+from policies.kubernetes.resourceslices import device_fields
+from policies.kubernetes.view import UNKNOWN, ClusterView
+from policies.outcome import DeviceOutcome, NodeGroup, Obstacle, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.outcome import Audience, Question
+
+__all__ = ["name_redactor", "redacted_explanation"]
+
+T = TypeVar("T")
+
+_NODE = "<node>"
+_OBJECT = "<object of another namespace>"
+_RUN = re.compile(r"[A-Za-z0-9]+(?:[-./]+[A-Za-z0-9]+)*")
+_SEPARATOR = re.compile(r"([-./]+)")
+_NODES = re.compile(rf"{_NODE}(?:(?:, | and | or ){_NODE})+")
+_OWN_KINDS = ("Pod", "ResourceClaim", "ResourceClaimTemplate", "GPUQuota")
+"""The kinds of objects that the members of a namespace write, as far as a view keeps them."""
+_PARTS = (Explanation, NodeGroup, DeviceOutcome, Reason, Suggestion, Obstacle, ReviewWarning)
+
+
+class _Names(NamedTuple):
+    """Names that may have to be hidden."""
+
+    nodes: frozenset[str]
+    """Of nodes, their host names, their ResourceSlices and their pools."""
+    namespaces: frozenset[str]
+    shown: frozenset[str] = frozenset()
+    """References to objects of these namespaces that are shown all the same, such as `team-b/train`."""
+
+
+def redacted_explanation(
+    explanation: Explanation, question: Question, view: ClusterView, audience: Audience
+) -> Explanation:
+    """The explanation without the names of nodes and of objects in other namespaces.
+
+    Names that the explained object contains stay: its author knows them, and hiding those that exist would tell which do. Of
+    an object in another namespace the author must have written the namespace and the name.
+    """
+    shown: Explanation = _redaction(_documents(question), view, audience).of(explanation)
+    return shown
+
+
+def name_redactor(view: ClusterView, audience: Audience) -> Callable[[str], str]:
+    """Returns a function that hides the names in a text that an audience must not see.
+
+    Names that the objects of the audience's namespace contain stay, as in explanations.
+    """
+    listed = (view.list(kind, audience.namespace) for kind in _OWN_KINDS)
+    own = chain.from_iterable(objects for objects in listed if objects is not UNKNOWN)
+    return _redaction(own if audience.namespace else (), view, audience).text
+
+
+def _redaction(documents: Iterable[Object], view: ClusterView, audience: Audience) -> _Redaction:
+    """What hides the names that an audience must not see, but for those that these documents contain."""
+    known = view.derive(_names)
+    nodes = frozenset() if audience.sees_nodes else known.nodes
+    namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
+    found = _Redaction(_Names(nodes, namespaces), audience.namespace)
+    texts = (text for document in documents for text in _texts(_written_part(document)))
+    own = {name for text in texts for name in found.names_in(text)}
+    return _Redaction(_Names(nodes - own, namespaces, frozenset(own)), audience.namespace)
+
+
+class _Redaction:
+    """Replaces hidden names in texts."""
+
+    def __init__(self, hidden: _Names, namespace: str) -> None:
+        self._hidden = hidden
+        self._own = f"{namespace}/" if namespace else ""
+
+    def of(self, value: Any) -> Any:
+        """A part of an explanation with all its texts redacted."""
+        match value:
+            case Enum():
+                return value
+            case str():
+                return self.text(value)
+            case list() | tuple() if type(value) in (list, tuple):
+                return type(value)(map(self.of, value))
+            case Mapping():
+                return {key: self.of(each) for key, each in value.items()}
+            case _ if isinstance(value, _PARTS):
+                return replace(value, **{each.name: self.of(getattr(value, each.name)) for each in fields(value)})
+        return value
+
+    def names_in(self, text: str) -> Iterator[str]:
+        """The hidden names in a text; of objects with their namespaces."""
+        for run in _RUN.finditer(text):
+            for name, replacement in self._pieces(run[0]):
+                if replacement:
+                    yield name
+
+    def text(self, text: str) -> str:
+        """A text without hidden names."""
+        replaced = _RUN.sub(lambda run: "".join(other or piece for piece, other in self._pieces(run[0])), text)
+        return _NODES.sub(lambda found: f"<{found[0].count(_NODE)} nodes>", replaced)
+
+    def _pieces(self, run: str) -> Iterator[tuple[str, str]]:
+        """The pieces of a run of words, each with its replacement; empty if it stays.
+
+        A name is found at the ends of words only, so that `node-1` is not found in `node-10`.
+        """
+        if self._own and run.startswith(self._own):
+            yield run, ""
+            return
+        words = _SEPARATOR.split(run)
+        start = 0
+        while start < len(words):
+            end, name, replacement = self._longest_name(words, start)
+            yield name, replacement
+            if replacement == _OBJECT:
+                return
+            if end < len(words):
+                yield words[end], ""
+            start = end + 1
+
+    def _longest_name(self, words: list[str], start: int) -> tuple[int, str, str]:
+        """The end of the longest hidden name that begins here, the name, and its replacement; or one word."""
+        for end in range(len(words) if len(words) % 2 else len(words) - 1, start, -2):
+            name = "".join(words[start:end])
+            if name in self._hidden.nodes:
+                return end, name, _NODE
+            if name in self._hidden.namespaces and words[end : end + 1] == ["/"]:
+                whole = "".join(words[start:])
+                return (len(words), whole, "" if whole in self._hidden.shown else _OBJECT)
+        return start + 1, words[start], ""
+
+
+def _names(view: ClusterView) -> _Names:
+    """The names of all nodes and namespaces; call it as `view.derive(_names)`."""
+    nodes = chain(*_list_each(view, "Node", _names_of_node), *_list_each(view, "ResourceSlice", _names_in_slice))
+    in_use = (_list_each(view, kind, namespace_of) for kind in ("Pod", "ResourceClaim"))
+    namespaces = chain(_list_each(view, "Namespace", name_of), *in_use)
+    return _Names(frozenset(nodes) - {""}, frozenset(namespaces) - {""})
+
+
+def _list_each(view: ClusterView, kind: str, function: Callable[[Object], T]) -> Sequence[T]:
+    found = view.derive_each(kind, function)
+    return () if found is UNKNOWN else found
+
+
+def _names_of_node(node: Object) -> tuple[str, ...]:
+    return name_of(node), str(labels_of(node).get("kubernetes.io/hostname") or "")
+
+
+def _names_in_slice(document: Object) -> tuple[str, ...]:
+    """The names of a ResourceSlice, of the nodes that it names, and of a pool that belongs to one node."""
+    spec = lookup(document, ("spec",))
+    devices = (device_fields(each) for each in mappings_at(document, ("spec", "devices")))
+    named = [str(node) for each in (spec, *devices) if (node := lookup(each, ("nodeName",)))]
+    # A pool that several nodes can reach has its own name, which is part of the names of its devices.
+    pool = str(lookup(spec, ("pool", "name")) or "") if named else ""
+    return (name_of(document), pool, *named)
+
+
+def _documents(question: Question) -> Iterator[Object]:
+    """The explained object and its claims."""
+    claims = (each.claim.document for each in (*question.claims, *question.allocated))
+    for document in (question.pod.document if question.pod else None, question.written, *claims):
+        if document is not None:
+            yield document
+
+
+def _written_part(document: Object) -> Object:
+    """What the author of an object wrote: no status, and not the node that was chosen."""
+    spec = document.get("spec")
+    written = {key: value for key, value in spec.items() if key != "nodeName"} if isinstance(spec, dict) else {}
+    return {"metadata": document.get("metadata"), "spec": written}
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings of JSON values, keys included."""
+    match value:
+        case str():
+            yield value
+        case Mapping():
+            for key, each in value.items():
+                yield from _texts(key)
+                yield from _texts(each)
+        case list():
+            for each in value:
+                yield from _texts(each)

@@ -1,0 +1,351 @@
+"""What replicas say of themselves in `/readyz`: whether they are ready, and notes."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from policies.analyses.installation.health.facts import NAMESPACE, Unread, unread_check
+from policies.kubernetes.objects import has_ended, lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.phrases import format_count, format_list, inflect, shorten
+from policies.rules.cluster_checks import Check, Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.analyses.installation.health.facts import InstallationFacts
+    from policies.kubernetes.objects import Object
+
+__all__ = ["is_ready_pod", "readiness_checks", "replica_checks", "version_checks"]
+
+
+_WHERE = f"Deployment {NAMESPACE} in namespace {NAMESPACE}"
+_RECENT = timedelta(days=1)
+_PRESENT = timedelta(seconds=30)
+"""A replica renews its Lease every ten seconds, and is gone after so long without a renewal."""
+_LONGEST = 160
+_KUBECTL = f"kubectl -n {NAMESPACE}"
+
+
+def replica_checks(facts: InstallationFacts, url: str) -> Iterator[Check]:
+    """Whether enough replicas run, of one image, without restarts, on several nodes.
+
+    Args:
+        facts: What was read.
+        url: Where API servers call webhooks, if not through the Service.
+    """
+    if isinstance(facts.deployment, Unread):
+        yield unread_check("replicas", "it is unknown how many replicas run", facts.deployment)
+    elif url and not facts.pods:
+        yield _outside(facts, url)
+    elif facts.deployment is None:
+        yield _NOT_INSTALLED
+    else:
+        yield from _rollout(facts.deployment, facts)
+    if isinstance(facts.pods, Unread):
+        yield unread_check("replicas", "pods of replicas are unknown", facts.pods)
+        return
+    pods = [pod for pod in facts.pods if not has_ended(pod)]
+    yield from chain.from_iterable(_restarts(pod, facts.now) for pod in pods)
+    yield from _images(pods)
+    yield from _spread([pod for pod in pods if is_ready_pod(pod)], facts.nodes)
+
+
+def is_ready_pod(pod: Object) -> bool:
+    """True if the kubelet says that a pod is ready."""
+    return any(
+        (each.get("type"), each.get("status")) == ("Ready", "True")
+        for each in mappings_at(pod, ("status", "conditions"))
+    )
+
+
+_NOT_INSTALLED = Check(
+    name="replicas",
+    status=Status.FAILING,
+    what="gpu-admission is not installed, or not in its namespace",
+    where=_WHERE,
+    why="it does not exist",
+    remedy="install gpu-admission as in docs/install.md; if webhooks are left of an installation, "
+    "`gpu-admission delete-webhooks` removes them",
+)
+
+
+def _outside(facts: InstallationFacts, url: str) -> Check:
+    """Replicas outside of the cluster, of which only their Leases are seen."""
+    if isinstance(facts.replica_leases, Unread):
+        return unread_check("replicas", "it is unknown whether replicas run", facts.replica_leases)
+    holders = sorted(holder for each in facts.replica_leases if (holder := _live_holder(each, facts.now)))
+    if holders:
+        return Check(
+            name="replicas",
+            status=Status.OK,
+            what=f"{format_count(len(holders), 'replica')} {inflect('runs', len(holders))} outside of the cluster: {format_list(holders)}",
+        )
+    return Check(
+        name="replicas",
+        status=Status.FAILING,
+        what="no replica runs",
+        where=f"Leases in namespace {NAMESPACE} with the label gpu-admission.io/lease=replica",
+        why=f"API servers call {url}, which is outside of the cluster, and no replica has renewed its Lease for "
+        f"{_PRESENT.total_seconds():.0f} seconds",
+        remedy=f"gpu-admission serve --url {url}",
+    )
+
+
+def _live_holder(lease: Object, now: datetime) -> str:
+    """The replica that renewed its Lease lately; empty without one."""
+    holder, renewed = (lookup(lease, ("spec", field)) for field in ("holderIdentity", "renewTime"))
+    if not (isinstance(holder, str) and isinstance(renewed, str)):
+        return ""
+    try:
+        age = now - datetime.fromisoformat(renewed)
+    except (ValueError, TypeError):
+        return ""
+    return holder if age <= _PRESENT else ""
+
+
+def _rollout(deployment: Object, facts: InstallationFacts) -> Iterator[Check]:
+    wanted, status = lookup(deployment, ("spec", "replicas")), mapping_at(deployment, ("status",))
+    wanted = wanted if isinstance(wanted, int) else 1
+    available, updated = (status.get(key, 0) for key in ("availableReplicas", "updatedReplicas"))
+    what = f"{available} of {format_count(wanted, 'replica')} {inflect('is', wanted)} available"
+    if wanted == 0:
+        yield Check(
+            name="replicas",
+            status=Status.FAILING,
+            what="the Deployment is scaled to 0 replicas",
+            where=_WHERE,
+            why="no webhook call is answered",
+            remedy=f"{_KUBECTL} scale deployment {NAMESPACE} --replicas=2",
+        )
+        return
+    if available < wanted:
+        troubles = (
+            [] if isinstance(facts.pods, Unread) else [_trouble(pod) for pod in facts.pods if not is_ready_pod(pod)]
+        )
+        remedy = f"{_KUBECTL} describe pods -l app.kubernetes.io/name={NAMESPACE}"
+        yield Check(
+            name="replicas",
+            status=Status.WARNING if available else Status.FAILING,
+            what=what,
+            where=_WHERE,
+            why=format_list(troubles) if troubles else "",
+            remedy=remedy if available else f"{remedy}; if pods must start now, docs/break-glass.md",
+        )
+    elif updated < wanted:
+        yield Check(
+            name="replicas",
+            status=Status.WARNING,
+            what=f"a rollout is not complete: {updated} of {format_count(wanted, 'replica')} {inflect('is', wanted)} of the "
+            "newest template",
+            where=_WHERE,
+            remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
+        )
+    elif wanted == 1:
+        yield Check(
+            name="replicas",
+            status=Status.WARNING,
+            what="only 1 replica runs",
+            where=_WHERE,
+            why="calls fail while it is replaced or its node is drained",
+            remedy=f"{_KUBECTL} scale deployment {NAMESPACE} --replicas=2",
+        )
+    else:
+        yield Check(name="replicas", status=Status.OK, what=what)
+
+
+def _trouble(pod: Object) -> str:
+    """Why a pod is not ready: the state of its container, or the condition that is not met."""
+    for container in mappings_at(pod, ("status", "containerStatuses")):
+        if reason := lookup(container, ("state", "waiting", "reason")):
+            message = lookup(container, ("state", "waiting", "message"))
+            return shorten(f"{name_of(pod)}: {reason}" + (f", {message}" if message else ""), _LONGEST)
+    for condition in mappings_at(pod, ("status", "conditions")):
+        if condition.get("status") == "False" and condition.get("type") in ("PodScheduled", "Ready"):
+            text = condition.get("message") or condition.get("reason") or f"not {condition['type']}"
+            return shorten(f"{name_of(pod)}: {text}", _LONGEST)
+    return f"{name_of(pod)}: not ready"
+
+
+def _restarts(pod: Object, now: datetime) -> Iterator[Check]:
+    for container in mappings_at(pod, ("status", "containerStatuses")):
+        count, last = container.get("restartCount", 0), mapping_at(container, ("lastState", "terminated"))
+        if not count or not _is_recent(last.get("finishedAt"), now):
+            continue
+        reason = (
+            f"{last['reason']}, exit code {last.get('exitCode')}" if last.get("reason") else "the reason is unknown"
+        )
+        yield Check(
+            name="replicas",
+            status=Status.WARNING,
+            what=f"replica {name_of(pod)} was restarted {format_count(count, 'time')}, the last time less than a day ago",
+            where=f"container {container.get('name')}",
+            why=reason,
+            remedy=f"{_KUBECTL} logs {name_of(pod)} --previous",
+        )
+
+
+def _is_recent(text: object, now: datetime) -> bool:
+    """True if a time is less than a day ago, or unknown."""
+    try:
+        return not isinstance(text, str) or now - datetime.fromisoformat(text) < _RECENT
+    except (ValueError, TypeError):
+        return True
+
+
+def _images(pods: Sequence[Object]) -> Iterator[Check]:
+    images = sorted({str(each.get("image")) for pod in pods for each in mappings_at(pod, ("spec", "containers"))[:1]})
+    if len(images) > 1:
+        yield Check(
+            name="replicas",
+            status=Status.WARNING,
+            what=f"replicas run {len(images)} images: {format_list(images)}",
+            why="a rollout is under way, or cannot finish",
+            remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
+        )
+    elif images:
+        yield Check(name="replicas", status=Status.OK, what=f"all replicas run image {images[0]}")
+
+
+def _spread(pods: Sequence[Object], nodes: int | Unread) -> Iterator[Check]:
+    used = sorted({str(lookup(pod, ("spec", "nodeName"))) for pod in pods})
+    if len(used) > 1:
+        yield Check(name="replicas", status=Status.OK, what=f"replicas run on nodes {format_list(used)}")
+    elif len(pods) < 2:
+        return
+    elif isinstance(nodes, Unread):
+        yield unread_check("replicas", f"all replicas run on node {used[0]}; it is unknown whether others exist", nodes)
+    elif nodes > 1:
+        yield Check(
+            name="replicas",
+            status=Status.WARNING,
+            what=f"all replicas run on node {used[0]}",
+            why="calls fail if this node does",
+            remedy=f"{_KUBECTL} rollout restart deployment {NAMESPACE}",
+        )
+    else:
+        yield Check(
+            name="replicas", status=Status.OK, what=f"all replicas run on node {used[0]}; no other is ready for them"
+        )
+
+
+def version_checks(facts: InstallationFacts) -> Iterator[Check]:
+    """Whether the replicas are of the version of this command, whose manifests doctor compares."""
+    found = {each.metrics.version for each in facts.replicas.values() if not isinstance(each.metrics, Unread)} - {""}
+    if len(found) > 1:
+        yield Check(
+            name="version",
+            status=Status.WARNING,
+            what=f"replicas are of {len(found)} versions: {format_list(sorted(found))}",
+            why="an upgrade is under way, or cannot finish",
+            remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
+        )
+    elif found and found != {facts.version}:
+        yield Check(
+            name="version",
+            status=Status.WARNING,
+            what=f"replicas are of version {min(found)}, and this command is of {facts.version}",
+            why="doctor compares the installation with its own version",
+            remedy=f"use the command of version {min(found)}, or upgrade as in docs/upgrade.md",
+        )
+    elif found:
+        yield Check(name="version", status=Status.OK, what=f"replicas and this command are of version {facts.version}")
+
+
+_PAGE = "docs/troubleshooting.md"
+_LONGEST_NOTE = 240
+_NOT_SERVED = "not served: "
+"""How notes begin about kinds that are not installed in the cluster, which is no problem of gpu-admission."""
+_LEADS, _NO_LEADER = " leads", "no replica leads"
+"""How a note ends that has nothing but the leader, which another check shows; and one that is a problem."""
+_SECONDS = re.compile(r"\bfor \d+ s\b")
+"""What differs between the same notes of two replicas."""
+_REMEDIES = {
+    "not listed yet": "wait; the text has the reason if it persists",
+    "the caBundle of webhook": f"{_PAGE}#certificates",
+    "the webhook configurations could not be read": f"{_PAGE}#not-ready",
+    "forbidden": "bind the role of docs/install.md; the checks of rbac name what is missing",
+    "out of date for": f"{_PAGE}#out-of-date",
+    "no replica leads": f"{_PAGE}#upkeep",
+    "the reasons why pods wait": "apply deploy/components/explain-on-pods, or set explainOnPods.enabled of the Helm chart",
+    "no DRA API": "docs/versions.md",
+    "no client CA is configured": "docs/client-certificates.md",
+}
+"""What to do about a reason or note that begins so; others are explained in the page."""
+_RESTART = "has ended because of a defect"
+
+
+def readiness_checks(facts: InstallationFacts, is_known: Callable[[str], bool]) -> Iterator[Check]:
+    """Whether the replicas are ready, and their notes.
+
+    Args:
+        facts: What was read.
+        is_known: True for a note that another check reports.
+    """
+    answers = {name: each.readiness for name, each in facts.replicas.items()}
+    yield from _unread(facts)
+    read = {name: answer for name, answer in answers.items() if not isinstance(answer, Unread)}
+    for name, answer in read.items():
+        if not answer.is_ready:
+            yield Check(
+                name="readiness",
+                status=Status.FAILING,
+                what=f"replica {name} is not ready",
+                where="its /readyz",
+                why=format_list(answer.reasons),
+                remedy=_remedy(answer.reasons[0] if answer.reasons else ""),
+            )
+    if read and all(answer.is_ready for answer in read.values()):
+        yield Check(name="readiness", status=Status.OK, what=f"ready: {format_list(sorted(read))}")
+    notes: dict[str, list[tuple[str, str]]] = {}
+    for name, answer in read.items():
+        for note in answer.notes:
+            if not is_known(note) and (note == _NO_LEADER or not note.endswith(_LEADS)):
+                notes.setdefault(_SECONDS.sub("", note), []).append((name, note))
+    absent = [note.removeprefix(_NOT_SERVED).partition("; ")[0] for note in notes if note.startswith(_NOT_SERVED)]
+    if absent:
+        what = f"not installed in this cluster, which is no error: {', '.join(absent)}"
+        yield Check(name="readiness", status=Status.OK, what=what)
+    for note, noted in notes.items():
+        if not note.startswith(_NOT_SERVED):
+            yield _note_check(noted[0][1], [name for name, _ in noted])
+
+
+def _unread(facts: InstallationFacts) -> Iterator[Check]:
+    """Replicas that could not be asked, together if a right is missing."""
+    ready = set() if isinstance(facts.pods, Unread) else {name_of(pod) for pod in facts.pods if is_ready_pod(pod)}
+    denied: dict[Unread, list[str]] = {}
+    for name, each in facts.replicas.items():
+        if not isinstance(each.readiness, Unread):
+            continue
+        if each.readiness.right:
+            denied.setdefault(each.readiness, []).append(name)
+            continue
+        yield Check(
+            name="readiness",
+            status=Status.WARNING if name in ready else Status.FAILING,
+            what=f"replica {name} does not answer",
+            where="its /readyz, through the API server",
+            why=shorten(each.readiness.error, _LONGEST_NOTE)
+            + ("; its kubelet reaches it, so something is between the API server and the pod" if name in ready else ""),
+            remedy=f"{_PAGE}#calls-do-not-arrive" if name in ready else f"kubectl -n {NAMESPACE} logs {name} --tail=50",
+        )
+    for unread, names in denied.items():
+        what = f"readiness of {format_count(len(names), 'replica')} is unknown: {format_list(names)}"
+        yield unread_check("readiness", what, unread)
+
+
+def _note_check(note: str, names: list[str]) -> Check:
+    return Check(
+        name="readiness",
+        status=Status.WARNING,
+        what=shorten(note, _LONGEST_NOTE),
+        where=f"/readyz of {format_list(names)}",
+        remedy=f"kubectl -n {NAMESPACE} delete pod {names[0]}" if _RESTART in note else _remedy(note),
+    )
+
+
+def _remedy(text: str) -> str:
+    return next((remedy for start, remedy in _REMEDIES.items() if text.startswith(start)), f"{_PAGE}#not-ready")

@@ -1,0 +1,374 @@
+"""The versions of Kubernetes and of NVIDIA's components, as far as objects show them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.kubernetes.phrases import format_list, format_ranges, shorten
+from policies.kubernetes.view import Unknown
+from policies.rules.cluster_checks import Check, Status, forbidden_check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = [
+    "COMPONENTS",
+    "METRICS",
+    "ServerFeatures",
+    "api_checks",
+    "component_checks",
+    "component_of",
+    "conversion_checks",
+    "feature_checks",
+    "features_in",
+    "kubernetes_checks",
+]
+
+
+_OLDEST = (1, 34)
+_RENAME = (1, 36)
+_DRIVER = "gpu.nvidia.com"
+_NUMBER = re.compile(r"v?(\d+)\.(\d+)")
+_VERSIONS = "docs/versions.md"
+_OLDEST_DRA_DRIVER = (25, 8)
+_RENUMBERED = (0, 4)
+
+COMPONENTS = {
+    "gpu-operator": "GPU Operator",
+    "k8s-device-plugin": "device plugin",
+    "k8s-dra-driver-gpu": "DRA driver",
+    "dra-driver-nvidia-gpu": "DRA driver",
+}
+"""NVIDIA's components by the last part of their images. Source: the Helm charts of gpu-operator 26.7, k8s-device-plugin and
+k8s-dra-driver-gpu."""
+
+
+def component_of(image: str) -> tuple[str, str] | None:
+    """The component of an image and its tag, which may be empty; None if it is another image."""
+    path = image.partition("@")[0].rpartition("/")[2]
+    name, _, tag = path.partition(":")
+    component = COMPONENTS.get(name)
+    return None if component is None else (component, tag)
+
+
+def kubernetes_checks(
+    server: tuple[int, int] | Unknown,
+    claims: Sequence[str] | Unknown,
+    nodes: Sequence[Object] | Unknown,
+    slices: Sequence[Object] | Unknown,
+) -> Iterator[Check]:
+    """The versions of the API server and of the kubelets, and whether claims are served.
+
+    Args:
+        server: The version of the API server.
+        claims: The served versions of resource.k8s.io.
+        nodes: All nodes.
+        slices: All ResourceSlices.
+    """
+    yield _server_check(server)
+    yield _claims_check(claims)
+    if isinstance(nodes, Unknown):
+        yield forbidden_check("kubelets", "the versions of the kubelets are unknown", "list nodes")
+    else:
+        yield _kubelet_check(nodes, () if isinstance(slices, Unknown) else slices)
+
+
+def _server_check(server: tuple[int, int] | Unknown) -> Check:
+    if isinstance(server, Unknown):
+        return Check(
+            name="kubernetes",
+            status=Status.UNKNOWN,
+            what="the version of the API server is unknown",
+            why="you may not read /version",
+            remedy="bind the ClusterRole system:public-info-viewer to the user",
+        )
+    text = f"the API server is Kubernetes {server[0]}.{server[1]}"
+    if server < _OLDEST:
+        return Check(
+            name="kubernetes",
+            status=Status.FAILING,
+            what=text,
+            why="gpu-admission needs 1.34 or newer, which serves claims as resource.k8s.io/v1",
+            remedy=f"upgrade Kubernetes first; {_VERSIONS}",
+        )
+    limits = "" if server >= _RENAME else "; the strategies rename and auto need 1.36"
+    return Check(name="kubernetes", status=Status.OK, what=f"{text}{limits}")
+
+
+def _claims_check(claims: Sequence[str] | Unknown) -> Check:
+    if isinstance(claims, Unknown):
+        return Check(
+            name="claims",
+            status=Status.UNKNOWN,
+            what="it is unknown whether resource.k8s.io/v1 is served",
+            why="discovery failed",
+        )
+    if "v1" not in claims:
+        served = (
+            f"it serves {format_list(list(claims))} of this group only" if claims else "it does not serve this group"
+        )
+        return Check(
+            name="claims",
+            status=Status.WARNING,
+            what="the API server does not serve resource.k8s.io/v1",
+            why=f"{served}, so nothing can be converted, and claims are unknown to the rules",
+            remedy="enable the feature gate DynamicResourceAllocation and the API resource.k8s.io/v1",
+        )
+    return Check(name="claims", status=Status.OK, what="resource.k8s.io/v1 is served")
+
+
+def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
+    versions = {name_of(each): str(lookup(each, ("status", "nodeInfo", "kubeletVersion")) or "") for each in nodes}
+    with_devices = {
+        str(lookup(each, ("spec", "nodeName"))) for each in slices if lookup(each, ("spec", "driver")) == _DRIVER
+    }
+    old = [
+        name
+        for name, text in versions.items()
+        if name in with_devices and (found := _numbers(text)) is not None and found < _OLDEST
+    ]
+    if old:
+        return Check(
+            name="kubelets",
+            status=Status.WARNING,
+            what=f"kubelets of nodes with GPUs of the DRA driver are older than 1.34: {format_ranges(old)}",
+            why="they cannot read claims of resource.k8s.io/v1, so converted pods do not start there [GA336]",
+            remedy="upgrade these nodes before a namespace converts",
+        )
+    counts: dict[str, int] = {}
+    for text in versions.values():
+        counts[text or "unknown"] = counts.get(text or "unknown", 0) + 1
+    parts = [f"{text} on {count:,}" for text, count in sorted(counts.items())]
+    noun = "node" if sum(counts.values()) == 1 else "nodes"
+    what = f"kubelets are {format_list(parts)} {noun}" if parts else "there are no nodes"
+    return Check(name="kubelets", status=Status.OK, what=what)
+
+
+def _numbers(text: str) -> tuple[int, int] | None:
+    match = _NUMBER.match(text)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+class _Found(NamedTuple):
+    name: str
+    tags: list[str]
+
+
+def component_checks(
+    images: Mapping[tuple[str, str], int] | Unknown, slices: Sequence[Object] | Unknown, converting: Sequence[str]
+) -> Iterator[Check]:
+    """The components of NVIDIA that run.
+
+    Args:
+        images: Component and tag, with the number of running pods.
+        slices: All ResourceSlices.
+        converting: The namespaces that convert or would, by their label.
+    """
+    publishes = not isinstance(slices, Unknown) and any(lookup(each, ("spec", "driver")) == _DRIVER for each in slices)
+    if isinstance(images, Unknown):
+        what = "it is unknown which GPU Operator, device plugin and DRA driver run"
+        yield forbidden_check("components", what, "list pods in all namespaces")
+        if publishes:
+            yield _dra_driver_check([], converting, publishes=True)
+        return
+    found = [
+        _Found(name, sorted({tag for each, tag in images if each == name}))
+        for name in dict.fromkeys(COMPONENTS.values())
+    ]
+    for name, tags in found:
+        if name == "DRA driver":
+            yield _dra_driver_check(tags, converting, publishes=publishes)
+        elif tags:
+            yield Check(
+                name="components",
+                status=Status.OK,
+                what=f"{name} {format_list([tag or 'of unknown version' for tag in tags])}",
+            )
+    missing = [name for name, tags in found if not tags and name != "DRA driver"]
+    if missing and images:
+        yield Check(
+            name="components", status=Status.OK, what=f"{format_list(missing)} not seen; gpu-admission needs none"
+        )
+
+
+def _dra_driver_check(tags: Sequence[str], converting: Sequence[str], *, publishes: bool) -> Check:
+    old = [tag for tag in tags if (numbers := _numbers(tag)) is not None and not _is_supported(numbers)]
+    if old:
+        return Check(
+            name="components",
+            status=Status.WARNING,
+            what=f"DRA driver {format_list(old)} is older than what gpu-admission knows",
+            why="conversion needs 25.8 to 25.12, or 0.4 and newer",
+            remedy=f"upgrade the DRA driver; {_VERSIONS}",
+        )
+    if tags or publishes:
+        text = format_list(list(tags)) if tags else "of unknown version, seen by its ResourceSlices"
+        return Check(name="components", status=Status.OK, what=f"DRA driver {text}")
+    if converting:
+        return Check(
+            name="components",
+            status=Status.WARNING,
+            what="no DRA driver of NVIDIA is seen",
+            why=f"pods of {format_list(list(converting))} would convert to claims, which nothing could allocate",
+            remedy="install NVIDIA's DRA driver before these namespaces convert, or remove their label gpu-admission.io/dra",
+        )
+    return Check(name="components", status=Status.OK, what="no DRA driver of NVIDIA is seen; only conversion needs it")
+
+
+def _is_supported(numbers: tuple[int, int]) -> bool:
+    """Releases after 25.12 are numbered from 0.4."""
+    return numbers >= _OLDEST_DRA_DRIVER or _RENUMBERED <= numbers < (1, 0)
+
+
+METRICS = ("apiserver_admission_controller_admission_duration_seconds_count{", "kubernetes_feature_enabled{")
+"""How the lines begin that are read."""
+_PLUGIN = re.compile(r'apiserver_admission_controller_admission_duration_seconds_count\{.*\bname="(\w+)"')
+_GATE = re.compile(r'kubernetes_feature_enabled\{.*\bname="(\w+)".*\} ([01])')
+_NEEDED = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ValidatingAdmissionPolicy")
+_GATES = {
+    "DynamicResourceAllocation": ((1, 34), "nothing can be converted"),
+    "DRAExtendedResource": ((1, 36), "the strategies rename and auto cannot rename"),
+}
+"""The version of Kubernetes since which gpu-admission uses a feature gate, and what is missing without it."""
+
+
+class ServerFeatures(NamedTuple):
+    """What one API server has used since its start."""
+
+    plugins: frozenset[str]
+    """Admission plugins that were called."""
+    gates: dict[str, bool]
+    """Feature gates, each with whether it is on."""
+
+
+def features_in(lines: Iterable[str]) -> ServerFeatures:
+    """The features in lines of the metrics; other lines are ignored.
+
+    Source: k8s.io/apiserver pkg/admission/metrics, k8s.io/component-base metrics/features; seen on Kubernetes 1.36.2.
+    """
+    plugins: set[str] = set()
+    gates: dict[str, bool] = {}
+    for line in lines:
+        if match := _PLUGIN.match(line):
+            plugins.add(match[1])
+        elif match := _GATE.match(line):
+            gates[match[1]] = match[2] == "1"
+    return ServerFeatures(frozenset(plugins), gates)
+
+
+def feature_checks(features: ServerFeatures | Unknown | None, server: tuple[int, int] | Unknown) -> Iterator[Check]:
+    """Whether the API server has what gpu-admission needs switched on.
+
+    Args:
+        features: What the metrics show; None if there are no metrics.
+        server: The version of the API server.
+    """
+    if features is None:
+        return
+    if isinstance(features, Unknown):
+        yield Check(
+            name="features",
+            status=Status.UNKNOWN,
+            what="it is unknown which admission plugins and feature gates the API server has",
+            why="you may not read /metrics",
+            remedy="bind the ClusterRole system:monitoring to the user",
+        )
+        return
+    missing = [name for name in _NEEDED if name not in features.plugins] if features.plugins else []
+    if missing:
+        yield Check(
+            name="features",
+            status=Status.WARNING,
+            what=f"the API server has not called {format_list(missing)} since its start",
+            where="apiserver_admission_controller_admission_duration_seconds_count in /metrics",
+            why="an admission plugin that is disabled calls no webhook or policy, so nothing is reviewed",
+            remedy="look for --disable-admission-plugins in the options of the API server",
+        )
+    off = [
+        name
+        for name, (since, _) in _GATES.items()
+        if features.gates.get(name) is False and (isinstance(server, Unknown) or server >= since)
+    ]
+    for name in off:
+        yield Check(
+            name="features",
+            status=Status.WARNING,
+            what=f"the feature gate {name} is off",
+            where="kubernetes_feature_enabled in /metrics",
+            why=f"without it, {_GATES[name][1]}",
+            remedy="enable it on the API server, the scheduler, the controller manager and the kubelets",
+        )
+    if not (missing or off) and features.plugins:
+        yield Check(
+            name="features",
+            status=Status.OK,
+            what="the API server calls webhooks and policies, and serves dynamic resources",
+        )
+
+
+def api_checks(services: Sequence[Object] | Unknown) -> Iterator[Check]:
+    """Aggregated APIs that are not available.
+
+    Args:
+        services: All APIServices.
+    """
+    if isinstance(services, Unknown):
+        right = "list apiservices.apiregistration.k8s.io"
+        yield forbidden_check("apis", "it is unknown whether all aggregated APIs are available", right)
+        return
+    broken = [(each, condition) for each in services if (condition := _unavailable(each)) is not None]
+    for each, condition in broken:
+        yield Check(
+            name="apis",
+            status=Status.WARNING,
+            what=f"aggregated API {name_of(each)} is not available",
+            where=f"APIService {name_of(each)}",
+            why=f"{condition.get('reason')}: {shorten(str(condition.get('message')))}; discovery is incomplete, and namespaces "
+            "cannot be deleted meanwhile",
+            remedy="repair the service behind it, or delete the APIService if nothing uses it",
+        )
+    if not broken:
+        yield Check(name="apis", status=Status.OK, what="every aggregated API is available")
+
+
+def _unavailable(service: Object) -> Object | None:
+    """The condition that says that an API is not available; None if it is, or nothing is known."""
+    return next(
+        (
+            each
+            for each in mappings_at(service, ("status", "conditions"))
+            if each.get("type") == "Available" and each.get("status") == "False"
+        ),
+        None,
+    )
+
+
+def conversion_checks(broken: Sequence[tuple[str, str]] | Unknown) -> Iterator[Check]:
+    """Custom resources that gpu-admission reads and whose conversion webhook fails.
+
+    Args:
+        broken: The names of CRDs, each with the error of a list of its objects.
+    """
+    if isinstance(broken, Unknown):
+        right = "list customresourcedefinitions.apiextensions.k8s.io"
+        yield forbidden_check("conversions", "it is unknown whether a conversion webhook fails", right)
+        return
+    for name, error in broken:
+        yield Check(
+            name="conversions",
+            status=Status.WARNING,
+            what=f"objects of {name} cannot be read",
+            where=f"CustomResourceDefinition {name}, spec.conversion",
+            why=shorten(error),
+            remedy="repair its conversion webhook; until then, rules treat these objects as unknown",
+        )
+    if not broken:
+        yield Check(
+            name="conversions",
+            status=Status.OK,
+            what="no conversion webhook fails for objects that gpu-admission reads",
+        )

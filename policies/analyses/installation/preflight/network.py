@@ -1,0 +1,185 @@
+"""The network: what enforces NetworkPolicies, and firewalls between API servers and pods."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.kubernetes.phrases import format_list, format_ranges
+from policies.kubernetes.view import Unknown
+from policies.rules.cluster_checks import Check, Status, forbidden_check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["Clock", "called_ports", "clock_checks", "network_checks"]
+
+
+_ENGINES = ("antrea-agent", "azure-npm", "calico-node", "cilium", "kube-router", "ovnkube-node", "weave-net")
+"""DaemonSets of network plugins that enforce NetworkPolicies, by their usual names."""
+_CALLED = ("webhook", "explain")
+"""The names of the ports that API servers call."""
+_FIREWALLED = 8443
+_OTHER_PORT = ", or use the component port-10250 in a private cluster of GKE"
+_CLOUDS = {"gce://": "GKE", "aws://": "EKS", "azure://": "AKS"}
+
+
+def network_checks(
+    daemon_sets: Sequence[Object] | Unknown,
+    nodes: Sequence[Object] | Unknown,
+    ports: Sequence[int],
+    *,
+    has_policy: bool,
+    is_installed: bool,
+) -> Iterator[Check]:
+    """Which plugin enforces NetworkPolicies, and whether a firewall may keep API servers away.
+
+    Args:
+        daemon_sets: All DaemonSets.
+        nodes: All nodes.
+        ports: The ports of the pods that API servers call.
+        has_policy: True if the manifests have a NetworkPolicy.
+        is_installed: True if webhooks of gpu-admission are installed, so that API servers reach it already.
+    """
+    if has_policy:
+        yield _policy_check(daemon_sets)
+    clouds = () if isinstance(nodes, Unknown) else {_cloud(each) for each in nodes} - {""}
+    if clouds and ports and not is_installed:
+        yield Check(
+            name="ports",
+            status=Status.UNKNOWN,
+            what=f"it is unknown whether API servers reach ports {format_list([str(port) for port in ports])} of the pods",
+            where=format_list(sorted(clouds)),
+            why="preflight cannot test it, and the control plane of a managed cluster is often behind a firewall",
+            remedy=f"let the control plane reach these ports{_OTHER_PORT if _FIREWALLED in ports else ''}",
+        )
+
+
+def _policy_check(daemon_sets: Sequence[Object] | Unknown) -> Check:
+    if isinstance(daemon_sets, Unknown):
+        what = "it is unknown whether a network plugin enforces NetworkPolicies"
+        return forbidden_check("network", what, "list daemonsets.apps")
+    found = sorted({name_of(each) for each in daemon_sets} & {*_ENGINES})
+    if found:
+        return Check(name="network", status=Status.OK, what=f"NetworkPolicies are enforced by {format_list(found)}")
+    return Check(
+        name="network",
+        status=Status.WARNING,
+        what="no network plugin is seen that enforces NetworkPolicies",
+        why=f"there is no DaemonSet {format_list(_ENGINES, 9).replace(' and ', ' or ')}; without one, every pod reaches the ports "
+        "of gpu-admission",
+        remedy="check whether your network plugin enforces NetworkPolicies",
+    )
+
+
+def _cloud(node: Object) -> str:
+    provider = str(lookup(node, ("spec", "providerID")) or "")
+    return next((name for prefix, name in _CLOUDS.items() if provider.startswith(prefix)), "")
+
+
+def called_ports(deployment: Object | None) -> list[int]:
+    """The ports of a Deployment's pods that API servers call."""
+    ports = mappings_at(deployment, ("spec", "template", "spec", "containers", 0, "ports"))
+    return [each["containerPort"] for each in ports if each.get("name") in _CALLED and "containerPort" in each]
+
+
+_MOST_SKEW = timedelta(seconds=5)
+"""More than the resolution of an HTTP date and a slow answer."""
+_RENEWAL = timedelta(seconds=60)
+"""A kubelet renews its Lease every 10 seconds, and is not ready after 40 without."""
+_CERTIFICATES = timedelta(hours=1)
+"""How long before its creation a serving certificate of gpu-admission becomes valid; certs/authority.py."""
+
+
+class Clock(NamedTuple):
+    """One reading of the clock of the API server."""
+
+    server: datetime
+    """The Date header of an answer, in whole seconds."""
+    before: datetime
+    """The local time before the request."""
+    after: datetime
+    """The local time after the answer."""
+
+    @property
+    def skew(self) -> timedelta:
+        """How far the API server is ahead; zero if the reading cannot tell."""
+        if self.server > self.after:
+            return self.server - self.after
+        if self.server + timedelta(seconds=1) < self.before:
+            return self.server + timedelta(seconds=1) - self.before
+        return timedelta()
+
+
+def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready: frozenset[str]) -> Iterator[Check]:
+    """Whether the clocks of this machine, of the API server and of the nodes agree.
+
+    Args:
+        clock: A reading; None if the API server sent no Date, or refused.
+        leases: The Leases of the nodes.
+        ready: The names of the ready nodes, whose kubelets renew their Lease.
+    """
+    if clock is None:
+        yield Check(
+            name="clock",
+            status=Status.UNKNOWN,
+            what="the clock of the API server is unknown",
+            why="its answer to /version has no Date, or you may not read it",
+            remedy="bind the ClusterRole system:public-info-viewer to the user",
+        )
+        return
+    is_good = True
+    if abs(clock.skew) > _MOST_SKEW:
+        is_good = False
+        yield Check(
+            name="clock",
+            status=Status.WARNING,
+            what=f"the API server is {_seconds(clock.skew)} this machine",
+            why="tokens and certificates that one side issues may be invalid for the other",
+            remedy="synchronise both clocks, for example with NTP",
+        )
+    if isinstance(leases, Unknown):
+        right = "list leases.coordination.k8s.io in namespace kube-node-lease"
+        yield forbidden_check("clock", "the clocks of the nodes are unknown", right)
+        return
+    for skew, nodes in _clock_skews(leases, ready, clock.server).items():
+        is_good = False
+        yield Check(
+            name="clock",
+            status=Status.WARNING,
+            what=f"clocks of nodes are {skew} the API server: {format_ranges(nodes)}",
+            where="spec.renewTime of their Leases in kube-node-lease",
+            why="a replica there issues certificates with its own clock; they are accepted up to an hour ahead, not more",
+            remedy="synchronise the clocks of these nodes, for example with NTP",
+        )
+    if is_good:
+        yield Check(
+            name="clock", status=Status.OK, what="the clocks of this machine, the API server and the ready nodes agree"
+        )
+
+
+def _seconds(skew: timedelta) -> str:
+    return f"{abs(skew).total_seconds():,.0f} seconds {'ahead of' if skew > timedelta() else 'behind'}"
+
+
+def _clock_skews(leases: Iterable[Object], ready: frozenset[str], now: datetime) -> dict[str, list[str]]:
+    """The ready nodes whose Lease was renewed in the future, or not for a minute, by how far."""
+    found: dict[str, list[str]] = {}
+    for lease in leases:
+        text = lookup(lease, ("spec", "renewTime"))
+        if name_of(lease) not in ready or not isinstance(text, str):
+            continue
+        try:
+            difference = datetime.fromisoformat(text) - now
+        except (ValueError, TypeError):
+            continue
+        if difference > _MOST_SKEW or difference < -_RENEWAL:
+            minutes = abs(difference).total_seconds() / 60
+            amount = f"{minutes:,.0f} minutes" if minutes >= 2 else f"{abs(difference).total_seconds():.0f} seconds"
+            found.setdefault(f"{amount} {'ahead of' if difference > timedelta() else 'behind'}", []).append(
+                name_of(lease)
+            )
+    return found

@@ -1,0 +1,216 @@
+"""A cluster after its migration: the DRA driver provides the GPUs, and running pods have claims.
+
+Devices of nodes without ResourceSlices are predicted from the labels of GPU Feature Discovery. Nodes whose device plugin
+shares GPUs keep it, because the driver does not share them.
+
+Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin (attributes and capacities of devices);
+github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (labels).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.analyses.migrate import converting_namespace
+from policies.analyses.usage import pod_use
+from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
+from policies.devices.resource_claims import Claim
+from policies.devices.selected_types import shipped_expression
+from policies.fleet.gpu_nodes import node_facts
+from policies.fleet.offers import DriverState, NodeState, estimated_sizes, measured_sizes, read_hardware
+from policies.fleet.offers.published import PublishedSlice, gpu_slices, published_slices, slice_document
+from policies.fleet.offers.shown import shown_device
+from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.kubernetes.work import check_cancelled
+from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
+from policies.nvidia.resources import parse_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.fleet.gpu_nodes import GPUNode
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Key
+
+__all__ = ["MigratedCluster", "migrated_cluster"]
+
+
+_TIMESTAMP = "nvidia.com/gfd.timestamp"
+_Free = dict[tuple[str, str], list[str]]
+"""The devices of a node that no claim holds, by type and MIG profile."""
+
+
+@dataclass(frozen=True, slots=True)
+class MigratedCluster:
+    """A cluster after its migration."""
+
+    view: ClusterView
+    predicted: tuple[str, ...]
+    """Nodes whose devices are predicted from their labels."""
+    sharing: tuple[str, ...]
+    """Nodes that keep the device plugin, because it shares their GPUs."""
+    unplaced: tuple[str, ...]
+    """Pods that hold more GPUs than their node shows, `namespace/name`."""
+
+
+def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCluster:
+    """The cluster when namespaces convert and nodes use the DRA driver; nodes must be known."""
+    listed = view.list("Node")
+    documents = {} if listed is UNKNOWN else {name_of(each): each for each in listed}
+    facts = {name: node_facts(each) for name, each in documents.items()}
+    by_plugin = {name: each for name, each in facts.items() if each.traits.has_device_plugin}
+    sharing = {name for name, each in by_plugin.items() if _shares(each)}
+    free = _free_devices(view)
+    predicted = [name for name in by_plugin if name not in sharing and name not in free]
+    objects: dict[Key, Object | None] = {}
+    for name in by_plugin.keys() - sharing:
+        objects["Node", "", name] = _without_plugin(documents[name], by_plugin[name])
+    made: dict[tuple[frozenset[tuple[str, str]], frozenset[tuple[str, int]]], PublishedSlice] = {}
+    for name in predicted:
+        check_cancelled()
+        # Nodes that show the same have the same devices, which the allocator then compares once.
+        shown = by_plugin[name]
+        labels = {key: value for key, value in shown.labels.items() if key.startswith(VENDOR_PREFIX)}
+        labels.pop(_TIMESTAMP, None)
+        key = frozenset(labels.items()), frozenset(shown.offers.items())
+        if key not in made:
+            made[key] = _predicted_slice(documents[name], view)
+        slice_name = f"predicted-{DRIVER}-{name}"
+        objects["ResourceSlice", "", slice_name] = slice_document(slice_name, name, made[key])
+        free[name] = _by_kind(made[key].devices)
+    for each in (GPU_CLASS, MIG_CLASS):
+        if view.get("DeviceClass", each) is None:
+            objects["DeviceClass", "", each] = _device_class(each)
+    objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
+    migrated = {name: each.labels for name, each in by_plugin.items() if name not in sharing}
+    claims, unplaced = _claims_of_pods(view, migrated, free)
+    objects |= claims
+    return MigratedCluster(
+        ChangedView(view, objects), tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced)
+    )
+
+
+def _shares(node: GPUNode) -> bool:
+    return any(device.is_shared for name, device in node.traits.shown_devices.items() if name in node.offers)
+
+
+def _without_plugin(node: Object, facts: GPUNode) -> Object:
+    status = dict(node["status"])
+    for field in ("allocatable", "capacity"):
+        amounts = status.get(field)
+        if isinstance(amounts, dict):
+            status[field] = {key: value for key, value in amounts.items() if key not in facts.traits.plugin_resources}
+    return {**node, "status": status}
+
+
+def _predicted_slice(node: Object, view: ClusterView) -> PublishedSlice:
+    """The devices that the driver would publish in its default configuration, as far as the labels tell.
+
+    The memory of a MIG device is left out if it is estimated. Then no label has it, so that no pod on the node requires it.
+    """
+    shown = read_hardware(node, measured=view.derive(measured_sizes))
+    if shown is None:
+        return PublishedSlice()
+    hardware, cut = shown
+    state = NodeState(cut, driver=DriverState())
+    slices = published_slices(hardware, state)
+    if isinstance(slices, str):
+        return PublishedSlice()
+    estimated = set(map(str, estimated_sizes(hardware, state)))
+    return PublishedSlice(
+        tuple(
+            each if lookup(each, ("attributes", "profile", "string")) not in estimated else _without_memory(each)
+            for each in slices[0].devices
+        )
+    )
+
+
+def _without_memory(device: Object) -> Object:
+    return {**device, "capacity": {name: value for name, value in device["capacity"].items() if name != "memory"}}
+
+
+def _device_class(name: str) -> Object:
+    expression = shipped_expression(DRIVER, SHIPPED_TYPES[name])
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def _free_devices(view: ClusterView) -> dict[str, _Free]:
+    """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
+    claims = view.list("ResourceClaim")
+    held = {
+        (str(result.get("pool")), str(result.get("device")))
+        for claim in (() if claims is UNKNOWN else claims)
+        for result in Claim(claim).allocated_devices
+        if result.get("driver") == DRIVER
+    }
+    found: dict[str, _Free] = {}
+    for node, slices in view.derive(gpu_slices).items():
+        found[node] = _by_kind(
+            device
+            for each in slices
+            for device in mappings_at(each, ("spec", "devices"))
+            if (lookup(each, ("spec", "pool", "name")), device.get("name")) not in held
+        )
+    return found
+
+
+def _by_kind(devices: Iterable[Object]) -> _Free:
+    found: _Free = defaultdict(list)
+    for device in devices:
+        kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
+        found[kind, profile].append(str(device.get("name")))
+    return found
+
+
+def _claims_of_pods(
+    view: ClusterView, nodes: Mapping[str, Mapping[str, str]], free: Mapping[str, _Free]
+) -> tuple[dict[Key, Object], list[str]]:
+    """Claims for the GPUs that running pods hold by device plugins, and pods without enough devices.
+
+    `nodes` has the labels of the nodes that are migrated.
+    """
+    claims, unplaced = {}, []
+    pods = view.derive_each("Pod", pod_use)
+    for use in () if pods is UNKNOWN else pods:
+        check_cancelled()
+        if use is None or use[0] not in nodes:
+            continue
+        node, holder, amounts = use
+        results = []
+        for resource, count in amounts:
+            parsed = parse_resource(resource)
+            if parsed is None:
+                continue
+            profile = shown_device(parsed, nodes[node]).profile
+            devices = free[node]["mig" if profile else "gpu", str(profile or "")]
+            taken, devices[:] = devices[:count], devices[count:]
+            results += taken
+            if len(taken) < count:
+                unplaced += [f"{holder.namespace}/{name}" for name in holder.pods]
+        for name in holder.pods:
+            claim = _claim(holder.namespace, name, node, results)
+            claims["ResourceClaim", holder.namespace, name_of(claim)] = claim
+    return claims, unplaced
+
+
+def _claim(namespace: str, pod: str, node: str, devices: Iterable[str]) -> Object:
+    """An allocated claim that a pod uses."""
+    results = [{"request": "gpu", "driver": DRIVER, "pool": node, "device": device} for device in devices]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"migrated-{pod}", "namespace": namespace},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU_CLASS}}]}},
+        "status": {
+            "allocation": {"devices": {"results": results}},
+            "reservedFor": [{"resource": "pods", "name": pod, "uid": f"{namespace}/{pod}"}],
+        },
+    }

@@ -1,0 +1,30 @@
+"""Plans a change of GPU configuration: which pods, workloads and quotas of a cluster it would break.
+
+`changed_objects` applies manifests to what is stored, `predict` computes what the GPU Operator's components make of them on
+each node, and `plan_change` compares the cluster before and after.
+"""
+
+from __future__ import annotations
+
+from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, key_of
+from policies.analyses.plan.disruptions import Disruption
+from policies.analyses.plan.plan import READ_FROM, Plan, PlannedChange, plan_change
+from policies.analyses.plan.plan_json import PlanJSON, plan_json
+from policies.analyses.plan.prediction import NodeChange, Prediction, predict
+
+__all__ = [
+    "KINDS",
+    "READ_FROM",
+    "ChangeError",
+    "Disruption",
+    "NodeChange",
+    "Plan",
+    "PlanJSON",
+    "PlannedChange",
+    "Prediction",
+    "changed_objects",
+    "key_of",
+    "plan_change",
+    "plan_json",
+    "predict",
+]

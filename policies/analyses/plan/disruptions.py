@@ -1,0 +1,227 @@
+"""Disruptions: pods and claims that hold what a change takes away, and remedies for changed labels."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.admission.pod_forms import controller_label
+from policies.devices.resource_claims import Claim
+from policies.fleet import extended_requests
+from policies.kubernetes.nodes import REQUIRED, labels_of, tolerates_taint
+from policies.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    has_ended,
+    items_at,
+    lookup,
+    mapping_at,
+    mappings_at,
+    name_of,
+    namespace_of,
+    replace_at,
+)
+from policies.kubernetes.phrases import format_list
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.products import Product
+from policies.outcome import Outcome, compare_fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.analyses.plan.prediction import NodeChange
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.outcome import FitComparison, Situation, Subject
+
+__all__ = ["Disruption", "disruptions", "label_remedies"]
+
+
+_EVICTING = "NoExecute"
+
+
+@dataclass(frozen=True, slots=True)
+class Disruption:
+    """A pod or claim that cannot go on as it is."""
+
+    node: str
+    name: str
+    """`pod team-a/train`, or `ResourceClaim team-a/gpu` if no pod uses it."""
+    workload: str
+    """The controller of the pod, `ReplicaSet web-5d8f`; empty if it has none."""
+    why: str
+    """A clause without a full stop."""
+    remedy: str
+    """What to do, an imperative without a full stop."""
+
+
+def disruptions(before: ClusterView, after: ClusterView, nodes: Sequence[NodeChange]) -> list[Disruption]:
+    """The pods that a change ends or that hold what it reconfigures, by node and name.
+
+    Pods go on if only the device plugin starts again: the kubelet keeps what it has allocated.
+    """
+    interrupted = {each.node: each.interrupts for each in nodes if each.interrupts}
+    pods, evicting = _pods_by_node(before), _evicting_nodes(before, after)
+    found = [each for node, why in interrupted.items() for each in _holders(node, why, pods.get(node, ()), before)]
+    for node, taints in evicting.items():
+        found += _evicted_pods(node, taints, pods.get(node, ()), is_gone=after.get("Node", node) is None)
+    unique = {(each.node, each.name): each for each in reversed(found)}
+    return sorted(unique.values(), key=lambda each: (each.node, each.name))
+
+
+def _pods_by_node(view: ClusterView) -> Mapping[str, Sequence[Object]]:
+    found: defaultdict[str, list[Object]] = defaultdict(list)
+    pods = view.list("Pod")
+    for pod in () if pods is UNKNOWN else pods:
+        node = lookup(pod, ("spec", "nodeName"))
+        if isinstance(node, str) and node and not has_ended(pod):
+            found[node].append(pod)
+    return found
+
+
+def _holders(node: str, why: str, pods: Sequence[Object], view: ClusterView) -> Iterator[Disruption]:
+    """The pods that hold GPUs of a node, and the claims that hold some for no pod."""
+    remedy = f"drain {node} first"
+    by_claim = view.derive(_claims_by_node).get(node, ())
+    users = {(each.namespace or DEFAULT_NAMESPACE, pod) for each in by_claim for pod in each.consumer_names("pods")}
+    for pod in pods:
+        home = namespace_of(pod) or DEFAULT_NAMESPACE
+        if (home, name_of(pod)) in users or any(each.is_probable for each in extended_requests(pod, view)):
+            yield Disruption(
+                node, f"pod {home}/{name_of(pod)}", controller_label(pod), f"it holds GPUs, and {why}", remedy
+            )
+    for claim in by_claim:
+        if not claim.consumers:
+            name = f"ResourceClaim {claim.namespace or DEFAULT_NAMESPACE}/{claim.name}"
+            yield Disruption(node, name, "", f"no pod uses it, it holds devices, and {why}", f"delete {name} first")
+
+
+def _claims_by_node(view: ClusterView) -> Mapping[str, Sequence[Claim]]:
+    """The claims that hold devices of NVIDIA's driver, by the pool, which is named like the node."""
+    found: defaultdict[str, list[Claim]] = defaultdict(list)
+    claims = view.list("ResourceClaim")
+    for document in () if claims is UNKNOWN else claims:
+        claim = Claim(document)
+        pools = {str(each.get("pool")) for each in claim.allocated_devices if each.get("driver") == DRIVER}
+        for pool in pools:
+            found[pool].append(claim)
+    return found
+
+
+def _evicting_nodes(before: ClusterView, after: ClusterView) -> dict[str, list[dict[str, Any]]]:
+    """The nodes with new taints that end pods, and deleted nodes, with no taint."""
+    nodes = before.list("Node")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for node in () if nodes is UNKNOWN else nodes:
+        name = name_of(node)
+        changed = after.get("Node", name)
+        if changed is node:
+            continue
+        if not isinstance(changed, dict):
+            found[name] = []
+            continue
+        known = mappings_at(node, ("spec", "taints"))
+        new = [
+            each
+            for each in mappings_at(changed, ("spec", "taints"))
+            if each.get("effect") == _EVICTING and each not in known
+        ]
+        if new:
+            found[name] = new
+    return found
+
+
+def _evicted_pods(
+    node: str, taints: Sequence[dict[str, Any]], pods: Sequence[Object], *, is_gone: bool
+) -> Iterator[Disruption]:
+    for pod in pods:
+        tolerations = mappings_at(pod, ("spec", "tolerations"))
+        taint = next((each for each in taints if not tolerates_taint(tolerations, each)), None)
+        if taint is None and not is_gone:
+            continue
+        value = f"={taint['value']}" if taint is not None and taint.get("value") else ""
+        why = (
+            "its node is deleted"
+            if taint is None
+            else f"it does not tolerate the new taint {taint.get('key')}{value}:NoExecute"
+        )
+        remedy = f"drain {node} first" if taint is None else "add a toleration for it, or drain the node first"
+        name = f"pod {namespace_of(pod) or DEFAULT_NAMESPACE}/{name_of(pod)}"
+        yield Disruption(node, name, controller_label(pod), why, remedy)
+
+
+_NewValues = dict[tuple[str, str], str]
+"""The new values of labels by name and former value."""
+
+
+def label_remedies(
+    fits: Iterable[FitComparison], before: Situation, after: Situation, nodes: Sequence[NodeChange]
+) -> dict[str, str]:
+    """The remedies for lost pods that fit with the new value of a product label, by subject.
+
+    GPU Feature Discovery adds `-SHARED` to the product of GPUs that are shared, and removes it when they are not.
+
+    Args:
+        fits: The comparisons of the plan.
+        before: The cluster as it is.
+        after: The cluster as it would be.
+        nodes: The nodes that change.
+    """
+    new_values: _NewValues = {}
+    for node in nodes:
+        old, new = (_labels(node.node, each) for each in (before, after))
+        new_values |= {(name, value): new[name] for name, value in old.items() if _is_shared_anew(name, value, new)}
+    lost = [each for each in fits if each.outcome is Outcome.LOST and each.subject.is_pod] if new_values else []
+    changed = {node.node for node in nodes}
+    rewritten: list[Subject] = []
+    texts = {}
+    for each in lost:
+        spec = mapping_at(each.subject.document, ("spec",))
+        used: _NewValues = {}
+        new_spec = _with_values(spec, new_values, used)
+        if not used:
+            continue
+        rewritten.append(replace(each.subject, document={**each.subject.document, "spec": new_spec}))
+        labels = format_list([f"{name}: {value}" for (name, _), value in used.items()])
+        condition = " if they may get shares" if any(Product.parse(each).shared for each in used.values()) else ""
+        kept = sorted(changed & each.before.nodes)
+        leave = "leave as many of " + format_list(kept, 3) + " as they are as its pods need"
+        if len(kept) == 1:
+            leave = f"leave {kept[0]} as it is"
+        texts[each.subject.label] = f"write {labels} in its pods{condition}, or {leave}"
+    possible = compare_fits(rewritten, after, after)
+    return {each.subject.label: texts[each.subject.label] for each in possible if each.after.is_possible}
+
+
+def _labels(node: str, situation: Situation) -> Mapping[str, str]:
+    found = situation.view.get("Node", node)
+    return labels_of(found) if isinstance(found, dict) else {}
+
+
+def _is_shared_anew(name: str, value: str, new: Mapping[str, str]) -> bool:
+    """True if a product label says of the same GPU that it is shared now, or that it is not any more."""
+    if not name.endswith(".product") or new.get(name, value) == value:
+        return False
+    old, later = Product.parse(value), Product.parse(new[name])
+    return replace(old, shared=later.shared) == later
+
+
+def _with_values(spec: Mapping[str, Any], new_values: _NewValues, used: _NewValues) -> dict[str, Any]:
+    """A pod's spec with new values in its node selector and affinity; adds them to `used`."""
+
+    def value_of(name: str, value: str) -> str:
+        if (name, value) in new_values:
+            used[name, value] = new_values[name, value]
+        return new_values.get((name, value), value)
+
+    found = dict(spec)
+    if selector := mapping_at(spec, ("nodeSelector",)):
+        found["nodeSelector"] = {name: value_of(name, value) for name, value in selector.items()}
+    terms = (*REQUIRED, "nodeSelectorTerms")
+    for number, term in enumerate(items_at(spec, terms)):
+        for index, each in enumerate(items_at(term, ("matchExpressions",))):
+            if lookup(each, ("operator",)) == "In" and (values := items_at(each, ("values",))):
+                new = [value_of(each.get("key"), value) for value in values]
+                found = replace_at(found, (*terms, number, "matchExpressions", index, "values"), new)
+    return found

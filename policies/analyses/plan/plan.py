@@ -1,0 +1,267 @@
+"""Plans: which pods, workloads and quotas a changed configuration would break."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.analyses.plan.changes import find_delays, find_takeovers, find_unpredicted
+from policies.analyses.plan.disruptions import disruptions, label_remedies
+from policies.analyses.plan.prediction import predict
+from policies.kubernetes.names import plural
+from policies.kubernetes.objects import items_at, lookup, mapping_at
+from policies.kubernetes.phrases import format_list
+from policies.kubernetes.quantities import ONE, billionths, parse_integer
+from policies.kubernetes.view import UNKNOWN
+from policies.outcome import (
+    Certainty,
+    Outcome,
+    Situation,
+    affected_subjects,
+    certain_fits,
+    certain_limits,
+    compare_fits,
+    compare_limits,
+    quota_refusals,
+    subjects_of,
+)
+from policies.quota.demands.pods import LabelRequirements
+from policies.rules.settings import SettingsError, parse_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.analyses.plan.disruptions import Disruption
+    from policies.analyses.plan.prediction import NodeChange, Prediction
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import Key
+    from policies.outcome import FitComparison, LimitComparison, QuotaRefusal, Subject
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = ["READ_FROM", "Plan", "PlannedChange", "plan_change"]
+
+READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
+"""Kinds without which a plan is unknown in part."""
+
+_OF_NODES = frozenset({"ClusterPolicy", "ConfigMap", "GPUCluster", "GPUQuota", "NVIDIADriver", "Node", "ResourceSlice"})
+"""Kinds that concern pods only by the nodes that they change, and by quotas, which are compared apart."""
+_MANY_NODES = 500
+"""With more changed nodes than this, everything is compared at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedChange:
+    """A change to be planned."""
+
+    before: Situation
+    objects: Mapping[Key, Object | None]
+    """The objects as they are to be stored; None for those that are to be deleted."""
+    namespace: str = ""
+    """The only namespace whose pods and quotas are compared; empty for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a change would do."""
+
+    nodes: tuple[NodeChange, ...]
+    """The nodes whose GPUs are configured otherwise."""
+    disrupted: tuple[Disruption, ...]
+    """Pods that cannot go on."""
+    fits: tuple[FitComparison, ...]
+    """All that the change can concern, also what is kept."""
+    unaffected: tuple[Subject, ...]
+    """The pods and claims that it cannot concern, because the changed nodes serve them as before."""
+    limits: tuple[LimitComparison, ...]
+    refusals: tuple[QuotaRefusal, ...]
+    unknown: tuple[str, ...]
+    """What is not predicted or not known, sentences without full stops."""
+    remarks: tuple[str, ...] = ()
+    """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
+    remedies: Mapping[str, str] = field(default_factory=dict)
+    """The remedy for each subject that is lost or changed, by its label; imperatives without a full stop."""
+
+    def fits_with(self, outcome: Outcome) -> tuple[FitComparison, ...]:
+        """The comparisons with an outcome."""
+        return tuple(each for each in self.fits if each.outcome is outcome)
+
+    def certainty_of(self, comparison: FitComparison) -> Certainty:
+        """How sure a comparison is: seen if none of the nodes that fit before or after changes."""
+        if comparison.outcome is Outcome.UNKNOWN:
+            return Certainty.UNKNOWN
+        nodes = comparison.before.nodes | comparison.after.nodes
+        return Certainty.SEEN if nodes.isdisjoint(each.node for each in self.nodes) else Certainty.PREDICTED
+
+    @property
+    def changed_pods(self) -> Mapping[str, int]:
+        """The number of pods by the worse GPUs that they get: `shares instead of whole GPUs`."""
+        found: Counter[str] = Counter()
+        for each in self.fits:
+            for change in each.changes:
+                found[change.gist] += change.pods
+        return dict(found.most_common())
+
+    @property
+    def broken_limits(self) -> tuple[LimitComparison, ...]:
+        """The limits that are exceeded, or count other amounts, after the change only."""
+        return tuple(each for each in self.limits if each.outcome is Outcome.LOST)
+
+    @property
+    def is_harmless(self) -> bool:
+        """True if nothing breaks, and everything is known."""
+        return not (
+            self.disrupted
+            or self.refusals
+            or self.unknown
+            or any(each.refusal for each in self.nodes)
+            or self.broken_limits
+            or {Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN} & {each.outcome for each in self.fits}
+            or {Outcome.LOST, Outcome.UNKNOWN} & {each.outcome for each in self.limits}
+        )
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many templates and claims have each outcome."""
+        return Counter(each.outcome for each in self.fits) + Counter({Outcome.KEPT: len(self.unaffected)})
+
+
+def plan_change(change: PlannedChange) -> Plan:
+    """Predict the cluster after a change, and compare the places of its pods and claims, and its quotas."""
+    before = change.before
+    prediction = predict(before, change.objects, _settings_after(change))
+    subjects = [each for each in subjects_of(*before) if change.namespace in ("", each.namespace)]
+    affected, unaffected = _split(subjects, change, prediction)
+    clusters = (prediction.after, *prediction.ends)
+    compared, *at_ends = (compare_fits(affected, before, each) for each in clusters)
+    settled = certain_fits(compared, at_ends, prediction.estimated)
+    fits = tuple(_with_doubts(each, prediction) for each in settled)
+    counted, *counts = (compare_limits(before, each) for each in clusters)
+    limits = certain_limits(counted, counts, prediction.estimated)
+    return Plan(
+        nodes=prediction.nodes,
+        disrupted=tuple(
+            each
+            for each in disruptions(before.view, prediction.after.view, prediction.nodes)
+            if not change.namespace or f" {change.namespace}/" in each.name
+        ),
+        fits=fits,
+        unaffected=unaffected,
+        limits=tuple(each for each in limits if change.namespace in ("", each.namespace)),
+        # Devices that no node shows are charged the most memory that their name allows, so an estimate refuses nothing new.
+        refusals=tuple(quota_refusals(subjects, before, prediction.after)),
+        unknown=(
+            *_unknown_facts(before, prediction),
+            *find_unpredicted(change.objects, before, prediction.after),
+        ),
+        remarks=(
+            *find_takeovers(subjects, before, prediction.after),
+            *find_delays(change.objects, before, prediction.after),
+        ),
+        remedies={
+            each.subject.label: _remedy(each, prediction, change)
+            for each in fits
+            if each.outcome in (Outcome.LOST, Outcome.CHANGED)
+        }
+        | label_remedies(fits, before, prediction.after, prediction.nodes),
+    )
+
+
+def _split(
+    subjects: Sequence[Subject], change: PlannedChange, prediction: Prediction
+) -> tuple[Sequence[Subject], tuple[Subject, ...]]:
+    """The subjects that the change can concern, and the others; a change of few nodes concerns few."""
+    nodes = {name for kind, _, name in prediction.changed if kind == "Node"}
+    kinds = {kind for kind, _, _ in prediction.changed}
+    has_other_slices = any(kind == "ResourceSlice" for kind, _, _ in change.objects)
+    if not kinds <= _OF_NODES or has_other_slices or len(nodes) > _MANY_NODES:
+        return subjects, ()
+    found = list(affected_subjects(subjects, change.before, prediction.after, frozenset(nodes)))
+    return [each for each, is_affected in found if is_affected], tuple(
+        each for each, is_affected in found if not is_affected
+    )
+
+
+def _settings_after(change: PlannedChange) -> GPUAdmissionPolicy:
+    policies = [each for (kind, _, _), each in change.objects.items() if kind == "GPUAdmissionPolicy"]
+    try:
+        return parse_settings(policies[0]) if policies and policies[0] is not None else change.before.settings
+    except SettingsError:
+        return change.before.settings  # Review reports it.
+
+
+def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
+    missing = [plural(kind) for kind in READ_FROM if before.view.list(kind) is UNKNOWN]
+    if missing:
+        yield f"{format_list(missing, len(missing))} are not known, so what depends on them is not compared"
+    for each in prediction.nodes:
+        if each.unknown:
+            yield f"what {each.node} offers afterwards is unknown: {each.unknown}"
+
+
+def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitComparison:
+    """The comparison; unknown if it is lost on nodes that are not predicted, or by an estimate."""
+    doubtful = {each.node for each in prediction.nodes if each.unknown}
+    if comparison.outcome is Outcome.LOST and (lost := sorted(doubtful & comparison.before.nodes)):
+        sentence = f"unknown: it fits {format_list(lost, 3)} now, and what that offers afterwards is unknown"
+        return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence)
+    if comparison.outcome in (Outcome.LOST, Outcome.CHANGED) and (
+        named := _named_estimate(comparison.subject, prediction)
+    ):
+        sentence = f"unknown because {prediction.estimated}, and it requires {named}"
+        return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence, changes=())
+    return comparison
+
+
+def _named_estimate(subject: Subject, prediction: Prediction) -> str:
+    """The label and the value that a pod requires of its node where it is estimated, or nothing.
+
+    The least and the most that is possible do not tell about one value between them.
+    """
+    if not prediction.labels or not subject.is_pod:
+        return ""
+    required = LabelRequirements.of(mapping_at(subject.document, ("spec",)))
+    for label, (least, most) in prediction.labels.items():
+        for value in sorted(required.values((label,)) or ()):
+            number = parse_integer(value)
+            if number is not None and least <= number <= most:
+                return f"{label}: {value}"
+    return ""
+
+
+def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:
+    """The remedy for a subject that is lost or changed."""
+    subject, before, after = comparison.subject, comparison.before, comparison.after
+    changed = sorted(before.nodes & {each.node for each in prediction.nodes})
+    if comparison.outcome is Outcome.CHANGED:
+        if not changed:
+            return "let its pods request what they need by a node selector, a wish or a claim first"
+        return f"leave as many of {format_list(changed, 3)} as they are as its pods need"
+    for (kind, _, name), document in change.objects.items():
+        if document is None and f"{kind} {name}" in after.why.replace('"', ""):
+            return f"keep {kind} {name} until nothing uses it"
+    if after.remedy:
+        return after.remedy
+    offered = {name for node in prediction.nodes for name in node.resources}
+    for name in _largest_requests(subject):
+        if f"{name}.shared" in offered and name not in offered:
+            return f"request {name}.shared in its pods then, or do not rename what is shared"
+    if after.room:
+        return f"lower its number of pods to {after.room:,}, or leave more nodes as they are"
+    if changed:
+        return f"leave one of {format_list(changed, 3)} as it is, or change what the pods request"
+    return "change what it requests first"
+
+
+def _largest_requests(subject: Subject) -> dict[str, int]:
+    """The most that one container of a pod requests of each resource."""
+    found: dict[str, int] = {}
+    for container in _containers(subject.document):
+        limits = lookup(container, ("resources", "limits"))
+        for name, amount in (limits if isinstance(limits, dict) else {}).items():
+            found[name] = max(found.get(name, 0), billionths(amount) // ONE)
+    return found
+
+
+def _containers(pod: Object) -> Iterable[Any]:
+    return (*items_at(pod, ("spec", "initContainers")), *items_at(pod, ("spec", "containers")))

@@ -1,0 +1,392 @@
+"""Prediction: the cluster after changed configuration has taken effect on every node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from policies.analyses.plan.node_configuration import Configurations
+from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.offers import (
+    Cut,
+    MemoryEstimate,
+    NodeState,
+    estimated_sizes,
+    estimates_clause,
+    measured_sizes,
+    offer_of,
+    possible_hardware,
+    read_hardware,
+)
+from policies.fleet.offers.labels import is_label_of_state, label_offer
+from policies.fleet.offers.offer import plugin_offer
+from policies.fleet.offers.published import gpu_slices, recut_slices
+from policies.fleet.offers.state import shown_driver
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.phrases import format_count
+from policies.kubernetes.quantities import ONE, billionths
+from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.mig_configs import WHOLE
+from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
+from policies.nvidia.mig_products import PRODUCTS, device_ids
+from policies.nvidia.resources import parse_resource
+from policies.outcome import Certainty, Situation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.analyses.plan.node_configuration import NodeConfiguration
+    from policies.fleet.offers import Hardware
+    from policies.fleet.offers.labels import LabelOffer
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Key
+    from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.mig_products import MIGSize
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = ["NodeChange", "Prediction", "predict"]
+
+_DYNAMIC = (
+    "the DRA driver makes MIG devices for claims (DynamicMIG), and publishes all that are possible: it destroys those that the "
+    "MIG manager makes when it starts again, and until then claims that need their place fail on the node"
+)
+"""Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin driver.go DestroyUnknownMIGDevices."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A node whose GPUs are configured otherwise after the change."""
+
+    node: str
+    before: str
+    """What it offers: `8 nvidia.com/gpu`, `2 GPUs of the DRA driver`, `nothing`."""
+    after: str
+    """The same after the change; `unknown` if that is not known."""
+    reasons: tuple[str, ...]
+    """What changes, as clauses."""
+    interrupts: str = ""
+    """Why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
+    unknown: str = ""
+    """Why it is unknown what the node offers afterwards; empty if it is known."""
+    refusal: str = ""
+    """The message with which the device plugin exits on the node afterwards; empty if it starts, or does not run."""
+    certainty: Certainty = Certainty.PREDICTED
+    """How sure `after` is: predicted or unknown."""
+    estimates: tuple[MemoryEstimate, ...] = ()
+    """The MIG devices afterwards whose memory is estimated; everything else that is predicted is exact."""
+    resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
+    """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The cluster after a change."""
+
+    after: Situation
+    nodes: tuple[NodeChange, ...]
+    """In the order of the cluster."""
+    changed: frozenset[Key]
+    """All objects that differ."""
+    ends: tuple[Situation, ...] = ()
+    """The same with the least and with the most memory that is possible where it is estimated; empty without estimates."""
+    labels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The least and the most value of each label of a node that is estimated."""
+
+    @property
+    def estimated(self) -> str:
+        """What is estimated, as a clause; empty if nothing is."""
+        return estimates_clause(estimate for node in self.nodes for estimate in node.estimates)
+
+
+@dataclass(frozen=True, slots=True)
+class _Objects:
+    """The objects that differ after a change."""
+
+    changed: dict[Key, Object | None]
+    ends: tuple[dict[Key, Object | None], dict[Key, Object | None]] = field(default_factory=lambda: ({}, {}))
+    """Those with estimates, with the least and with the most that is possible."""
+    labels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """As `Prediction.labels`."""
+
+
+def predict(before: Situation, objects: Mapping[Key, Object | None], settings: GPUAdmissionPolicy) -> Prediction:
+    """The cluster after objects are stored or deleted, and the operator's components have followed them.
+
+    Args:
+        before: The cluster as it is.
+        objects: Stored objects as they are to be; None for one that is deleted.
+        settings: The administrator's settings after the change.
+    """
+    stored = Situation(ChangedView(before.view, objects), settings)
+    was, will_be = Configurations(before), Configurations(stored)
+    is_uninstalled = _is_uninstalled(before.view, stored.view)
+    found = _Objects(dict(objects))
+    nodes: list[NodeChange] = []
+    listed = stored.view.list("Node")
+    for node in () if listed is UNKNOWN else listed:
+        old = before.view.get("Node", name_of(node))
+        if not isinstance(old, dict) or not _has_gpus(old, before.view):
+            continue
+        configurations = was.of(old), will_be.of(node, old)
+        if is_uninstalled:
+            configurations = configurations[0], replace(configurations[1], advertises=False, is_for_containers=False)
+        if configurations[0] == configurations[1]:
+            continue
+        change = _node_change(old, node, *configurations, before.view, found)
+        if change is not None and is_uninstalled:
+            change = replace(change, reasons=("the operator removes its components",))
+        if change is not None:
+            nodes.append(change)
+    changed = found.changed | _slices_of_deleted_nodes(before.view, objects)
+    after, *ends = (
+        Situation(ChangedView(before.view, changed | each), settings)
+        for each in ({}, *(found.ends if any(found.ends) else ()))
+    )
+    return Prediction(after, tuple(nodes), frozenset(changed), tuple(ends), found.labels)
+
+
+def _node_change(
+    old: Object,
+    node: Object,
+    was: NodeConfiguration,
+    will_be: NodeConfiguration,
+    view: ClusterView,
+    found: _Objects,
+) -> NodeChange | None:
+    """What changes on a node; its new objects are added to those found."""
+    name, slices = name_of(node), view.derive(gpu_slices).get(name_of(node), ())
+    devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
+    shown = read_hardware(old, devices, view.derive(measured_sizes))
+    unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
+    if shown is None:
+        unknown = unknown or "its labels do not say which GPUs it has"
+    elif not unknown:
+        _, unknown = _state(*shown, was, will_be)
+    if shown is None or unknown:
+        found.changed["Node", "", name] = _without_gpus(node)
+        found.changed.update((_slice_key(each), _without_devices(each)) for each in slices)
+        reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
+        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown, certainty=Certainty.UNKNOWN)
+    hardware, _ = shown
+    (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
+    is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
+    offer = offer_of(hardware, state)
+    resources = dict(offer.plugin.resources)
+    if not is_recut:
+        resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
+    new_node = _with_offer(node, resources, offer.labels)
+    loses_driver = was.is_for_containers and not will_be.is_for_containers
+    if _same_offers(old, new_node) and not is_recut and not loses_driver:
+        return None
+    new_slices: Mapping[Key, Object | None] | str = {}
+    if loses_driver:
+        new_slices = {_slice_key(each): _without_devices(each) for each in slices}
+    elif slices and is_recut:
+        new_slices = recut_slices(slices, hardware, state)
+    if isinstance(new_slices, str):
+        unknown, new_slices = new_slices, {_slice_key(each): _without_devices(each) for each in slices}
+    found.changed.update({("Node", "", name): new_node, **new_slices})
+    driver = shown_driver(slices)
+    published_by = driver if new_slices and not loses_driver else None
+    sizes = {} if unknown else estimated_sizes(hardware, replace(state, driver=published_by))
+    if sizes:
+        _add_ends(found, node, slices if published_by is not None else (), hardware, state, resources, sizes)
+    interrupts = (
+        "the driver is taken from the node"
+        if loses_driver
+        else "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
+        if is_recut
+        else ""
+    )
+    after = {_slice_key(each): each for each in slices} | {**new_slices}
+    reasons = tuple(_reasons(was, will_be))
+    if offer.plugin.refusal:
+        reasons = (*reasons, f"the device plugin exits with: {offer.plugin.refusal}")
+    if is_recut and driver is not None and "DynamicMIG" in driver.gates:
+        reasons = (*reasons, _DYNAMIC)
+    return NodeChange(
+        name,
+        _offers(old, slices),
+        "unknown" if unknown else _offers(new_node, [each for each in after.values() if each is not None]),
+        reasons,
+        interrupts,
+        unknown,
+        offer.plugin.refusal,
+        Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
+        MemoryEstimate.of(sizes),
+        frozenset(_resources(new_node)),
+    )
+
+
+def _add_ends(
+    found: _Objects,
+    node: Object,
+    slices: Sequence[Object],
+    hardware: Hardware,
+    state: NodeState,
+    resources: Mapping[str, int],
+    sizes: Mapping[MIGProfile, MIGSize],
+) -> None:
+    """Add the node, and slices that change, with the least and the most memory that is possible."""
+    labels = []
+    for end, possible in zip(found.ends, possible_hardware(hardware, sizes), strict=True):
+        offer = label_offer(possible, state)
+        labels.append(offer.labels)
+        end["Node", "", name_of(node)] = _with_offer(node, resources, offer)
+        recut = recut_slices(slices, possible, state) if slices else {}
+        if not isinstance(recut, str):
+            end.update(recut)
+    least, most = labels
+    for name in label_offer(hardware, state).predicted:
+        known = found.labels.get(name, (int(least[name]), int(most[name])))
+        found.labels[name] = min(known[0], int(least[name])), max(known[1], int(most[name]))
+
+
+def _state(
+    hardware: Hardware, cut: Cut, was: NodeConfiguration, configuration: NodeConfiguration
+) -> tuple[NodeState, str]:
+    """The state of a node's GPUs by a configuration; `cut` is that by the configuration before it.
+
+    Where MIG is on and no label counts the devices, as under the strategy `none`, they are those of the configuration. The
+    second value says why mig-parted fails, as a clause; empty if it does not.
+    """
+    failure = ""
+    is_cut_anew = _is_cut_anew(was, configuration) and bool(configuration.mig_config)
+    is_unknown = cut.has_mig(hardware.gpus) and not cut.devices and not cut.by_gpu
+    if is_cut_anew and configuration.mig_config in WHOLE:
+        cut = Cut.of([None] * hardware.gpus)
+    elif configuration.mig_entries and (is_cut_anew or is_unknown):
+        ids = device_ids(hardware.product)
+        before = [GPUState(gpu is not None, gpu or {}) for gpu in cut.by_gpu]
+        runs = [
+            apply_entries(configuration.mig_entries, [GPUModel(geometry, ids)] * hardware.gpus, before)
+            for product in ([hardware.mig] if hardware.mig is not None else PRODUCTS)
+            for geometry in product.geometries
+        ]
+        run = min(runs, key=lambda each: (len(each.ignored), each.error is not None))
+        cut = Cut.of(state.devices if state.is_mig_enabled else None for state in run.states)
+        failure = "" if run.error is None else f"mig-parted fails on GPU {run.error.gpu}: {run.error.words}"
+    state = NodeState(cut, configuration.strategy, configuration.config, has_plugin=configuration.advertises)
+    return state, failure
+
+
+def _is_cut_anew(was: NodeConfiguration, will_be: NodeConfiguration) -> bool:
+    return (was.mig_config, was.mig_entries) != (will_be.mig_config, will_be.mig_entries)
+
+
+def _without_unhealthy(
+    resources: dict[str, int], node: Object, gpus: int, was: NodeState, will_be: NodeState
+) -> dict[str, int]:
+    """The resources without the unhealthy GPUs, which a node has and does not offer."""
+    (old_name, old_replicas), (name, replicas) = (_gpu_resource(each) for each in (was, will_be))
+    offered, expected = _resources(node).get(old_name, 0), plugin_offer(gpus, was).resources.get(old_name, 0)
+    if not 0 < offered < expected or name not in resources:
+        return resources
+    return {**resources, name: max(0, resources[name] - (expected - offered) // old_replicas * replicas)}
+
+
+def _gpu_resource(state: NodeState) -> tuple[str, int]:
+    """The name of `nvidia.com/gpu` after it is shared, and the number of shares of a GPU."""
+    sharing = state.config.sharing
+    return (
+        (GPU_RESOURCE, 1) if sharing is None else (sharing.offered_name(GPU_RESOURCE), sharing.replicas(GPU_RESOURCE))
+    )
+
+
+def _with_offer(node: Object, resources: Mapping[str, int], offer: LabelOffer) -> Object:
+    """The node after its components start again; resources that are gone stay with an amount of 0."""
+    labels = labels_of(node)
+    if not offer.refusal:
+        labels = {name: value for name, value in labels.items() if not is_label_of_state(name)} | {**offer.labels}
+    status = dict(mapping_at(node, ("status",)))
+    for field_name in ("allocatable", "capacity"):
+        amounts = mapping_at(status, (field_name,))
+        gone = {name: "0" for name in amounts if parse_resource(name) is not None}
+        status[field_name] = {**amounts, **gone, **{name: str(count) for name, count in resources.items()}}
+    return {**node, "metadata": {**node["metadata"], "labels": labels}, "status": status}
+
+
+def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:
+    if was.is_for_containers and not will_be.is_for_containers:
+        yield "its GPUs are no longer for containers"
+    elif was.advertises != will_be.advertises:
+        yield "the device plugin runs there" if will_be.advertises else "the device plugin does not run there any more"
+    if _is_cut_anew(was, will_be):
+        yield f"MIG configuration {will_be.mig_config or 'none'}"
+    if was.strategy != will_be.strategy:
+        yield f"MIG strategy {will_be.strategy}"
+    sharing = will_be.config.sharing
+    if was.config.sharing != sharing:
+        renamed = ", renamed" if sharing is not None and sharing.is_renamed else ""
+        entries = () if sharing is None else sharing.entries
+        parts = [f"{name} {sharing.strategy} by {replicas}{renamed}" for name, replicas in entries if sharing]
+        yield f"sharing: {'; '.join(parts)}" if parts else "GPUs are no longer shared"
+
+
+def _is_uninstalled(before: ClusterView, after: ClusterView) -> bool:
+    """True if the change deletes the only ClusterPolicy, so that the operator removes its components."""
+    return isinstance(active_cluster_policy(before), dict) and active_cluster_policy(after) is None
+
+
+def _has_gpus(node: Object, view: ClusterView) -> bool:
+    labels = labels_of(node)
+    slices = view.derive(gpu_slices).get(name_of(node), ())
+    is_published = any(mappings_at(each, ("spec", "devices")) for each in slices)
+    return bool(_resources(node)) or "nvidia.com/gpu.present" in labels or is_published
+
+
+def _resources(node: Object) -> dict[str, int]:
+    """The resources of the device plugin that a node offers, with an amount above 0."""
+    offered = mapping_at(node, ("status", "allocatable"))
+    found = {name: billionths(amount) // ONE for name, amount in offered.items()}
+    return {name: amount for name, amount in found.items() if amount and parse_resource(name) is not None}
+
+
+def _same_offers(old: Object, new: Object) -> bool:
+    """True if resources and labels are the same, other than the numbers of memory, which are estimates."""
+    labels = [
+        {name: value for name, value in labels_of(node).items() if not name.endswith(".memory")} for node in (old, new)
+    ]
+    return _resources(old) == _resources(new) and labels[0] == labels[1]
+
+
+def _without_gpus(node: Object) -> Object:
+    offered = mapping_at(node, ("status", "allocatable"))
+    kept = {name: "0" if parse_resource(name) is not None else amount for name, amount in offered.items()}
+    return {**node, "status": {**mapping_at(node, ("status",)), "allocatable": kept}}
+
+
+def _offers(node: Object, slices: Sequence[Object]) -> str:
+    """What a node offers: `8 nvidia.com/gpu`, `2 GPUs and 4 1g.10gb of the DRA driver`."""
+    parts = [f"{amount} {name}" for name, amount in sorted(_resources(node).items())]
+    published: dict[str, int] = {}
+    for document in slices:
+        for device in mappings_at(document, ("spec", "devices")):
+            profile = str(lookup(device, ("attributes", "profile", "string")) or "")
+            published[profile] = published.get(profile, 0) + 1
+    devices = [
+        format_count(count, "GPU") if not profile else f"{count} {profile}" for profile, count in published.items()
+    ]
+    if devices:
+        parts.append(f"{', '.join(devices)} of the DRA driver")
+    return "; ".join(parts) or "nothing"
+
+
+def _slice_key(document: Object) -> Key:
+    return "ResourceSlice", "", name_of(document)
+
+
+def _without_devices(document: Object) -> Object:
+    return {**document, "spec": {**document["spec"], "devices": []}}
+
+
+def _slices_of_deleted_nodes(view: ClusterView, objects: Mapping[Key, Object | None]) -> dict[Key, Object | None]:
+    gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
+    slices = view.list("ResourceSlice") if gone else ()
+    return {
+        _slice_key(each): None
+        for each in (() if slices is UNKNOWN else slices)
+        if lookup(each, ("spec", "nodeName")) in gone
+    }

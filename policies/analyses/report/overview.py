@@ -1,0 +1,266 @@
+"""Limits the nodes of an overview to those that fit on a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from policies.analyses.explain import name_redactor
+from policies.analyses.usage import usage_report
+from policies.analyses.usage.cells import node_cells
+from policies.devices.holders import Holder
+from policies.kubernetes.view import Unknown
+from policies.quota.report.reporting import quota_reports
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from datetime import datetime
+    from fractions import Fraction
+
+    from policies.analyses.audit import AuditReport, ConversionObstacle, ConversionReadiness
+    from policies.analyses.usage import UsageReport
+    from policies.analyses.usage.cells import GPUCell
+    from policies.analyses.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason
+    from policies.kubernetes.view import ClusterView
+    from policies.outcome import Audience
+    from policies.quota.report.report import LimitUse, QuotaReport
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = ["HIDDEN", "NodeOverview", "Overview", "QuotaOverview", "limited_overview", "overview", "visible_overview"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOverview:
+    """A node and its GPUs."""
+
+    name: str
+    """Empty for devices that several nodes reach."""
+    gpus: tuple[NodeGPUs, ...]
+    """By kind."""
+    cells: tuple[GPUCell, ...]
+    """One for each GPU; none for kinds with too many devices to draw."""
+
+    @property
+    def products(self) -> str:
+        """The products of its GPUs, as a heading."""
+        return " and ".join(sorted({each.kind.product or "unknown product" for each in self.gpus}))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Why pods cannot get what is free, each reason once; without full stops."""
+        return tuple(dict.fromkeys(reason.sentence for each in self.gpus for reason in each.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaOverview:
+    """The quota of a namespace, and how its use differs from an earlier cluster."""
+
+    report: QuotaReport
+    before: Mapping[str, LimitUse] | None = None
+    """The limits of the earlier cluster by name; None if there is nothing to compare with."""
+
+    def change(self, limit: LimitUse) -> Fraction | None:
+        """How much more is used and reserved than before; None if unknown, or if the units differ."""
+        earlier = None if self.before is None else self.before.get(limit.limit.name)
+        if earlier is None or earlier.used is None or limit.used is None or earlier.limit.unit != limit.limit.unit:
+            return None
+        return limit.taken - earlier.taken
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """GPUs, quotas, migration and findings of a cluster."""
+
+    usage: UsageReport
+    nodes: tuple[NodeOverview, ...]
+    quotas: tuple[QuotaOverview, ...] | None
+    """Sorted by namespace; None if GPUQuotas cannot be read."""
+    audit: AuditReport | None
+    """None if the cluster was not audited."""
+    namespace: str = ""
+    """The only namespace whose objects are named; empty for all."""
+    hidden_nodes: int = 0
+    """The number of nodes that are not named."""
+    nodes_left_out: int = 0
+    """The number of nodes that a page has no room for."""
+
+
+def overview(
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    now: datetime,
+    audit: AuditReport | None = None,
+    before: ClusterView | None = None,
+) -> Overview:
+    """The overview of a cluster.
+
+    Args:
+        view: The cluster.
+        settings: How quotas count, and which namespaces are exempt.
+        now: The time from which ages are computed.
+        audit: The report of an audit of the same cluster.
+        before: The same cluster earlier, to compare quotas with.
+    """
+    usage = usage_report(view)
+    nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
+    reports = quota_reports(view, settings, now)
+    quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
+    return Overview(usage, nodes, quotas, audit)
+
+
+def _quota_overviews(
+    reports: Iterable[QuotaReport], before: ClusterView | None, settings: GPUAdmissionPolicy, now: datetime
+) -> tuple[QuotaOverview, ...]:
+    if before is None:
+        return tuple(map(QuotaOverview, reports))
+    earlier = quota_reports(before, settings, now)
+    known = () if isinstance(earlier, Unknown) else earlier
+    limits = {each.namespace: {limit.limit.name: limit for limit in each.limits} for each in known}
+    return tuple(QuotaOverview(each, limits.get(each.namespace, {})) for each in reports)
+
+
+def limited_overview(overview: Overview, most: int) -> Overview:
+    """The overview with nodes that have at most `most` parts of GPUs together; sums still count all nodes.
+
+    Nodes with devices of the overview's namespace are kept first, then those where more is held than exists, then those with
+    free devices that no pod can get. The order of the nodes does not change.
+    """
+    chosen, room = [], most
+    for number in sorted(range(len(overview.nodes)), key=lambda number: _rank(overview, number)):
+        weight = _weight(overview.nodes[number])
+        if weight <= room:
+            room -= weight
+            chosen.append(number)
+    nodes = tuple(overview.nodes[number] for number in sorted(chosen))
+    return replace(overview, nodes=nodes, nodes_left_out=len(overview.nodes) - len(nodes))
+
+
+def _rank(overview: Overview, number: int) -> tuple[bool, bool, bool, int]:
+    node = overview.nodes[number]
+    namespace = overview.namespace
+    is_own = bool(namespace) and any(held.holder.namespace == namespace for each in node.gpus for held in each.holdings)
+    return not is_own, not any(cell.is_over for cell in node.cells), not node.remarks, number
+
+
+def _weight(node: NodeOverview) -> int:
+    return 1 + sum(len(cell.parts) for cell in node.cells)
+
+
+HIDDEN = Holder("", ())
+"""Stands for the holders of other namespaces."""
+_Redact: TypeAlias = "Callable[[str], str]"
+_NAMELESS_REASON = "no pod can get it now"
+
+
+def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
+    """The overview of a cluster for an audience.
+
+    An audience of one namespace sees its quota, workloads, findings and holders; other holders are `HIDDEN`. It never sees
+    findings about cluster-wide objects. Without the right to see nodes, it sees only totals of products. Sentences of
+    findings, quotas and errors can contain any name, so names are replaced in them.
+    """
+    namespace = audience.namespace
+    if not namespace:
+        return overview
+    redact = name_redactor(view, audience)
+    nodes = [_visible_node(node, namespace, redact) for node in overview.nodes] if audience.sees_nodes else []
+    gpus = [_visible_gpus(each, namespace, redact) for each in overview.usage.gpus]
+    usage = replace(
+        overview.usage,
+        gpus=tuple(gpus if audience.sees_nodes else [_without_node(each) for each in gpus]),
+        namespace=namespace,
+        # Problems name nodes and what others hold.
+        problems=(),
+    )
+    quotas = overview.quotas
+    return replace(
+        overview,
+        usage=usage,
+        nodes=tuple(nodes),
+        quotas=None
+        if quotas is None
+        else tuple(_visible_quota(each, redact) for each in quotas if each.report.namespace == namespace),
+        audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
+        namespace=namespace,
+        hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
+    )
+
+
+def _visible_node(node: NodeOverview, namespace: str, redact: _Redact) -> NodeOverview:
+    gpus = tuple(_visible_gpus(each, namespace, redact) for each in node.gpus)
+    return replace(node, gpus=gpus, cells=tuple(_visible_cell(cell, namespace, redact) for cell in node.cells))
+
+
+def _visible_cell(cell: GPUCell, namespace: str, redact: _Redact) -> GPUCell:
+    parts = tuple(
+        part._replace(
+            holder=part.holder and _visible_holder(part.holder, namespace),
+            reason=part.reason and _visible_reason(part.reason, redact),
+        )
+        for part in cell.parts
+    )
+    return replace(cell, parts=parts)
+
+
+def _visible_gpus(gpus: NodeGPUs, namespace: str, redact: _Redact) -> NodeGPUs:
+    holdings = tuple(_visible_holding(each, namespace) for each in gpus.holdings)
+    reasons = tuple(_visible_reason(each, redact) for each in gpus.reasons)
+    return replace(gpus, holdings=holdings, reasons=reasons, units=())
+
+
+def _visible_reason(reason: UnusableReason, redact: _Redact) -> UnusableReason:
+    return reason._replace(sentence=redact(reason.sentence))
+
+
+def _without_node(gpus: NodeGPUs) -> NodeGPUs:
+    """The devices of a node that must not be named; names of devices and reasons can contain its name."""
+    holdings = tuple(replace(each, node="", devices=()) for each in gpus.holdings)
+    reasons = tuple(each._replace(sentence=_NAMELESS_REASON) for each in gpus.reasons)
+    return replace(gpus, node="", holdings=holdings, reasons=reasons)
+
+
+def _visible_holding(holding: HeldDevices, namespace: str) -> HeldDevices:
+    return replace(holding, holder=_visible_holder(holding.holder, namespace))
+
+
+def _visible_holder(holder: Holder, namespace: str) -> Holder:
+    return holder if holder.namespace == namespace else HIDDEN
+
+
+def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:
+    return replace(quota, report=replace(quota.report, remarks=tuple(map(redact, quota.report.remarks))))
+
+
+def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> AuditReport:
+    """The findings and the readiness of one namespace."""
+    findings = tuple(
+        replace(each, message=redact(each.message), remedy=redact(each.remedy), owners=tuple(map(redact, each.owners)))
+        for each in report.findings
+        if each.namespace == namespace
+    )
+    counts = {(each.rule, each.severity): 0 for each in findings}
+    waived = dict(counts)
+    for each in findings:
+        counts[each.rule, each.severity] += each.count
+        waived[each.rule, each.severity] += each.count if each.waived else 0
+    return replace(
+        report,
+        findings=findings,
+        found=counts,
+        waived=waived,
+        readiness=tuple(_visible_readiness(each, redact) for each in report.readiness if each.namespace == namespace),
+        gaps=tuple(replace(gap, reason=redact(gap.reason)) for gap in report.gaps),
+    )
+
+
+def _visible_readiness(readiness: ConversionReadiness, redact: _Redact) -> ConversionReadiness:
+    preemption = readiness.preemption
+    return replace(
+        readiness,
+        obstacles=tuple(_visible_obstacle(each, redact) for each in readiness.obstacles),
+        preemption=None if preemption is None else _visible_obstacle(preemption, redact),
+    )
+
+
+def _visible_obstacle(obstacle: ConversionObstacle, redact: _Redact) -> ConversionObstacle:
+    return replace(obstacle, message=redact(obstacle.message), remedy=redact(obstacle.remedy))

@@ -1,0 +1,46 @@
+"""The workbench for selectors: which devices they match, why, and what an edit changes.
+
+`selector_sets_of` and `selector_set_of_expression` return what can be analyzed, and `analyze` analyzes it. The result is data;
+callers render it.
+"""
+
+from policies.analyses.selectors.analysis import analyze
+from policies.analyses.selectors.analysis_json import AnalysisJSON, analysis_json
+from policies.analyses.selectors.report import (
+    Analysis,
+    Clause,
+    DeviceChange,
+    DeviceRow,
+    DeviceVerdict,
+    EditComparison,
+    EditEffect,
+    SelectorProblem,
+    SelectorReport,
+    Truth,
+)
+from policies.analyses.selectors.selector_sets import (
+    SelectorSet,
+    edited_selector_set,
+    selector_set_of_expression,
+    selector_sets_of,
+)
+
+__all__ = [
+    "Analysis",
+    "AnalysisJSON",
+    "Clause",
+    "DeviceChange",
+    "DeviceRow",
+    "DeviceVerdict",
+    "EditComparison",
+    "EditEffect",
+    "SelectorProblem",
+    "SelectorReport",
+    "SelectorSet",
+    "Truth",
+    "analysis_json",
+    "analyze",
+    "edited_selector_set",
+    "selector_set_of_expression",
+    "selector_sets_of",
+]

@@ -1,0 +1,287 @@
+"""Allocatable devices: what keeps published devices from being allocated, other than the node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.analyses.usage.cells import memory_slices
+from policies.analyses.usage.node_gpus import (
+    HeldDevices,
+    NodeGPUs,
+    OfferedKind,
+    Provider,
+    PublishedUnit,
+    UnusableKind,
+    UnusableReason,
+)
+from policies.devices.allocation.capacity import CounterLedger
+from policies.devices.allocation.checks import first_untolerated
+from policies.devices.allocation.node_selectors import TargetNode
+from policies.devices.allocation.pools import PoolGatherer, PoolState
+from policies.devices.allocation.reading import DEFAULTS, AllocationError
+from policies.devices.holders import Holder
+from policies.devices.published_devices import published_devices
+from policies.devices.resource_claims import Claim
+from policies.kubernetes.nodes import Taint
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.resourceslices import PCI_BUS_ID
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.work import count_work
+from policies.nvidia.identifiers import DRIVER
+from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from policies.devices.allocation.pools import Pool
+    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.fleet.cluster_digest import Cluster
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.resourceslices import Device
+    from policies.kubernetes.view import ClusterView
+    from policies.quota.demands.device_kinds import QuotaDevice
+
+__all__ = ["AllocatableDevices", "published_gpus"]
+
+
+_POOLS = {
+    PoolState.INCOMPLETE: "the driver has not published all slices of its pool",
+    PoolState.INVALID: "the slices of its pool contradict each other",
+    PoolState.OBSOLETE: "the driver is publishing a newer generation of its pool",
+}
+_FRAGMENT = UnusableReason(
+    UnusableKind.FRAGMENTED, "what is left of a divided GPU is too small for every MIG device that the driver publishes"
+)
+_WORK_PER_NODE = 100
+_ORDER = (UnusableKind.POOL, UnusableKind.DEVICE_TAINTED, UnusableKind.FRAGMENTED)
+
+
+class AllocatableDevices:
+    """Judges the devices of NVIDIA's driver, node by node."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        """Keep the cluster. If its slices cannot be read, nothing is judged."""
+        self._cluster = cluster
+        self._gatherer = None if cluster.index is None else PoolGatherer(cluster.index, DEFAULTS)
+        self._documents = {name_of(node): node for node in cluster.nodes}
+        self._ledger = CounterLedger(cluster.usage)
+        self._node = ""
+        self._pools: dict[str, Pool] = {}
+        self._devices: dict[tuple[str, str], AllocatableDevice] = {}
+        self._problem = ""
+
+    def unusable_reason(self, node: str, devices: Iterable[tuple[str, str]]) -> UnusableReason | None:
+        """The reason why no device of a GPU can be allocated any more; None if one can.
+
+        Args:
+            node: The name of its node. Devices that several nodes reach are not judged.
+            devices: Pool and name of each device that the driver publishes of the GPU. At least one is not held.
+        """
+        if self._gatherer is None or not node:
+            return None
+        if node != self._node:
+            self._gather_devices(node)
+        if self._problem:
+            return UnusableReason(UnusableKind.POOL, self._problem)
+        found: list[UnusableReason] = []
+        for pool, name in devices:
+            reason = self._device_reason(pool, name)
+            if reason is None:
+                return None
+            found.append(reason)
+        return min(found, key=lambda each: _ORDER.index(each.kind))
+
+    def _gather_devices(self, node: str) -> None:
+        count_work(_WORK_PER_NODE)
+        self._node, self._problem, self._pools, self._devices = node, "", {}, {}
+        document = self._documents.get(node, {"metadata": {"name": node}})
+        try:
+            pools = [] if self._gatherer is None else self._gatherer.gather(TargetNode(document))
+            own = [pool for pool in pools if pool.id[0] == DRIVER]
+            self._pools = {pool.id[1]: pool for pool in own}
+            self._devices = {
+                (pool.id[1], device.name): device for pool in own for found in pool.slices for device in found.devices
+            }
+        except AllocationError as error:
+            self._problem = str(error)
+
+    def _device_reason(self, name: str, device_name: str) -> UnusableReason | None:
+        pool, device = self._pools.get(name), self._devices.get((name, device_name))
+        if pool is None or device is None:
+            state = PoolState.INCOMPLETE if pool is None else pool.state
+            return UnusableReason(UnusableKind.POOL, _POOLS.get(state, _POOLS[PoolState.INCOMPLETE]))
+        taint = first_untolerated(device.taints, ())
+        if taint is not None:
+            spelled = Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint.get("effect")))
+            return UnusableReason(UnusableKind.DEVICE_TAINTED, f"the device has the taint {spelled}")
+        if device.id in self._cluster.usage.devices or self._ledger.take(device, pool) is not None:
+            return _FRAGMENT
+        self._ledger.give_back(device, pool)
+        return None
+
+
+_PROVIDERS = frozenset({Provider.DRA})
+_ONE, _NONE = Fraction(1), Fraction(0)
+
+_DeviceId = tuple[str, str]
+"""Pool and name of a device of NVIDIA's driver."""
+
+
+class _PublishedDevice(NamedTuple):
+    """A device that is a GPU, or one of the devices that a GPU can be divided into."""
+
+    device: Device
+    counted: QuotaDevice
+    kind: OfferedKind
+
+    @property
+    def id(self) -> _DeviceId:
+        """Its pool and name."""
+        return self.device.pool, self.device.name
+
+
+class _Result(NamedTuple):
+    """A device that an allocated claim holds."""
+
+    device: _DeviceId
+    holder: Holder
+    consumed: ConsumedCapacity
+
+
+def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> Iterator[NodeGPUs]:
+    """The GPUs that NVIDIA's DRA driver publishes, with the claims that hold them.
+
+    A GPU counts once, however many devices the driver publishes of it for claims to choose from. If
+    the ResourceSlices are unknown, the GPUs that claims hold are returned, of an unknown product.
+
+    Args:
+        view: The cluster.
+        cluster: The same, digested.
+        all_claims: True if the view has the claims of all namespaces; if not, the number of held devices is unknown.
+    """
+    published, results = view.derive(published_devices), _results_by_device(view)
+    nodes: defaultdict[str, dict[Hashable, list[_PublishedDevice]]] = defaultdict(dict)
+    for group in () if published is UNKNOWN else published.gpus:
+        counted = quota_device(group.first)
+        kind = OfferedKind.of(counted.device)
+        for device in group.devices:
+            nodes[device.node].setdefault(_identity(device), []).append(_PublishedDevice(device, counted, kind))
+    judge = AllocatableDevices(cluster)
+    for node, gpus in nodes.items():
+        by_kind: defaultdict[OfferedKind, list[NodeGPUs]] = defaultdict(list)
+        for devices in gpus.values():
+            one = _one_gpu(node, devices, results, judge, all_claims=all_claims)
+            by_kind[one.kind].append(one)
+        yield from map(_sum_of_kind, by_kind.values())
+    yield from _missing_gpus(results, is_known=published is not UNKNOWN, all_claims=all_claims)
+
+
+def _identity(device: Device) -> Hashable:
+    """Equal for the devices that are the same GPU: those with common counters, and vfio."""
+    if device.counter_sets:
+        return device.pool, "counters", device.counter_sets[0]
+    bus = device.attributes.get(PCI_BUS_ID)
+    if bus and device.attributes.get(f"{DRIVER}/type") in ("gpu", "vfio"):
+        return device.pool, "bus", str(bus)
+    return device.pool, "device", device.name
+
+
+def _results_by_device(view: ClusterView) -> dict[_DeviceId, list[_Result]]:
+    found: dict[_DeviceId, list[_Result]] = {}
+    claims = view.derive_each("ResourceClaim", _results)
+    for result in (each for results in claims for each in results) if claims is not UNKNOWN else ():
+        found.setdefault(result.device, []).append(result)
+    return found
+
+
+def _results(document: Object) -> tuple[_Result, ...]:
+    """The devices of NVIDIA's driver that a claim holds; with admin access it holds nothing."""
+    claim = Claim(document)
+    held = [each for each in claim.allocated_devices if each.get("driver") == DRIVER and not each.get("adminAccess")]
+    if not held:
+        return ()
+    holder = Holder.of_claim(claim)
+    return tuple(
+        _Result(
+            (str(each.get("pool")), str(each.get("device"))),
+            holder,
+            ConsumedCapacity.read(each.get("consumedCapacity")),
+        )
+        for each in held
+    )
+
+
+def _one_gpu(
+    node: str,
+    devices: Sequence[_PublishedDevice],
+    results: dict[_DeviceId, list[_Result]],
+    judge: AllocatableDevices,
+    *,
+    all_claims: bool,
+) -> NodeGPUs:
+    """One GPU, of which the driver publishes one device or several."""
+    largest = max(devices, key=lambda each: each.kind.gpus)
+    kind, holdings = largest.kind, []
+    slices = {largest.device.name: memory_slices(largest.device)} if kind.profile else {}
+    for each in devices:
+        for result in results.pop(each.id, ()):
+            amount = each.counted.kind_taken(result.consumed).gpus / each.kind.gpus
+            holdings.append(HeldDevices(result.holder, node, each.kind, amount, (each.device.name,)))
+            if each.kind.profile:
+                slices[each.device.name] = memory_slices(each.device)
+    gpus = sum((each.gpus for each in holdings), _NONE)
+    # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
+    held = min(gpus / kind.gpus, _ONE) if len(devices) > 1 and len(holdings) > 1 else gpus / kind.gpus
+    reason = judge.unusable_reason(node, [each.id for each in devices]) if all_claims and held < 1 else None
+    unit = PublishedUnit(_gpu_of(largest.device), largest.device.name, kind, tuple(holdings), slices, reason)
+    return NodeGPUs(
+        node,
+        kind,
+        _PROVIDERS,
+        _ONE,
+        held if all_claims else None,
+        unit.holdings,
+        () if reason is None else (reason._replace(amount=_ONE - held),),
+        (unit,),
+    )
+
+
+def _gpu_of(device: Device) -> str:
+    """What identifies a GPU in its pool: its counters, its UUID, or the name of the device."""
+    parent = device.attributes.get(f"{DRIVER}/parentUUID")
+    name = device.counter_sets[0] if device.counter_sets else str(parent or device.name)
+    return f"{device.pool}/{name}"
+
+
+def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:
+    """The GPUs of one kind on one node as one entry."""
+    first = parts[0]
+    reasons: dict[tuple[UnusableKind, str], Fraction] = {}
+    for part in parts:
+        for each in part.reasons:
+            reasons[each.kind, each.sentence] = reasons.get((each.kind, each.sentence), _NONE) + each.amount
+    return NodeGPUs(
+        first.node,
+        first.kind,
+        _PROVIDERS,
+        Fraction(len(parts)),
+        None if first.held is None else sum((part.held or _NONE for part in parts), _NONE),
+        tuple(holding for part in parts for holding in part.holdings),
+        tuple(UnusableReason(*key, amount) for key, amount in reasons.items()),
+        tuple(unit for part in parts for unit in part.units),
+    )
+
+
+def _missing_gpus(
+    results: Mapping[_DeviceId, Sequence[_Result]], *, is_known: bool, all_claims: bool
+) -> Iterator[NodeGPUs]:
+    """The held devices that no slice shows. NVIDIA's driver names the pool of a node after the node."""
+    holdings: defaultdict[str, list[HeldDevices]] = defaultdict(list)
+    kind = OfferedKind("")
+    for (pool, name), held in results.items():
+        holdings[pool] += (HeldDevices(result.holder, pool, kind, _ONE, (name,)) for result in held)
+    for node, of_node in holdings.items():
+        number = Fraction(len(of_node)) if all_claims else None
+        yield NodeGPUs(node, kind, _PROVIDERS, _NONE if is_known else None, number, tuple(of_node))

@@ -1,0 +1,334 @@
+"""The report on the usage of GPUs, and its summaries by product, node, namespace and pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.analyses.usage.node_gpus import (
+    DeviceForm,
+    HeldDevices,
+    NodeGPUs,
+    OfferedKind,
+    UnusableKind,
+    UnusableNodes,
+    UnusableReason,
+)
+from policies.analyses.usage.plugin_gpus import plugin_gpus
+from policies.analyses.usage.published_gpus import published_gpus
+from policies.fleet.cluster_digest import read_cluster
+from policies.fleet.device_plugin import nodes_with_both
+from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.offers.shown import LabelledResource, shown_device
+from policies.kubernetes.phrases import format_amount, format_count
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.resources import GPUResource
+from policies.quota.demands.node_kinds import counted_offer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from policies.devices.holders import Holder
+    from policies.kubernetes.view import ClusterView
+
+__all__ = ["READ_FROM", "HolderUse", "NamespaceUse", "ProductUse", "UsageReport", "sum_if_known", "usage_report"]
+
+
+_NONE = Fraction(0)
+_FORM_WORDS = {
+    DeviceForm.WHOLE: ("GPU", "GPUs"),
+    DeviceForm.MIG: ("MIG device", "MIG devices"),
+    DeviceForm.SHARED: ("share of a GPU", "shares of GPUs"),
+}
+"""The words for one device, and for any other number of them."""
+_Amounts = tuple[tuple[OfferedKind, Fraction], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProductUse:
+    """The devices of one kind on all nodes. Amounts are in devices, and None if they are unknown."""
+
+    kind: OfferedKind
+    total: Fraction | None
+    held: Fraction | None
+    held_by_namespace: Fraction | None
+    """By the only namespace of the report; None if it is about all."""
+    free: Fraction | None
+    unusable: Fraction | None
+    reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
+    """The reasons of the devices that are not held and serve no pod, with the nodes that have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceUse:
+    """The devices that the pods and claims of a namespace hold."""
+
+    namespace: str
+    pods: int
+    gpus: Fraction
+    amounts: _Amounts
+
+
+@dataclass(frozen=True, slots=True)
+class HolderUse:
+    """The devices that a pod or a claim holds on one node."""
+
+    holder: Holder
+    node: str
+    holdings: tuple[HeldDevices, ...]
+
+    @property
+    def gpus(self) -> Fraction:
+        """The devices in GPUs."""
+        return sum((each.gpus for each in self.holdings), _NONE)
+
+    @property
+    def amounts(self) -> _Amounts:
+        """The devices by kind."""
+        return _amounts(self.holdings)
+
+
+class FormTotal(NamedTuple):
+    """The devices of one form in the whole cluster. Amounts are in devices, and None if they are unknown."""
+
+    form: DeviceForm
+    total: Fraction | None
+    held: Fraction | None
+    free: Fraction | None
+    unusable: Fraction | None
+
+    @classmethod
+    def of(cls, form: DeviceForm, uses: Sequence[ProductUse]) -> FormTotal:
+        """The sums over the kinds of one form."""
+        return cls(
+            form,
+            total=sum_if_known(each.total for each in uses),
+            held=sum_if_known(each.held for each in uses),
+            free=sum_if_known(each.free for each in uses),
+            unusable=sum_if_known(each.unusable for each in uses),
+        )
+
+    @property
+    def sentence(self) -> str:
+        """The amounts without a full stop: `36 GPUs: 22 held, 12 free, 2 free but unusable`."""
+        singular, plural = _FORM_WORDS[self.form]
+        words = singular if self.total == 1 else plural
+        unusable = "" if self.unusable == 0 else f", {format_amount(self.unusable)} free but unusable"
+        held, free = format_amount(self.held), format_amount(self.free)
+        return f"{format_amount(self.total)} {words}: {held} held, {free} free{unusable}"
+
+
+@dataclass(frozen=True)
+class UsageReport:
+    """The GPUs of a cluster, their holders, and what is unknown."""
+
+    gpus: tuple[NodeGPUs, ...]
+    """Sorted by node and kind."""
+    namespace: str = ""
+    """The only namespace whose holders are shown; empty for all."""
+    unknown: tuple[str, ...] = ()
+    """The kinds of `READ_FROM` that cannot be seen, or of which only one namespace can."""
+    problems: tuple[str, ...] = ()
+    """More GPUs held than exist, nodes that offer their GPUs twice, slices that cannot be read; without full stops."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if every number is known."""
+        return not self.unknown
+
+    @cached_property
+    def products(self) -> tuple[ProductUse, ...]:
+        """The devices of all nodes by kind."""
+        found = _group_by(self.gpus, lambda each: each.kind)
+        return tuple(self._product(kind, found[kind]) for kind in sorted(found, key=lambda kind: kind.rank))
+
+    @property
+    def totals(self) -> tuple[FormTotal, ...]:
+        """The totals of whole GPUs, MIG devices and shares; a form without devices is left out."""
+        found = _group_by(self.products, lambda each: each.kind.form)
+        return tuple(FormTotal.of(form, found[form]) for form in DeviceForm if form in found)
+
+    @cached_property
+    def nodes(self) -> tuple[tuple[str, tuple[NodeGPUs, ...]], ...]:
+        """The devices of each node; only nodes on which the namespace holds some, if the report is about one."""
+        shown = [each for each in self.gpus if not self.namespace or self.held_by_namespace(each)]
+        return tuple((node, tuple(found)) for node, found in _group_by(shown, lambda each: each.node).items())
+
+    @cached_property
+    def namespaces(self) -> tuple[NamespaceUse, ...]:
+        """The namespaces that hold devices, those with the most GPUs first."""
+        found = [
+            NamespaceUse(
+                namespace,
+                len({pod for each in holdings for pod in each.holder.pods}),
+                sum((each.gpus for each in holdings), _NONE),
+                _amounts(holdings),
+            )
+            for namespace, holdings in _group_by(self._holdings, lambda each: each.holder.namespace).items()
+        ]
+        return tuple(sorted(found, key=lambda each: (-each.gpus, each.namespace)))
+
+    @cached_property
+    def holders(self) -> tuple[HolderUse, ...]:
+        """The pods and claims that hold devices, those with the most GPUs first."""
+        grouped = _group_by(self._holdings, lambda each: (each.holder, each.node))
+        found = [HolderUse(holder, node, tuple(holdings)) for (holder, node), holdings in grouped.items()]
+        return tuple(sorted(found, key=lambda each: (-each.gpus, each.holder, each.node)))
+
+    def held_by_namespace(self, gpus: NodeGPUs) -> Fraction | None:
+        """The amount that the only namespace holds; None if the report is about all namespaces."""
+        if not self.namespace:
+            return None
+        held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
+        return sum(held, _NONE) / gpus.kind.gpus
+
+    @property
+    def _holdings(self) -> list[HeldDevices]:
+        holdings = (holding for each in self.gpus for holding in each.holdings)
+        return [each for each in holdings if not self.namespace or each.holder.namespace == self.namespace]
+
+    def _product(self, kind: OfferedKind, parts: Sequence[NodeGPUs]) -> ProductUse:
+        reasons: dict[tuple[str, str], tuple[UnusableReason, list[str]]] = {}
+        for part in parts:
+            for each in part.reasons:
+                known, nodes = reasons.get((each.kind, each.sentence), (each._replace(amount=_NONE), []))
+                both = known._replace(amount=known.amount + each.amount)
+                reasons[each.kind, each.sentence] = both, [*nodes, part.node]
+        return ProductUse(
+            kind,
+            sum_if_known(part.total for part in parts),
+            sum_if_known(part.held for part in parts),
+            sum_if_known(self.held_by_namespace(part) for part in parts),
+            sum_if_known(part.free for part in parts),
+            sum_if_known(part.unusable for part in parts),
+            tuple((each, tuple(nodes)) for each, nodes in reasons.values()),
+        )
+
+
+def _group_by(items: Iterable[Any], key: Callable[[Any], Any]) -> Mapping[Any, list[Any]]:
+    found: dict[Any, list[Any]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return found
+
+
+def _amounts(holdings: Iterable[HeldDevices]) -> _Amounts:
+    """The amounts by kind, in the order of kinds."""
+    found: dict[OfferedKind, Fraction] = {}
+    for each in holdings:
+        found[each.kind] = found.get(each.kind, _NONE) + each.amount
+    return tuple(sorted(found.items(), key=lambda item: item[0].rank))
+
+
+def sum_if_known(amounts: Iterable[Fraction | None]) -> Fraction | None:
+    """The sum; None if any amount is unknown."""
+    known = list(amounts)
+    return None if None in known else sum((each for each in known if each is not None), _NONE)
+
+
+READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice")
+"""The kinds that the report needs."""
+
+_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
+_IDLE = "neither advertised by a device plugin nor published by the DRA driver"
+
+
+def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[str] = ()) -> UsageReport:
+    """The report on the GPUs of a cluster.
+
+    Args:
+        view: The cluster. What it cannot see is unknown in the report.
+        namespace: The only namespace whose holders are shown; empty for all.
+        partial: The kinds of which the view has the objects of this namespace only.
+    """
+    cluster = view.derive(read_cluster)
+    unknown = tuple(kind for kind in READ_FROM if view.list(kind) is UNKNOWN or kind in partial)
+    all_pods, all_claims = "Pod" not in unknown, "ResourceClaim" not in unknown
+    offered = [
+        *plugin_gpus(view, all_pods=all_pods),
+        *published_gpus(view, cluster, all_claims=all_claims),
+    ]
+    merged: dict[tuple[str, OfferedKind], NodeGPUs] = {}
+    for each in (*offered, *_idle_gpus(view, {each.node for each in offered})):
+        known = merged.get((each.node, each.kind))
+        merged[each.node, each.kind] = each if known is None else _merge(known, each)
+    holders = {
+        (holding.holder.namespace, pod)
+        for each in merged.values()
+        for holding in each.holdings
+        for pod in holding.holder.pods
+    }
+    unusable_nodes = UnusableNodes(view, holders, all_pods=all_pods)
+    gpus = (_with_node_reason(each, unusable_nodes) for each in merged.values() if each.total != 0 or each.holdings)
+    ordered = tuple(sorted(gpus, key=lambda each: (each.node, each.kind.rank)))
+    return UsageReport(ordered, namespace, unknown, tuple(_problems(ordered, view, cluster.problem)))
+
+
+def _idle_gpus(view: ClusterView, serving: Collection[str]) -> Iterator[NodeGPUs]:
+    """The GPUs that nothing offers, by the label that counts them; none while slices are unknown.
+
+    Under the MIG strategy `single` the labels are those of MIG devices.
+    """
+    nodes = gpu_nodes(view)
+    if nodes is UNKNOWN or view.list("ResourceSlice") is UNKNOWN:
+        return
+    for node in nodes.nodes:
+        count = LabelledResource(GPU_RESOURCE, node.labels).device_count
+        if node.name in serving or node.offers or not count:
+            continue
+        number = Fraction(count)
+        kind = OfferedKind.of(counted_offer(shown_device(_GPU, node.labels)).device)
+        reasons = (UnusableReason(UnusableKind.NOT_ADVERTISED, _IDLE, number),)
+        yield NodeGPUs(node.name, kind, frozenset(), number, _NONE, (), reasons)
+
+
+def _merge(first: NodeGPUs, other: NodeGPUs) -> NodeGPUs:
+    """Devices that a device plugin and DRA both offer: the same ones, so they count once."""
+    totals, held = [first.total, other.total], [first.held, other.held]
+    return replace(
+        first,
+        providers=first.providers | other.providers,
+        total=None if None in totals else max(each for each in totals if each is not None),
+        held=None if None in held else sum((each for each in held if each is not None), _NONE),
+        holdings=(*first.holdings, *other.holdings),
+        reasons=(*first.reasons, *other.reasons),
+        units=(*first.units, *other.units),
+    )
+
+
+def _with_node_reason(gpus: NodeGPUs, unusable_nodes: UnusableNodes) -> NodeGPUs:
+    """The devices with the reason of their node, which applies to those without a reason of their own."""
+    if gpus.not_held is None:
+        return replace(gpus, reasons=())
+    left, reasons = gpus.not_held, []
+    for each in gpus.reasons:
+        amount = min(each.amount, left)
+        if amount:
+            reasons.append(each._replace(amount=amount))
+            left -= amount
+    reason = unusable_nodes.unusable_reason(gpus.node) if left else None
+    if reason is not None:
+        reasons.append(reason._replace(amount=left))
+    return replace(gpus, reasons=tuple(reasons))
+
+
+def _problems(gpus: Iterable[NodeGPUs], view: ClusterView, problem: str) -> Iterator[str]:
+    if problem:
+        yield f"the devices of the cluster cannot be read, so free GPUs may be unusable: {problem}"
+    for node in nodes_with_both(view):
+        yield (
+            f"the GPUs of node {node} are offered by both the device plugin and DRA, so a pod and a claim can get the same "
+            "GPU"
+        )
+    for each in gpus:
+        if not each.is_over:
+            continue
+        if each.total:
+            yield f"node {each.node} has {each.total} {each.kind}, and pods and claims hold {each.held}"
+        else:
+            number = format_count(ceil(each.held or 0), "device")
+            yield f"pods and claims hold {number} ({each.kind}) that node {each.node} does not show"

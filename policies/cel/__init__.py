@@ -1,0 +1,91 @@
+"""Device selectors of DRA: CEL exactly as Kubernetes evaluates it.
+
+`compile_selector` compiles a text to a Selector; `Selector.matches` evaluates it on a device. Code outside this package
+imports from here only.
+"""
+
+from __future__ import annotations
+
+from policies.cel.checker.checker import check
+from policies.cel.devices import CelDevice
+from policies.cel.environment import DEVICE, CelFeatures, Environment, selector_environment
+from policies.cel.errors import CelCompileError, CelRuntimeError, Issue, begin_evaluation, steps_spent
+from policies.cel.interpreter.compiler import CountedProgram
+from policies.cel.interpreter.planner import plan_expression
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.libraries.semvers import Semver
+from policies.cel.parser.parser import parse
+from policies.cel.selectors import (
+    MOST_COST,
+    UNBOUNDED_COST,
+    Conjunct,
+    Selector,
+    compile_selector,
+    split_conjuncts,
+    without_conjunct,
+)
+from policies.cel.syntax import (
+    Call,
+    Checked,
+    Comprehension,
+    Constant,
+    Expression,
+    Identifier,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Select,
+    StructLiteral,
+    function_name,
+)
+from policies.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
+from policies.cel.values import Map, UInt, Value
+from policies.kubernetes.resourceslices import Read
+
+__all__ = [
+    "BOOL",
+    "DEVICE",
+    "DYN",
+    "MOST_COST",
+    "STRING",
+    "UNBOUNDED_COST",
+    "Call",
+    "CelCompileError",
+    "CelDevice",
+    "CelFeatures",
+    "CelRuntimeError",
+    "Checked",
+    "Comprehension",
+    "Conjunct",
+    "Constant",
+    "CountedProgram",
+    "Environment",
+    "Expression",
+    "Identifier",
+    "Issue",
+    "ListLiteral",
+    "Literal",
+    "Map",
+    "MapLiteral",
+    "Quantity",
+    "Read",
+    "Select",
+    "Selector",
+    "Semver",
+    "StructLiteral",
+    "Type",
+    "UInt",
+    "Value",
+    "begin_evaluation",
+    "check",
+    "compile_selector",
+    "function_name",
+    "list_of",
+    "map_of",
+    "parse",
+    "plan_expression",
+    "selector_environment",
+    "split_conjuncts",
+    "steps_spent",
+    "without_conjunct",
+]

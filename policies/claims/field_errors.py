@@ -1,0 +1,178 @@
+"""What the API server says of wrong fields and names, in its words.
+
+Its regular expressions are left out: messages say what to write instead.
+
+Source: k8s.io/apimachinery pkg/util/validation/field/errors.go, pkg/api/validate/content and pkg/util/validation.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.names import is_dns_label, is_label_key, is_label_value
+from policies.kubernetes.phrases import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "LONGEST_LABEL",
+    "LONGEST_SUBDOMAIN",
+    "REQUIRED",
+    "as_dns_label",
+    "as_dns_subdomain",
+    "as_label_value",
+    "driver_name_error",
+    "duplicate",
+    "forbidden",
+    "invalid",
+    "label_error",
+    "label_key_error",
+    "label_value_error",
+    "qualified_name_error",
+    "subdomain_error",
+    "too_long",
+    "too_many",
+    "unsupported_value",
+]
+
+REQUIRED = "Required value"
+
+
+def invalid(value: Any, why: str) -> str:
+    """A value that is not allowed, and why."""
+    return f"Invalid value: {shown(value)}: {why}"
+
+
+def unsupported_value(value: str, known: Iterable[str]) -> str:
+    """A value that is not one of the supported values."""
+    return f"Unsupported value: {shown(value)}: supported values: {', '.join(map(shown, sorted(known)))}"
+
+
+def duplicate(value: str) -> str:
+    """A value that was there before."""
+    return f"Duplicate value: {shown(value)}"
+
+
+def forbidden(why: str) -> str:
+    """A field that must not be set like this."""
+    return f"Forbidden: {why}"
+
+
+def too_many(count: int, most: int) -> str:
+    """A list with too many items."""
+    return f"Too many: {count}: must have at most {most} items"
+
+
+def too_long(most: int) -> str:
+    """A text with too many bytes."""
+    return f"Too long: may not be more than {most} bytes"
+
+
+LONGEST_LABEL = 63
+LONGEST_SUBDOMAIN = 253
+LONGEST_DRIVER = 63
+LONGEST_ID = 32
+
+_ENDS = "and must start and end with an alphanumeric character"
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def label_error(text: str) -> str:
+    """What is wrong with the name of a request or a namespace."""
+    if is_dns_label(text):
+        return ""
+    if len(text) > LONGEST_LABEL:
+        return f"must be no more than {LONGEST_LABEL} bytes"
+    return f"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', {_ENDS}"
+
+
+def subdomain_error(text: str) -> str:
+    """What is wrong with the name of a claim, a template or a class."""
+    if len(text) > LONGEST_SUBDOMAIN:
+        return f"must be no more than {LONGEST_SUBDOMAIN} bytes"
+    if _SUBDOMAIN.fullmatch(text):
+        return ""
+    return f"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', {_ENDS}"
+
+
+def driver_name_error(text: str) -> str:
+    """What is wrong with the name of a driver, which is the domain of what the driver publishes, too."""
+    if len(text) > LONGEST_DRIVER:
+        return f"may not be more than {LONGEST_DRIVER} bytes"
+    if _SUBDOMAIN.fullmatch(text.lower()):
+        return ""
+    return f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ENDS}"
+
+
+def qualified_name_error(text: str) -> str:
+    """What is wrong with the name of an attribute or a capacity, with a domain or without one."""
+    domain, slash, identifier = text.partition("/")
+    if not slash:
+        return _identifier_error(text)
+    if "/" in identifier:
+        return "must not contain more than one slash"
+    if not domain:
+        return "the domain must not be empty"
+    if not identifier:
+        return "the name must not be empty"
+    return driver_name_error(domain) or _identifier_error(identifier)
+
+
+def label_key_error(text: str) -> str:
+    """What is wrong with the key of a label or a taint; lower case given, with that of an annotation."""
+    if is_label_key(text):
+        return ""
+    prefix, slash, name = text.partition("/")
+    if not slash:
+        name = prefix
+    elif "/" in name:
+        form = f"a qualified name must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+        return f"{form} with an optional DNS subdomain prefix and '/'"
+    elif not prefix:
+        return "prefix part must be non-empty"
+    elif error := subdomain_error(prefix):
+        return f"prefix part {error}"
+    if not name:
+        return "name part must be non-empty"
+    if len(name) > LONGEST_LABEL:
+        return f"name part must be no more than {LONGEST_LABEL} bytes"
+    return f"name part must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+
+
+def label_value_error(text: str) -> str:
+    """What is wrong with the value of a label or a taint."""
+    if is_label_value(text):
+        return ""
+    if len(text) > LONGEST_LABEL:
+        return f"must be no more than {LONGEST_LABEL} bytes"
+    return f"a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+
+
+def as_dns_label(text: str) -> str:
+    """The nearest name that a request can have; empty where nothing is left of it."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def as_label_value(text: str) -> str:
+    """The nearest value that a label can have; empty where nothing is left of it."""
+    return re.sub(r"[^A-Za-z0-9_.-]+", "-", text).strip("-_.")
+
+
+def as_dns_subdomain(text: str) -> str:
+    """The nearest name that an object can have; empty where nothing is left of it."""
+    parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower().split("."))
+    return ".".join(part for part in parts if part)
+
+
+def _identifier_error(text: str) -> str:
+    if len(text) > LONGEST_ID:
+        return f"may not be more than {LONGEST_ID} bytes"
+    if _IDENTIFIER.fullmatch(text):
+        return ""
+    return (
+        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
+        "characters or '_'"
+    )

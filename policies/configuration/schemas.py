@@ -1,0 +1,361 @@
+"""Blocks of fields that the components of the GPU Operator share."""
+
+from __future__ import annotations
+
+from policies.kubernetes.schema import parse_schema
+
+__all__ = ["BLOCKS", "CLUSTER_POLICY", "GPU_CLUSTER", "NVIDIA_DRIVER", "SCHEMAS"]
+
+
+BLOCKS = {
+    "env": "env: [object]\n  name!: string\n  value: string",
+    "image": "image: string\nimagePullPolicy: string\nimagePullSecrets: [string]\nrepository: string\nversion: string",
+    "resources": "resources: object\n  limits: {quantity}\n  requests: {quantity}",
+    "component": "+ env, image, resources\nargs: [string]\nenabled: boolean\nhostNetwork: boolean",
+    "probe": "failureThreshold: integer at least 1\ninitialDelaySeconds: integer\nperiodSeconds: integer at least 1\n"
+    "successThreshold: integer at least 1\ntimeoutSeconds: integer at least 1",
+}
+"""Fields that several components have, by the names that schemas use."""
+
+
+CLUSTER_POLICY = parse_schema(
+    """
+ccManager: object
+  + component
+  defaultMode: string one of "on", "off", "devtools"
+cdi: object
+  default: boolean deprecated
+  enabled: boolean
+  nriPluginEnabled: boolean
+daemonsets!: object
+  annotations: {string}
+  labels: {string}
+  podSecurityContext: object
+  priorityClassName: string
+  rollingUpdate: object
+    maxUnavailable: string
+  tolerations: [object]
+  updateStrategy: string one of "RollingUpdate", "OnDelete"
+dcgm!: object
+  + component
+  hostPort: integer deprecated
+dcgmExporter!: object
+  + component
+  annotations: {string}
+  config: object
+    name: string
+  enablePodLabels: boolean
+  enablePodUID: boolean
+  hostPID: boolean
+  hpcJobMapping: object
+    directory: string
+    enabled: boolean
+  podLabelAllowlistRegex: [string]
+  service: object
+    internalTrafficPolicy: string
+    type: string
+  serviceMonitor: object
+    additionalLabels: {string}
+    enabled: boolean
+    honorLabels: boolean
+    interval: string
+    relabelings: [object]
+    scrapeTimeout: string
+devicePlugin!: object
+  + component
+  config: object
+    default: string
+    name: string
+  mps: object
+    root: string
+driver!: object
+  + component
+  certConfig: object
+    name: string
+  kernelModuleConfig: object
+    name: string
+  kernelModuleType: string one of "auto", "open", "proprietary"
+  licensingConfig: object
+    configMapName: string deprecated
+    nlsEnabled: boolean
+    secretName: string
+  livenessProbe: object
+    + probe
+  manager: object
+    + image, env
+  rdma: object
+    enabled: boolean
+    useHostMofed: boolean
+  readinessProbe: object
+    + probe
+  repoConfig: object
+    configMapName: string
+  secretEnv: string
+  startupProbe: object
+    + probe
+  upgradePolicy: object
+    autoUpgrade: boolean
+    drain: object
+      deleteEmptyDir: boolean
+      enable: boolean
+      force: boolean
+      podSelector: string
+      timeoutSeconds: integer at least 0
+    maxParallelUpgrades: integer at least 0
+    maxUnavailable: int-or-string
+    podDeletion: object
+      deleteEmptyDir: boolean
+      force: boolean
+      timeoutSeconds: integer at least 0
+    waitForCompletion: object
+      podSelector: string
+      timeoutSeconds: integer at least 0
+  useNvidiaDriverCRD: boolean
+  useOpenKernelModules: boolean deprecated
+  usePrecompiled: boolean
+  virtualTopology: object
+    config: string
+gdrcopy: object
+  + image, env
+  args: [string]
+  enabled: boolean
+gds: object
+  + image, env
+  args: [string]
+  enabled: boolean
+gfd!: object
+  + component
+hostPaths: object
+  driverInstallDir: string
+  kubeletRootDir: string
+  rootFS: string
+kataManager: object deprecated
+  + component
+  config: object
+    artifactsDir: string
+    runtimeClasses: [object]
+      artifacts!: object
+        pullSecret: string
+        url!: string
+      name!: string
+      nodeSelector: {string}
+kataSandboxDevicePlugin: object
+  + component
+mig: object
+  strategy: string one of "none", "single", "mixed"
+migManager: object
+  + component
+  config: object
+    default: string one of "all-disabled", ""
+    name: string
+  gpuClientsConfig: object
+    name: string
+nodeStatusExporter!: object
+  + component
+operator!: object
+  annotations: {string}
+  defaultRuntime: string deprecated
+  initContainer: object deprecated
+    + image
+  labels: {string}
+  metrics: object
+    serviceMonitor: object
+      additionalLabels: {string}
+      enabled: boolean
+      honorLabels: boolean
+      interval: string
+      relabelings: [object]
+      scrapeTimeout: string
+  runtimeClass: string
+  use_ocp_driver_toolkit: boolean
+psa: object
+  enabled: boolean
+psp: object deprecated
+  enabled: boolean
+sandboxDevicePlugin: object
+  + component
+sandboxWorkloads: object
+  defaultWorkload: string one of "container", "vm-passthrough", "vm-vgpu"
+  enabled: boolean
+  mode: string one of "kubevirt", "kata"
+toolkit!: object
+  + component
+  installDir: string
+validator: object
+  + image, env, resources
+  args: [string]
+  cuda: object
+    + env
+  driver: object
+    + env
+  hostNetwork: boolean
+  plugin: object
+    + env
+  toolkit: object
+    + env
+  vfioPCI: object
+    + env
+  vgpuDevices: object
+    + env
+  vgpuManager: object
+    + env
+vfioManager: object
+  + component
+  driverManager: object
+    + image, env
+vgpuDeviceManager: object
+  + component
+  config: object
+    default: string
+    name: string
+vgpuManager: object
+  + component
+  driverManager: object
+    + image, env
+  kernelModuleConfig: object
+    name: string
+""",
+    BLOCKS,
+)
+
+
+GPU_CLUSTER = parse_schema(
+    """
+daemonsets: object
+  annotations: {string}
+  labels: {string}
+  podSecurityContext: object
+  priorityClassName: string
+  rollingUpdate: object
+    maxUnavailable: string
+  tolerations: [object]
+  updateStrategy: string one of "RollingUpdate", "OnDelete"
+dcgm: object
+  + component
+  hostPort: integer deprecated
+dcgmExporter: object
+  + component
+  annotations: {string}
+  config: object
+    name: string
+  enablePodLabels: boolean
+  enablePodUID: boolean
+  hostPID: boolean
+  hpcJobMapping: object
+    directory: string
+    enabled: boolean
+  podLabelAllowlistRegex: [string]
+  service: object
+    internalTrafficPolicy: string
+    type: string
+  serviceMonitor: object
+    additionalLabels: {string}
+    enabled: boolean
+    honorLabels: boolean
+    interval: string
+    relabelings: [object]
+    scrapeTimeout: string
+draDriver!: object
+  + image
+  computeDomains: object
+    controller: object
+      + env, resources
+    enabled: boolean
+    kubeletPlugin: object
+      + env, resources
+      healthcheck: object
+        enabled: boolean
+        port: integer at least 1; at most 65535
+  featureGates: {boolean}
+  gpus: object
+    kubeletPlugin: object
+      + env, resources
+      healthcheck: object
+        enabled: boolean
+        port: integer at least 1; at most 65535
+hostPaths: object
+  driverInstallDir: string
+  kubeletRootDir: string
+""",
+    BLOCKS,
+)
+
+
+NVIDIA_DRIVER = parse_schema(
+    """
++ env, resources
+annotations: {string}
+args: [string]
+certConfig: object
+  name: string
+default: boolean
+driverType: string one of "gpu", "vgpu", "vgpu-host-manager"
+gdrcopy: object
+  + image, env
+  args: [string]
+  enabled: boolean
+gds: object
+  + image, env
+  args: [string]
+  enabled: boolean
+hostNetwork: boolean
+image: string
+imagePullPolicy: string
+imagePullSecrets: [string]
+kernelModuleConfig: object
+  name: string
+kernelModuleType: string one of "auto", "open", "proprietary"
+labels: {string}
+licensingConfig: object
+  name: string deprecated
+  nlsEnabled: boolean
+  secretName: string
+livenessProbe: object
+  + probe
+manager: object
+  + image, env
+nodeAffinity: object
+nodeSelector: {string}
+podSecurityContext: object
+priorityClassName: string
+rdma: object
+  enabled: boolean
+  useHostMofed: boolean
+readinessProbe: object
+  + probe
+repoConfig: object
+  name: string
+repository: string
+secretEnv: string
+startupProbe: object
+  + probe
+tolerations: [object]
+upgradePolicy: object
+  autoUpgrade: boolean
+  drain: object
+    deleteEmptyDir: boolean
+    enable: boolean
+    force: boolean
+    podSelector: string
+    timeoutSeconds: integer at least 0
+  maxParallelUpgrades: integer at least 0
+  maxUnavailable: int-or-string
+  podDeletion: object
+    deleteEmptyDir: boolean
+    force: boolean
+    timeoutSeconds: integer at least 0
+  waitForCompletion: object
+    podSelector: string
+    timeoutSeconds: integer at least 0
+useOpenKernelModules: boolean deprecated
+usePrecompiled: boolean
+version: string
+virtualTopologyConfig: object
+  name: string
+""",
+    BLOCKS,
+)
+
+
+SCHEMAS = {"ClusterPolicy": CLUSTER_POLICY, "NVIDIADriver": NVIDIA_DRIVER, "GPUCluster": GPU_CLUSTER}
+"""By kind; each is of the object's `spec`."""

@@ -1,0 +1,324 @@
+"""Strategies of conversion: how the pods of a namespace get GPUs by DRA."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.conversion.conversion import Conversion
+from policies.conversion.converted_pods import mark, remove_resources
+from policies.conversion.exemptions import ignored_opt_out
+from policies.conversion.gpu_amounts import gpu_resources
+from policies.conversion.opt_in import NAMESPACE
+from policies.conversion.preemption import lost_preemption
+from policies.conversion.record import requests_by_container
+from policies.conversion.surroundings import (
+    NO_CLASS,
+    claim_refusals,
+    class_problems,
+    kubelet_problem,
+    node_problems,
+    quota_problems,
+    server_problem,
+    template_problems,
+    unmatched_requests,
+)
+from policies.devices.deviceclasses import GPU_CLASS
+from policies.fleet.known_classes import known_classes
+from policies.kubernetes.names import PREFIX
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.pods import SPEC
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.predicates import TRUE
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.nvidia.wish_predicates import device_predicate
+from policies.rules.decision import Severity
+from policies.rules.patch import Editor
+from policies.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.conversion.conversion import ConversionCandidate
+    from policies.conversion.record import ConversionRecord
+    from policies.kubernetes.pods import Container, Pod
+    from policies.kubernetes.view import ClusterView, Unknown
+    from policies.rules.decision import Finding
+
+__all__ = ["STRATEGIES", "leave", "notices", "rename", "template", "translations"]
+
+
+def template(candidate: ConversionCandidate) -> Conversion:
+    """Convert a pod to a claim; works in every cluster that has DRA, from Kubernetes 1.34 on."""
+    if candidate.obstacles:
+        return Conversion(obstacles=candidate.obstacles)
+    record, view, places = candidate.record, candidate.view, candidate.places
+    made = record.template(candidate.namespace)
+    if obstacles := (*class_problems(record, view, places), *template_problems(made, view)):
+        return Conversion(obstacles=obstacles)
+    edits = Editor(candidate.pod.document)
+    _refer(candidate.pod, record, made.name, edits)
+    if not candidate.settings.conversion.keep_translated_labels:
+        record.constraints.remove(edits)
+    mark(candidate.pod, record, edits)
+    found = (*notices(candidate, record), *claim_refusals([made], candidate, edits.document))
+    return Conversion(notices=found, edits=edits, template=made, record=record)
+
+
+def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about a pod that is converted."""
+    view, places, settings = candidate.view, candidate.places, candidate.settings
+    yield from quota_problems(record, view, candidate.namespace, places, settings, candidate.pod.document)
+    yield from unmatched_requests(record, view, places, settings)
+    yield from lost_preemption(candidate)
+    yield from node_problems(view, next(iter(places.values())))
+    yield from ignored_opt_out(candidate.pod, settings)
+
+
+def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor) -> None:
+    """Let containers use the requests of the claim instead of extended resources."""
+    claim = _free_claim_name(pod)
+    requests = requests_by_container(record.claim.pieces)
+    for container in pod.all_containers:
+        if container.name in requests:
+            uses = [{"name": claim, "request": request} for request in requests[container.name]]
+            edits.extend(container.path / "resources" / "claims", uses)
+    for container in pod.all_containers:
+        remove_resources(container, gpu_resources(container), edits)
+    edits.extend(SPEC / "resourceClaims", [{"name": claim, "resourceClaimTemplateName": template_name}])
+
+
+def _free_claim_name(pod: Pod) -> str:
+    taken = {claim.get("name") for claim in pod.resource_claims}
+    names = ("gpu", *(f"gpu-{number}" for number in range(1, len(taken) + 1)))
+    return next(name for name in names if name not in taken)
+
+
+def leave(candidate: ConversionCandidate) -> Conversion:
+    """Leave a pod as it is if the cluster hands out by DRA what it requests."""
+    return Conversion(obstacles=tuple(_unmapped_resources(candidate)))
+
+
+INCAPABLE = rule(
+    "GA331",
+    "The cluster must support the conversion strategy",
+    default=Severity.DENY,
+    why="""
+    DRA hands out extended resources since Kubernetes 1.36. An older API server or scheduler would leave the pod Pending;
+    an older kubelet may start it without its GPU. Where a version, a node or a DeviceClass is not known, nothing is
+    assumed. The administrator's choice is not exchanged for another; the strategy auto is the one that chooses.""",
+    remedy="upgrade what is older, or set gpu-admission.io/dra-strategy to template or auto on the namespace",
+    source="KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go DRAExtendedResource, "
+    "pkg/kubelet/lifecycle/predicate.go",
+)
+
+UNMAPPED = rule(
+    "GA332",
+    "A resource that is left as it is must stand for a DeviceClass",
+    default=Severity.DENY,
+    why="""
+    The strategy leave changes nothing: the scheduler makes a claim for nvidia.com/gpu because a DeviceClass carries that
+    name. Where none does, only nodes with a device plugin hand it out, and the namespace would not use DRA at all. The
+    GPU Operator's own class gpu.nvidia.com does not carry the name; the one of the DRA driver's Helm chart does.""",
+    remedy="set extendedResourceName on the DeviceClass, or set gpu-admission.io/dra-strategy to template or auto",
+    source="KEP-5004; github.com/NVIDIA/gpu-operator issue 2859",
+)
+
+
+def _unmapped_resources(candidate: ConversionCandidate) -> Iterator[Finding]:
+    classes = known_classes(candidate.view)
+    for resource, path in candidate.places.items():
+        if not classes.are_listed:
+            text = "is left to a DeviceClass that stands for it, and the DeviceClasses are not known"
+            yield INCAPABLE.finding(path, text)
+        elif not classes.standing_for(resource):
+            yield UNMAPPED.finding(path, f"no DeviceClass has extendedResourceName: {resource}")
+    # Nodes with a device plugin need nothing of DRA, and their kubelets may be older.
+    problem = kubelet_problem(candidate.view, of_dra_only=True)
+    if problem is not None:
+        text = f"{problem}, and the strategy leave needs Kubernetes 1.36 on every node whose GPUs are handed out by DRA"
+        yield INCAPABLE.finding(NAMESPACE, text)
+
+
+_LONGEST_NAME = 63
+"""Characters of the part of a resource's name that follows the slash."""
+
+
+def rename(candidate: ConversionCandidate) -> Conversion:
+    """Convert a pod by renaming its resources."""
+    if obstacles := candidate.obstacles or tuple(_unfit_for_renaming(candidate)):
+        return Conversion(obstacles=obstacles)
+    classes, obstacles = _classes(candidate)
+    if obstacles := (*obstacles, *_classes_with_two_names(candidate.pod, classes)):
+        return Conversion(obstacles=obstacles)
+    record = replace(candidate.record, classes=classes)
+    edits = Editor(candidate.pod.document)
+    counts = {each.name: each.resources for each in record.containers}
+    for container in candidate.pod.all_containers:
+        _rename_in(container, counts.get(container.name, {}), classes, edits)
+    if not candidate.settings.conversion.keep_translated_labels:
+        record.constraints.remove(edits)
+    mark(candidate.pod, record, edits)
+    found = (*notices(candidate, record), *claim_refusals((), candidate, edits.document))
+    return Conversion(notices=found, edits=edits, record=record)
+
+
+NOT_RENAMED = rule(
+    "GA330",
+    "A pod that is renamed must need nothing beyond a DeviceClass",
+    default=Severity.DENY,
+    why="""
+    The strategy rename requests a DeviceClass by its implicit resource name,
+    deviceclass.resource.kubernetes.io/<class>. Such a name says which class and how many. Conditions on GPU labels,
+    wishes and shares become selectors and capacities of a claim, and would be lost; the pod would get another GPU than it
+    requested.""",
+    remedy="set gpu-admission.io/dra-strategy: template on the namespace, or drop the condition",
+    source="KEP-5004",
+)
+
+
+def _unfit_for_renaming(candidate: ConversionCandidate) -> Iterator[Finding]:
+    """Findings about why this pod, or any pod of this cluster, cannot be renamed."""
+    for path, text in translations(candidate):
+        yield NOT_RENAMED.finding(path, f"{text}, and a renamed resource can only name a DeviceClass")
+    for problem in (server_problem(candidate.view), kubelet_problem(candidate.view)):
+        if problem is not None:
+            text = f"{problem}, and the strategy rename needs Kubernetes 1.36 on the API server and every GPU node"
+            yield INCAPABLE.finding(NAMESPACE, text)
+
+
+def _classes(candidate: ConversionCandidate) -> tuple[dict[str, str], tuple[Finding, ...]]:
+    """The DeviceClass of each resource, and what is wrong with it."""
+    classes, findings = {}, []
+    for resource, path in candidate.places.items():
+        name = class_for(resource, candidate.view)
+        if name is UNKNOWN:
+            text = "becomes the name of a DeviceClass, and the DeviceClasses are not known"
+            findings.append(INCAPABLE.finding(path, text))
+        elif name is None:
+            usual = usual_class(resource)
+            text = f'no DeviceClass stands for it, by extendedResourceName or by the name "{usual}"'
+            findings.append(NO_CLASS.finding(path, text, f"create a DeviceClass with extendedResourceName: {resource}"))
+        elif len(name) > _LONGEST_NAME:
+            text = (
+                f'the name of DeviceClass "{name}" has {len(name)} characters, and {_LONGEST_NAME} can be in a resource'
+            )
+            findings.append(NOT_RENAMED.finding(path, text))
+        else:
+            classes[resource] = name
+    return classes, tuple(findings)
+
+
+def _classes_with_two_names(pod: Pod, classes: Mapping[str, str]) -> Iterator[Finding]:
+    """Findings about containers that request one class by two names, such as its implicit name."""
+    for container in pod.all_containers:
+        new = [classes[resource] for resource in gpu_resources(container) if resource in classes]
+        for name in dict.fromkeys(new):
+            resource = IMPLICIT_PREFIX + name
+            if new.count(name) > 1 or resource in container.limits or resource in container.requests:
+                path = container.path / "resources" / "limits"
+                text = f"requests DeviceClass {name} by two names, of which renaming leaves only one"
+                yield NOT_RENAMED.finding(path, text, "request all of these GPUs by one name")
+
+
+def _rename_in(container: Container, counts: Mapping[str, int], classes: Mapping[str, str], edits: Editor) -> None:
+    for resource, count in sorted(counts.items()):
+        if count:
+            for section in ("limits", "requests"):
+                edits.add(container.path / "resources" / section / (IMPLICIT_PREFIX + classes[resource]), str(count))
+    remove_resources(container, gpu_resources(container), edits)
+
+
+def class_for(resource: str, view: ClusterView) -> str | Unknown | None:
+    """The DeviceClass whose devices are exactly those of a resource; None if no such class exists.
+
+    This is the class that stands for the resource, or else the one with the usual name.
+    """
+    classes = known_classes(view)
+    if not classes.are_listed:
+        return UNKNOWN
+    mapped = classes.standing_for(resource)
+    if mapped:
+        return mapped[0]
+    usual = usual_class(resource)
+    return usual if usual in classes else None
+
+
+def usual_class(resource: str) -> str:
+    """The usual name of a resource's DeviceClass: that of the MIG profile, or of all whole GPUs.
+
+    Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu demo/specs/extended-resources.
+    """
+    parsed = parse_resource(resource)
+    if parsed is not None and parsed.profile is not None:
+        return f"mig-{parsed.profile.label.replace('.', '-').lower()}.gpu.nvidia.com"
+    return GPU_CLASS
+
+
+_ANNOTATIONS = FieldPath(["metadata", "annotations"])
+
+
+def translations(candidate: ConversionCandidate) -> Iterator[tuple[FieldPath, str]]:
+    """Paths and texts of conditions that only a claim can express, and no name of a DeviceClass.
+
+    `candidate.obstacles` must be empty.
+    """
+    record, places = candidate.record, candidate.places
+    subjects = [record.subject(resource) for resource in places]
+    if any(record.constraints.predicate(subject) != TRUE for subject in subjects):
+        path, key = next(record.constraints.places())
+        yield path, f"the condition on {key} becomes a selector on devices"
+    if any(device_predicate(record.wish, subject) != TRUE for subject in subjects):
+        word = next(word for word in record.wish.words() if word != "sharing")
+        yield _ANNOTATIONS / (PREFIX + word), f"the wish for {word} becomes a selector on devices"
+    for resource, count in record.shares.items():
+        shares = "1 share" if count == 1 else f"{count} shares"
+        yield places[resource], f"{resource} stands for {shares} of a device"
+    if record.gpu == "mig" and GPU_RESOURCE in places:
+        yield places[GPU_RESOURCE], f"{GPU_RESOURCE} stands for MIG devices on the nodes of this pod"
+
+
+CHOSEN = rule(
+    "GA333",
+    "The strategy auto must report what it chooses",
+    default=Severity.WARN,
+    why="""
+    The strategy auto leaves a pod as it is if a DeviceClass stands for what it requests, nothing needs translating and
+    every GPU node's kubelet is 1.36 or newer; every other pod gets a claim from a template. The choice may change, so a
+    warning says for each pod what was chosen and why.""",
+    remedy="set gpu-admission.io/dra-strategy to template or leave on the namespace to have one of them always",
+    source="docs/conversion.md",
+)
+
+
+def auto(candidate: ConversionCandidate) -> Conversion:
+    """Choose `leave` or `template` for a pod, and report why; anything unknown leads to `template`."""
+    if candidate.obstacles:
+        return template(candidate)
+    reason = _reason_for_template(candidate)
+    if reason is None:
+        classes = known_classes(candidate.view)
+        named = " and ".join(f'"{classes.standing_for(resource)[0]}"' for resource in candidate.places)
+        text = f"the strategy auto leaves the pod as it is: DRA hands out its GPUs by DeviceClass {named}"
+        return Conversion(notices=(CHOSEN.finding(NAMESPACE, text),))
+    converted = template(candidate)
+    if converted.obstacles:
+        return converted
+    notice = CHOSEN.finding(NAMESPACE, f"the strategy auto makes a claim from a template: {reason}")
+    return replace(converted, notices=(*converted.notices, notice))
+
+
+def _reason_for_template(candidate: ConversionCandidate) -> str | None:
+    classes = known_classes(candidate.view)
+    if not classes.are_listed:
+        return "the DeviceClasses are not known"
+    unmapped = next((resource for resource in candidate.places if not classes.standing_for(resource)), None)
+    if unmapped is not None:
+        return f"no DeviceClass has extendedResourceName: {unmapped}"
+    translated = next((text for _, text in translations(candidate)), None)
+    return translated or server_problem(candidate.view) or kubelet_problem(candidate.view)
+
+
+STRATEGIES = {"template": template, "rename": rename, "leave": leave, "auto": auto}
+"""By the value of the namespace label `gpu-admission.io/dra-strategy`."""

@@ -1,0 +1,184 @@
+"""ResourceSlices and their devices, read for allocation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from policies.devices.allocation.reading import flag, integer, mapping, objects, text, texts
+from policies.devices.allocation.usage import nanos
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.resourceslices import device_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.kubernetes.objects import Object
+
+__all__ = ["AllocatableDevice", "NodeSelection", "PoolId", "Slice"]
+
+_PLAIN = frozenset({"string", "int", "bool"})
+
+PoolId = tuple[str, str]
+"""Driver and pool name; in their order pools are searched."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSelection:
+    """From which nodes the devices of a slice, or one device, can be reached."""
+
+    node_name: str | None = None
+    all_nodes: bool = False
+    selector: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any], where: str) -> NodeSelection:
+        """Read the three fields that a slice's spec and a device have in common."""
+        node_name = document.get("nodeName")
+        return cls(
+            node_name=None if node_name is None else text(document, "nodeName", where),
+            all_nodes=flag(document, "allNodes", where),
+            selector=None if document.get("nodeSelector") is None else mapping(document, "nodeSelector", where),
+        )
+
+    @property
+    def is_set(self) -> bool:
+        """True if any of the three is set."""
+        return bool(self.node_name) or self.all_nodes or self.selector is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllocatableDevice:
+    """A published device with its counters, taints and conditions. Equal only to itself."""
+
+    name: str
+    slice: Slice
+    document: Mapping[str, Any]
+    attributes: Mapping[str, Any]
+    doubtful_attributes: tuple[str, ...]
+    """Attributes on which a selector may fail that does not read them, such as versions, which can be invalid."""
+    is_shareable: bool
+    """True if several claims can hold it at once (`allowMultipleAllocations`)."""
+    counters: tuple[tuple[str, str, int], ...]
+    """What it consumes of the counters of its pool: set, counter, billionths."""
+    counter_sets: tuple[str, ...]
+    """The sets of which it consumes counters, if perhaps none of them."""
+    taints: tuple[Mapping[str, Any], ...]
+    binding_conditions: tuple[str, ...]
+
+    @classmethod
+    def read(cls, entry: dict[str, Any], owner: Slice) -> AllocatableDevice:
+        """Read one entry of `spec.devices`."""
+        name, document = text(entry, "name", owner.where), device_fields(entry)
+        where = f"{owner.where}, device {name}"
+        attributes = mapping(document, "attributes", where)
+        is_shareable = flag(document, "allowMultipleAllocations", where)
+        consumptions = objects(document, "consumesCounters", where)
+        return cls(
+            name=name,
+            slice=owner,
+            document=document,
+            attributes=attributes,
+            doubtful_attributes=tuple([name for name, value in attributes.items() if not _is_plain(value)]),
+            is_shareable=is_shareable,
+            counters=tuple(_counter_amounts(consumptions, where)) if consumptions else (),
+            counter_sets=tuple([text(each, "counterSet", where) for each in consumptions]),
+            taints=tuple(objects(document, "taints", where)),
+            binding_conditions=texts(document, "bindingConditions", where),
+        )
+
+    @property
+    def id(self) -> str:
+        """`driver/pool/device`."""
+        return f"{self.slice.driver}/{self.slice.pool}/{self.name}"
+
+    @property
+    def where(self) -> str:
+        """How messages name it."""
+        return f"{self.slice.where}, device {self.name}"
+
+
+class Slice:
+    """A ResourceSlice; its devices are read on first use."""
+
+    def __init__(self, document: Object, *, is_part: bool = False) -> None:
+        """Read what identifies the pool.
+
+        Args:
+            document: The ResourceSlice.
+            is_part: True for counters that were split off a slice that counts already.
+
+        Raises:
+            AllocationError: a field has the wrong type.
+        """
+        self.is_part = is_part
+        self.name = name_of(document)
+        self.where = f"ResourceSlice {self.name}"
+        self._spec = mapping(document, "spec", self.where)
+        pool = mapping(self._spec, "pool", self.where)
+        self.driver = text(self._spec, "driver", self.where)
+        self.pool = text(pool, "name", self.where)
+        self.path = f"{self.driver}/{self.pool}"
+        """The pool, as the names of its devices begin."""
+        self.generation = integer(pool, "generation", self.where)
+        self.slice_count = integer(pool, "resourceSliceCount", self.where)
+        self.selection = NodeSelection.read(self._spec, self.where)
+        self.has_counters = bool(self._spec.get("sharedCounters"))
+        self.selects_per_device = flag(self._spec, "perDeviceNodeSelection", self.where)
+        self.is_partitioned = self.has_counters or self._spec.get("perDeviceNodeSelection") is not None
+        """Whether it uses fields that clusters without partitionable devices do not know."""
+
+    @property
+    def pool_id(self) -> PoolId:
+        """The pool that it is a part of."""
+        return self.driver, self.pool
+
+    @cached_property
+    def parts(self) -> tuple[Slice, ...]:
+        """The slice; if it has devices and counters, each apart, in slices of the same name."""
+        if not (self.has_counters and self._spec.get("devices")):
+            return (self,)
+        devices, counters = (
+            {field: value for field, value in self._spec.items() if field != other}
+            for other in ("sharedCounters", "devices")
+        )
+        metadata = {"name": self.name}
+        return (
+            Slice({"metadata": metadata, "spec": devices}),
+            Slice({"metadata": metadata, "spec": counters}, is_part=True),
+        )
+
+    @cached_property
+    def devices(self) -> tuple[AllocatableDevice, ...]:
+        """Its devices in their order."""
+        return tuple(AllocatableDevice.read(device, self) for device in objects(self._spec, "devices", self.where))
+
+    @cached_property
+    def counter_sets(self) -> tuple[tuple[str, Mapping[str, int]], ...]:
+        """Its counter sets: name, and billionths by counter."""
+        return tuple(
+            (text(counter_set, "name", self.where), _amounts(counter_set, f"{self.where}, sharedCounters"))
+            for counter_set in objects(self._spec, "sharedCounters", self.where)
+        )
+
+    def selection_of(self, device: AllocatableDevice) -> NodeSelection:
+        """From which nodes one of its devices can be reached."""
+        return NodeSelection.read(device.document, device.where) if self.selects_per_device else self.selection
+
+
+def _is_plain(attribute: Any) -> bool:
+    return isinstance(attribute, dict) and len(attribute) == 1 and not _PLAIN.isdisjoint(attribute)
+
+
+def _amounts(counter_set: Mapping[str, Any], where: str) -> dict[str, int]:
+    counters = mapping(counter_set, "counters", where)
+    return {name: nanos(mapping(counters, name, where).get("value", "0"), f"{where}, {name}") for name in counters}
+
+
+def _counter_amounts(consumptions: Iterable[Mapping[str, Any]], where: str) -> list[tuple[str, str, int]]:
+    return [
+        (text(consumption, "counterSet", where), name, amount)
+        for consumption in consumptions
+        for name, amount in _amounts(consumption, f"{where}, consumesCounters").items()
+    ]

@@ -1,0 +1,335 @@
+"""ResourceClaims and ResourceClaimTemplates, read alike in every version of resource.k8s.io.
+
+Reading never fails: fields of the wrong type are skipped. The rules of `policies.claims` report them.
+
+Source: k8s.io/api/resource/v1/types.go and v1beta1/types.go. In v1beta1, the fields of an exact request are in the request
+itself; v1 has them under `exactly`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.kubernetes.objects import FieldPath, items_at, lookup, mappings_at, name_of, namespace_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from policies.kubernetes.objects import Object
+
+__all__ = [
+    "MOST_DEVICES",
+    "MOST_ENTRIES",
+    "Claim",
+    "ClaimKind",
+    "Config",
+    "Constraint",
+    "DeviceRequest",
+    "Subrequest",
+    "is_within_lists",
+    "read_configs",
+    "selector_expressions",
+]
+
+ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
+
+MOST_DEVICES = 32
+"""Devices in the allocation of one claim. Source: k8s.io/api/resource/v1/types.go AllocationResultsMaxSize."""
+MOST_ENTRIES = 32
+"""Requests, constraints and configs of a claim, selectors of a request, names in a reference. Source: k8s.io/api/resource/v1/
+types.go, the constants ending in MaxSize."""
+
+
+def is_within_lists(path: FieldPath) -> bool:
+    """True if lists may be long enough to have the entries on a path; to look at more is unbounded work."""
+    return all(step < MOST_ENTRIES for step in path if isinstance(step, int))
+
+
+@dataclass(frozen=True, eq=False)
+class Subrequest:
+    """A request for devices of one DeviceClass: exact, or one entry of `firstAvailable`."""
+
+    name: str
+    """Its own name; of an exact request, the name of the request."""
+    parent: str | None
+    """The request that lists it in `firstAvailable`; None for an exact request."""
+    path: FieldPath
+    """Of the mapping with `deviceClassName`, in the object as it is written."""
+    fields: dict[str, Any]
+
+    @cached_property
+    def full_name(self) -> str:
+        """The name in results and references: `gpu`, or `gpu/large` for an entry of `firstAvailable`."""
+        return self.name if self.parent is None else f"{self.parent}/{self.name}"
+
+    @cached_property
+    def request_name(self) -> str:
+        """The name of the request that it belongs to."""
+        return self.name if self.parent is None else self.parent
+
+    @cached_property
+    def device_class(self) -> str:
+        """The name of the DeviceClass; empty if it is missing."""
+        return _text(self.fields, "deviceClassName")
+
+    @property
+    def allocation_mode(self) -> str:
+        """`ExactCount` or `All`; may be an unsupported value."""
+        return self.fields.get("allocationMode") or "ExactCount"
+
+    @cached_property
+    def count(self) -> int:
+        """How many devices `ExactCount` requests; 1 if that is missing."""
+        count = self.fields.get("count")
+        return count if isinstance(count, int) and not isinstance(count, bool) and count else 1
+
+    @cached_property
+    def selectors(self) -> tuple[str | None, ...]:
+        """The CEL expressions that devices must match; None for an entry without an expression."""
+        return selector_expressions(self.fields)
+
+    @property
+    def expressions(self) -> tuple[str, ...]:
+        """The CEL expressions that devices must match, without entries that have none."""
+        return tuple(text for text in self.selectors if text is not None)
+
+    @cached_property
+    def has_admin_access(self) -> bool:
+        """True if devices that are in use are requested too; only an exact request can have it."""
+        return self.parent is None and self.fields.get("adminAccess") is True
+
+    @property
+    def sets_admin_access(self) -> bool:
+        """True if the field is set, even to false."""
+        return self.parent is None and self.fields.get("adminAccess") is not None
+
+    @cached_property
+    def tolerations(self) -> tuple[Object, ...]:
+        """The taints of devices that are tolerated."""
+        return tuple(mappings_at(self.fields, ("tolerations",)))
+
+    @cached_property
+    def capacity(self) -> Mapping[str, Any] | None:
+        """The requested amounts by name of the capacity, as they are written; None without `capacity`."""
+        capacity = self.fields.get("capacity")
+        if not isinstance(capacity, dict):
+            return None
+        requests = capacity.get("requests")
+        return requests if isinstance(requests, dict) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """One entry of `requests`."""
+
+    name: str
+    path: FieldPath
+    fields: dict[str, Any]
+    """As they are written."""
+    subrequests: tuple[Subrequest, ...]
+    """One for an exact request; the entries of `firstAvailable` in their order; empty if it has neither."""
+    is_prioritized: bool
+    """True if it has `firstAvailable`, a list of which the first entry that can be met is taken."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """An entry of `constraints` or `config`."""
+
+    path: FieldPath
+    fields: dict[str, Any]
+
+    @cached_property
+    def requests(self) -> tuple[str, ...]:
+        """The requests or subrequests that it is for; empty means all."""
+        return tuple(name for name in items_at(self.fields, ("requests",)) if isinstance(name, str))
+
+    def covers(self, subrequest: Subrequest) -> bool:
+        """True if it is for the devices of a subrequest; the name of a request stands for all its subrequests."""
+        names = self.requests
+        return not names or subrequest.request_name in names or subrequest.full_name in names
+
+
+@dataclass(frozen=True)
+class Constraint(_Part):
+    """One entry of `constraints`."""
+
+    @cached_property
+    def match_attribute(self) -> str | None:
+        """The attribute that must have the same value on all devices."""
+        return _text(self.fields, "matchAttribute") if self.fields.get("matchAttribute") is not None else None
+
+    @cached_property
+    def distinct_attribute(self) -> str | None:
+        """The attribute that must have another value on each device."""
+        return _text(self.fields, "distinctAttribute") if self.fields.get("distinctAttribute") is not None else None
+
+    @property
+    def words(self) -> str:
+        """What devices must have: `the same resource.kubernetes.io/pcieRoot`."""
+        same, different = self.match_attribute, self.distinct_attribute
+        return f"different {different}" if same is None else f"the same {same}"
+
+
+@dataclass(frozen=True)
+class Config(_Part):
+    """One entry of `config`, of a claim or of a DeviceClass."""
+
+    @property
+    def driver(self) -> str:
+        """The driver that its parameters are for; empty if it is missing."""
+        driver = lookup(self.fields, ("opaque", "driver"))
+        return driver if isinstance(driver, str) else ""
+
+    @property
+    def parameters(self) -> Any:
+        """What the driver reads."""
+        return lookup(self.fields, ("opaque", "parameters"))
+
+    @property
+    def parameters_path(self) -> FieldPath:
+        """The path of `parameters`."""
+        return FieldPath((*self.path, "opaque", "parameters"))
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """A ResourceClaim, or the claim that a ResourceClaimTemplate describes; parts are read when used."""
+
+    document: Object
+    """As it is written."""
+    kind: ClaimKind = "ResourceClaim"
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return name_of(self.document)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the object; empty if it is not known."""
+        return namespace_of(self.document)
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object; empty before it is stored."""
+        return _text(self.document.get("metadata") or {}, "uid")
+
+    @property
+    def version(self) -> str:
+        """The version of resource.k8s.io that it is written in; empty if that is missing."""
+        return str(self.document.get("apiVersion", "")).rpartition("/")[2]
+
+    @property
+    def is_flat(self) -> bool:
+        """True for v1beta1, where an exact request has its fields in the request itself."""
+        return self.version == "v1beta1"
+
+    @property
+    def label(self) -> str:
+        """The namespace and name, as Kubernetes' messages have them."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    @cached_property
+    def devices_path(self) -> FieldPath:
+        """The path of the mapping with `requests`, `constraints` and `config`."""
+        return FieldPath(("spec", "spec", "devices") if self.kind == "ResourceClaimTemplate" else ("spec", "devices"))
+
+    @cached_property
+    def devices(self) -> Any:
+        """The mapping with `requests`, `constraints` and `config`, whatever it is."""
+        return lookup(self.document, self.devices_path)
+
+    @cached_property
+    def requests(self) -> tuple[DeviceRequest, ...]:
+        """The requests, in their order."""
+        is_flat = self.is_flat
+        entries = _entries(self.devices, self.devices_path, "requests")
+        return tuple(_request(fields, path, is_flat=is_flat) for path, fields in entries)
+
+    @property
+    def subrequests(self) -> Iterator[Subrequest]:
+        """The subrequests of all requests."""
+        for request in self.requests:
+            yield from request.subrequests
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints, in their order."""
+        return tuple(starmap(Constraint, _entries(self.devices, self.devices_path, "constraints")))
+
+    @cached_property
+    def configs(self) -> tuple[Config, ...]:
+        """The configs, in their order."""
+        return read_configs(self.devices, self.devices_path)
+
+    @property
+    def allocation(self) -> Object | None:
+        """The devices that the scheduler allocated (`status.allocation`); None if the claim is not allocated."""
+        found = lookup(self.document, ("status", "allocation"))
+        return found if isinstance(found, dict) else None
+
+    @property
+    def allocated_devices(self) -> list[Object]:
+        """The results of the allocation, with `driver`, `pool`, `device` and so on."""
+        return mappings_at(self.allocation, ("devices", "results"))
+
+    @property
+    def consumers(self) -> list[Object]:
+        """The objects that the claim is reserved for, usually pods, with `resource`, `name` and so on."""
+        return mappings_at(self.document, ("status", "reservedFor"))
+
+    def consumer_names(self, resource: str) -> tuple[str, ...]:
+        """The names of the consumers of one resource, such as `pods` or `podgroups`."""
+        return tuple([str(each.get("name")) for each in self.consumers if each.get("resource") == resource])
+
+
+def selector_expressions(fields: Any) -> tuple[str | None, ...]:
+    """The CEL expressions in a request's or class spec's selectors; None for an entry without one."""
+    found: list[str | None] = []
+    for item in items_at(fields, ("selectors",)):
+        cel = item.get("cel") if isinstance(item, dict) else None
+        text = cel.get("expression") if isinstance(cel, dict) else None
+        found.append(text if isinstance(text, str) else None)
+    return tuple(found)
+
+
+def read_configs(owner: Any, path: FieldPath) -> tuple[Config, ...]:
+    """The entries of `config` in the devices of a claim or in the spec of a DeviceClass.
+
+    Args:
+        owner: What has the field `config`, whatever it is.
+        path: The path of the owner.
+    """
+    return tuple(starmap(Config, _entries(owner, path, "config")))
+
+
+def _request(fields: dict[str, Any], path: FieldPath, *, is_flat: bool) -> DeviceRequest:
+    name = str(fields.get("name") or "")
+    listed = fields.get("firstAvailable")
+    if listed:
+        subrequests = tuple(
+            Subrequest(str(entry.get("name") or ""), name, path / "firstAvailable" / index, entry)
+            for index, entry in enumerate(listed if isinstance(listed, list) else ())
+            if isinstance(entry, dict)
+        )
+        return DeviceRequest(name, path, fields, subrequests, is_prioritized=True)
+    exactly = fields if is_flat else fields.get("exactly")
+    exact = (
+        (Subrequest(name, None, path if is_flat else path / "exactly", exactly),) if isinstance(exactly, dict) else ()
+    )
+    return DeviceRequest(name, path, fields, exact, is_prioritized=False)
+
+
+def _entries(owner: Any, path: FieldPath, field: str) -> Iterator[tuple[FieldPath, dict[str, Any]]]:
+    for index, entry in enumerate(items_at(owner, (field,))):
+        if isinstance(entry, dict):
+            yield FieldPath((*path, field, index)), entry
+
+
+def _text(fields: dict[str, Any], key: str) -> str:
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,5 +1,0 @@
-"""Validates claims, templates, DeviceClasses and ComputeDomains before anything comes of them."""
-
-from policies.dra.claims.validate import validate
-
-__all__ = ["validate"]

@@ -1,0 +1,546 @@
+"""Predicates on NVIDIA devices: one tree that renders to CEL and evaluates here.
+
+Every leaf guards what it reads, because one device without an attribute turns an unguarded selector into an error that
+keeps the pod off every node. The two readings of a leaf, `cel` and `matches`, stand side by side and must agree.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from policies.kubernetes.quantities import parse_quantity
+from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.products import any_matches, fold_name, lower_ascii, regular_expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    from policies.kubernetes.resourceslices import Attribute, Device
+
+__all__ = [
+    "ATTRIBUTES",
+    "CAPACITY",
+    "FALSE",
+    "TRUE",
+    "AllOf",
+    "AnyOf",
+    "CapacityIs",
+    "Comparison",
+    "MemoryWithin",
+    "Not",
+    "Predicate",
+    "Present",
+    "ProductLike",
+    "ProfileSlices",
+    "Spelling",
+    "TextIn",
+    "VersionAtLeast",
+    "VersionIs",
+    "VersionPart",
+    "all_of",
+    "any_of",
+    "attribute_of",
+    "cel_string",
+    "compare",
+    "negate",
+]
+
+
+ATTRIBUTES = f'device.attributes["{DRIVER}"]'
+CAPACITY = f'device.capacity["{DRIVER}"]'
+"""Where CEL finds what the driver says of a device."""
+
+Comparison = Literal["==", ">=", ">", "<"]
+
+
+class Predicate(Protocol):
+    """A condition on one device."""
+
+    def cel(self) -> str:
+        """The condition as a CEL expression of a device selector."""
+        ...
+
+    def matches(self, device: Device) -> bool:
+        """True if the device meets it; the same answer as the CEL gives."""
+        ...
+
+    def words(self) -> str:
+        """The condition for people: `product NVIDIA-L40S`."""
+        ...
+
+
+def attribute_of(device: Device, name: str) -> Attribute | None:
+    """An attribute that the driver gave the device, by its name in the driver's domain."""
+    return device.attributes.get(f"{DRIVER}/{name}")
+
+
+def compare(comparison: Comparison, difference: Fraction | int) -> bool:
+    """True if a difference compares so to zero."""
+    match comparison:
+        case "==":
+            return difference == 0
+        case ">=":
+            return difference >= 0
+        case ">":
+            return difference > 0
+        case "<":
+            return difference < 0
+
+
+def cel_string(text: str) -> str:
+    """A CEL string literal that no text can break out of."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in escaped) + '"'
+
+
+Spelling = Literal["as is", "dashed", "lower dashed"]
+"""How a label spells an attribute's text: GPU Feature Discovery writes dashes for blanks, and families in lower case."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The device has the attribute."""
+
+    attribute: str
+
+    def cel(self) -> str:
+        """`has(...)`."""
+        return f"has({ATTRIBUTES}.{self.attribute})"
+
+    def matches(self, device: Device) -> bool:
+        """True if the attribute is there."""
+        return attribute_of(device, self.attribute) is not None
+
+    def words(self) -> str:
+        """`any productName`."""
+        return f"any {self.attribute}"
+
+
+@dataclass(frozen=True, slots=True)
+class TextIn:
+    """An attribute's text, in the spelling of labels, is one of some values."""
+
+    attribute: str
+    values: tuple[str, ...]
+    spelling: Spelling = "as is"
+    name: str = ""
+    """What people call it: `product`."""
+
+    def cel(self) -> str:
+        """A guarded comparison; `in` where there are several values."""
+        text = f"{ATTRIBUTES}.{self.attribute}"
+        guard = f"has({text})"
+        if self.spelling == "lower dashed":
+            text += ".lowerAscii()"
+        if self.spelling != "as is":
+            text += '.replace(" ", "-")'
+        values = ", ".join(cel_string(value) for value in self.values)
+        return f"{guard} && {text} == {values}" if len(self.values) == 1 else f"{guard} && {text} in [{values}]"
+
+    def matches(self, device: Device) -> bool:
+        """True if the text is one of the values."""
+        text = attribute_of(device, self.attribute)
+        if not isinstance(text, str):
+            return False
+        if self.spelling == "lower dashed":
+            text = "".join(character.lower() if character.isascii() else character for character in text)
+        if self.spelling != "as is":
+            text = text.replace(" ", "-")
+        return text in self.values
+
+    def words(self) -> str:
+        """`product A or B`."""
+        return f"{self.name or self.attribute} {' or '.join(self.values)}"
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileSlices:
+    """The device is a MIG device of so many slices, whatever its memory."""
+
+    slices: int
+
+    def cel(self) -> str:
+        """A guarded `startsWith`."""
+        return f'has({ATTRIBUTES}.profile) && {ATTRIBUTES}.profile.startsWith("{self.slices}g.")'
+
+    def matches(self, device: Device) -> bool:
+        """True if the profile begins so."""
+        return str(attribute_of(device, "profile")).startswith(f"{self.slices}g.")
+
+    def words(self) -> str:
+        """`MIG profile 3g.*`."""
+        return f"MIG profile {self.slices}g.*"
+
+
+_MIG = "-mig-"
+_NAME = f'{ATTRIBUTES}.productName.lowerAscii().replace(" ", "-")'
+_WITH_PROFILE = f'({_NAME} + "{_MIG}" + {ATTRIBUTES}.profile.lowerAscii().replace("+", "."))'
+
+_Matched = Literal["name", "name with profile", "either"]
+_TEXTS: dict[_Matched, tuple[str, ...]] = {
+    "name": (_NAME,),
+    "name with profile": (_WITH_PROFILE,),
+    "either": (_NAME, _WITH_PROFILE),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProductLike:
+    """The product's name matches some globs and none of some others.
+
+    Globs are matched in lower case, dashes for blanks, with or without `NVIDIA-`; see `policies.nvidia.products`.
+    """
+
+    includes: tuple[str, ...]
+    """None for every product."""
+    excludes: tuple[str, ...] = ()
+    of: _Matched = "name"
+    """What is matched: the name, or, of MIG devices, the name with `-MIG-1g.5gb` as labels have it, or one of both.
+
+    Excluding globs match one of both wherever there is a profile: who excludes a GPU wants no part of it.
+    """
+
+    def cel(self) -> str:
+        """Guarded regular expressions."""
+        guards = [f"has({ATTRIBUTES}.{name})" for name in self._attributes]
+        includes = [_cel_of(self.includes, _TEXTS[self.of])] if self.includes else []
+        excludes = [f"!{_cel_of(self.excludes, _TEXTS[self._excluded])}"] if self.excludes else []
+        return " && ".join([*guards, *includes, *excludes])
+
+    def matches(self, device: Device) -> bool:
+        """True if the name is wanted."""
+        values = [attribute_of(device, attribute) for attribute in self._attributes]
+        texts = [value for value in values if isinstance(value, str)]
+        if len(texts) < len(values):
+            return False
+        wanted = not self.includes or _match(self.includes, _names(self.of, *texts))
+        return wanted and not _match(self.excludes, _names(self._excluded, *texts))
+
+    def words(self) -> str:
+        """`product H100* or A100-80GB*, not *MIG*`."""
+        excludes = [f"not {glob}" for glob in self.excludes]
+        return f"product {', '.join([*filter(None, [' or '.join(self.includes)]), *excludes]) or '*'}"
+
+    @property
+    def _attributes(self) -> tuple[str, ...]:
+        return ("productName",) if self.of == "name" else ("productName", "profile")
+
+    @property
+    def _excluded(self) -> _Matched:
+        return "name" if self.of == "name" else "either"
+
+
+def _cel_of(globs: tuple[str, ...], texts: tuple[str, ...]) -> str:
+    pattern = cel_string(regular_expression([glob.lower() for glob in globs]))
+    tests = [f"{text}.matches({pattern})" for text in texts]
+    return tests[0] if len(tests) == 1 else f"({' || '.join(tests)})"
+
+
+def _match(globs: tuple[str, ...], names: tuple[str, ...]) -> bool:
+    lower = [glob.lower() for glob in globs]
+    return any(any_matches(lower, name) for name in names)
+
+
+def _names(of: _Matched, name: str, profile: str = "") -> tuple[str, ...]:
+    """The texts that are matched, folded."""
+    plain = fold_name(name)
+    full = f"{plain}{_MIG}{lower_ascii(profile).replace('+', '.')}"
+    return {"name": (plain,), "name with profile": (full,), "either": (plain, full)}[of]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The part does not hold; true where its guard fails, as `NotIn` is for nodes without the label."""
+
+    part: Predicate
+
+    def cel(self) -> str:
+        """`!(...)` around the guarded part."""
+        return f"!({self.part.cel()})"
+
+    def matches(self, device: Device) -> bool:
+        """True if the part does not match."""
+        return not self.part.matches(device)
+
+    def words(self) -> str:
+        """`not product X`."""
+        words = self.part.words()
+        return f"not ({words})" if isinstance(self.part, AllOf | AnyOf) else f"not {words}"
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every part holds; without parts, always."""
+
+    parts: tuple[Predicate, ...]
+
+    def cel(self) -> str:
+        """The parts joined by `&&`."""
+        return (
+            " && ".join(f"({part.cel()})" if isinstance(part, AnyOf) else part.cel() for part in self.parts) or "true"
+        )
+
+    def matches(self, device: Device) -> bool:
+        """True if all parts match."""
+        return all(part.matches(device) for part in self.parts)
+
+    def words(self) -> str:
+        """The parts joined by commas."""
+        return ", ".join(f"({part.words()})" if isinstance(part, AnyOf) else part.words() for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """Some part holds; without parts, never."""
+
+    parts: tuple[Predicate, ...]
+
+    def cel(self) -> str:
+        """The parts joined by `||`."""
+        return " || ".join(f"({part.cel()})" for part in self.parts) or "false"
+
+    def matches(self, device: Device) -> bool:
+        """True if some part matches."""
+        return any(part.matches(device) for part in self.parts)
+
+    def words(self) -> str:
+        """The parts joined by `or`."""
+        return " or ".join(f"({part.words()})" if isinstance(part, AllOf) else part.words() for part in self.parts)
+
+
+TRUE = AllOf(())
+FALSE = AnyOf(())
+
+
+def all_of(parts: Iterable[Predicate]) -> Predicate:
+    """The conjunction, flattened, without repetitions, in an order that does not depend on the input's."""
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
+    if FALSE in flat:
+        return FALSE
+    ordered = _sort_parts(flat) if len(flat) > 1 else tuple(flat)
+    return ordered[0] if len(ordered) == 1 else AllOf(ordered)
+
+
+def any_of(parts: Iterable[Predicate]) -> Predicate:
+    """The disjunction, flattened, without repetitions, in an order that does not depend on the input's."""
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
+    if TRUE in flat:
+        return TRUE
+    ordered = _sort_parts(_merge_texts(flat)) if len(flat) > 1 else tuple(flat)
+    return ordered[0] if len(ordered) == 1 else AnyOf(ordered)
+
+
+def negate(part: Predicate) -> Predicate:
+    """The negation; of constants, the other constant."""
+    if part == TRUE:
+        return FALSE
+    return TRUE if part == FALSE else Not(part)
+
+
+def _merge_texts(parts: list[Predicate]) -> list[Predicate]:
+    """One `in [...]` for several values of one attribute."""
+    texts = [part for part in parts if isinstance(part, TextIn)]
+    merged: list[Predicate] = [
+        replace(first, values=tuple(sorted({value for text in same for value in text.values})))
+        for first in {replace(text, values=()) for text in texts}
+        for same in [[text for text in texts if replace(text, values=()) == first]]
+    ]
+    return [*merged, *(part for part in parts if not isinstance(part, TextIn))]
+
+
+def _sort_parts(parts: list[Predicate]) -> tuple[Predicate, ...]:
+    by_text = {part.cel(): part for part in parts}
+    return tuple(by_text[text] for text in sorted(by_text))
+
+
+_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?", re.ASCII)
+_PARTS = ("major", "minor", "patch")
+
+
+@dataclass(frozen=True, slots=True)
+class VersionPart:
+    """One number of a version attribute compares to another number."""
+
+    attribute: str
+    part: Literal["major", "minor", "patch"]
+    comparison: Comparison
+    number: int
+
+    def cel(self) -> str:
+        """A guarded comparison of `.major()`, `.minor()` or `.patch()`."""
+        version = f"{ATTRIBUTES}.{self.attribute}"
+        return f"has({version}) && {version}.{self.part}() {self.comparison} {self.number}"
+
+    def matches(self, device: Device) -> bool:
+        """True if the number compares so."""
+        match = _VERSION.fullmatch(str(attribute_of(device, self.attribute)))
+        if match is None:
+            return False
+        number = int(match.group(_PARTS.index(self.part) + 1))
+        return compare(self.comparison, number - self.number)
+
+    def words(self) -> str:
+        """`cudaComputeCapability major > 8`."""
+        return f"{self.attribute} {self.part} {self.comparison} {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionIs:
+    """A version attribute is exactly this version."""
+
+    attribute: str
+    version: tuple[int, int, int]
+
+    def cel(self) -> str:
+        """A guarded comparison with a `semver` literal."""
+        version = f"{ATTRIBUTES}.{self.attribute}"
+        return f'has({version}) && {version}.compareTo(semver("{self._text}")) == 0'
+
+    def matches(self, device: Device) -> bool:
+        """True if the versions are equal; a pre-release is another version."""
+        match = _VERSION.fullmatch(str(attribute_of(device, self.attribute)))
+        return match is not None and match.group(4) is None and tuple(map(int, match.group(1, 2, 3))) == self.version
+
+    def words(self) -> str:
+        """`driverVersion 580.95.5`."""
+        return f"{self.attribute} {self._text}"
+
+    @property
+    def _text(self) -> str:
+        return ".".join(map(str, self.version))
+
+
+@dataclass(frozen=True, slots=True)
+class VersionAtLeast:
+    """A version attribute is at least this version: 9.0 is newer than 8.6."""
+
+    attribute: str
+    version: tuple[int, int, int]
+    name: str
+    """What people call it: `driver`."""
+    shown: str
+    """How people write the version: `580.95.05`."""
+
+    def cel(self) -> str:
+        """A guarded comparison with a `semver` literal."""
+        version = f"{ATTRIBUTES}.{self.attribute}"
+        return f'has({version}) && {version}.compareTo(semver("{".".join(map(str, self.version))}")) >= 0'
+
+    def matches(self, device: Device) -> bool:
+        """True if the version is not older; a pre-release is older than its release."""
+        match = _VERSION.fullmatch(str(attribute_of(device, self.attribute)))
+        if match is None:
+            return False
+        numbers = tuple(map(int, match.group(1, 2, 3)))
+        return numbers > self.version or (numbers == self.version and match.group(4) is None)
+
+    def words(self) -> str:
+        """`driver 580.95.05 or newer`."""
+        return f"{self.name} {self.shown} or newer"
+
+
+_MEBI = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityIs:
+    """A capacity of the device lies where all of some comparisons hold."""
+
+    name: str
+    comparisons: tuple[tuple[Comparison, str], ...]
+    """Each with a quantity: `(">=", "40960Mi")`."""
+
+    def cel(self) -> str:
+        """Guarded `compareTo`s; unified-memory GPUs publish no memory at all."""
+        value = f"{CAPACITY}.{self.name}"
+        tests = [f'{value}.compareTo(quantity("{bound}")) {comparison} 0' for comparison, bound in self.comparisons]
+        return " && ".join([f"has({value})", *tests])
+
+    def matches(self, device: Device) -> bool:
+        """True if all comparisons hold."""
+        value = device.capacity.get(f"{DRIVER}/{self.name}")
+        return value is not None and all(
+            compare(comparison, value - parse_quantity(bound)) for comparison, bound in self.comparisons
+        )
+
+    def words(self) -> str:
+        """`memory >= 40960Mi`."""
+        tests = [f"{self.name} {comparison} {bound}" for comparison, bound in self.comparisons]
+        return " and ".join(tests) or f"any {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWithin:
+    """The device's memory, in whole mebibytes as in labels, is within bounds.
+
+    With the driver's feature gate DynamicMIG a whole GPU publishes the size of its largest MIG profile, which is less
+    than what its node's label says. Such a GPU is within the bounds if what the label says is.
+    """
+
+    least: int | None = None
+    most: int | None = None
+    """In MiB. What a label rounds down to the bound is within it."""
+    is_whole: bool = False
+    """True if it is a condition on whole GPUs: MIG devices publish what their labels say."""
+
+    def cel(self) -> str:
+        """Guarded `compareTo`s. If DynamicMIG matters, GPUs are distinguished by a capacity that only it has."""
+        least, most = self._bounds_with_dynamic_mig
+        bounds: list[tuple[Comparison, str]] = []
+        if least is not None:
+            bounds.append((">=", f"{least}Mi"))
+        if self.most is not None:
+            bounds.append(("<", f"{self.most + 1}Mi"))
+        tests = [CapacityIs("memory", tuple(bounds)).cel()]
+        if least != self.least:
+            tests.append(f'({_MEMORY}.compareTo(quantity("{self.least}Mi")) >= 0 || {_IS_DYNAMIC})')
+        if most is not None and most != self.most:
+            tests.append(f'({_MEMORY}.compareTo(quantity("{most + 1}Mi")) < 0 || !{_IS_DYNAMIC})')
+        return " && ".join(tests)
+
+    def matches(self, device: Device) -> bool:
+        """True if the memory is within the bounds."""
+        octets = device.capacity.get(f"{DRIVER}/memory")
+        if octets is None:
+            return False
+        mebibytes = octets // _MEBI
+        is_dynamic = f"{DRIVER}/{_DYNAMIC}" in device.capacity
+        least, most = self._bounds_with_dynamic_mig if is_dynamic else (self.least, self.most)
+        return (least is None or mebibytes >= least) and (most is None or mebibytes <= most)
+
+    def words(self) -> str:
+        """`memory at least 40960Mi and at most 81920Mi`."""
+        if self.least == self.most is not None:
+            return f"memory {self.least}Mi"
+        bounds = (("at least", self.least), ("at most", self.most))
+        told = " and ".join(f"{side} {bound}Mi" for side, bound in bounds if bound is not None)
+        return f"memory {told}" if told else "any memory"
+
+    @property
+    def _bounds_with_dynamic_mig(self) -> tuple[int | None, int | None]:
+        """The bounds of what a GPU publishes with DynamicMIG if its label is within these."""
+        least, most = self.least, self.most
+        if not self.is_whole:
+            return least, most
+        if least is not None:
+            known = [published for label, published in _DYNAMIC_SIZES if published < least <= label]
+            unknown = least - least // _LARGEST_DIFFERENCE if least == most else least
+            least = min(known, default=unknown)
+        if most is not None:
+            most = min(
+                (published - 1 for label, published in _DYNAMIC_SIZES if published <= most < label), default=most
+            )
+        return least, most
+
+
+_MEMORY = f"{CAPACITY}.memory"
+_DYNAMIC = "multiprocessors"
+"""A capacity that whole GPUs publish with DynamicMIG only."""
+_IS_DYNAMIC = f"has({CAPACITY}.{_DYNAMIC})"
+_DYNAMIC_SIZES = ((81559, 81152), (143771, 143360))
+"""In MiB, of GPUs that were measured, an H100 80GB HBM3 and an H200: what the label says, what DynamicMIG publishes."""
+_LARGEST_DIFFERENCE = 40
+"""A GPU of any other size publishes at least 39/40 of what its label says. GPUs sold with different sizes differ by more."""

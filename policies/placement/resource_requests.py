@@ -1,0 +1,184 @@
+"""Requests that no node can serve as a whole, or whose devices no container can use."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from policies.fleet import RequestKind, gpu_requests
+from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.node_sizes import SingleShares, largest_below, largest_of_class, oversized_finding
+from policies.fleet.offers.shown import sharing_strategy
+from policies.fleet.pod_claims import pod_claims
+from policies.kubernetes.phrases import printable, shown
+from policies.kubernetes.pods import SPEC
+from policies.kubernetes.quantities import ONE, pod_amounts
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.placement.sharing import ways_of_sharing
+from policies.rules.decision import Severity
+from policies.rules.registry import rule
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+
+    from policies.devices.resource_claims import DeviceRequest
+    from policies.fleet.gpu_nodes import GPUNode
+    from policies.kubernetes.pods import Pod
+    from policies.kubernetes.view import ClusterView
+    from policies.placement.resource_names import ResourceRequest
+    from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = ["oversized_claims", "oversized_requests", "shared_requests", "unused_claims"]
+
+
+_MOST_CLAIMS = 32
+"""The number of a pod's claims that are added up; more could only increase the sum."""
+
+
+def oversized_requests(
+    pod: Pod, requests: Collection[ResourceRequest], view: ClusterView, left_out: Container[str]
+) -> Iterator[Finding]:
+    """Warn if a pod requests more of a GPU resource than the largest node has.
+
+    Args:
+        pod: in the form in which it is scheduled.
+        requests: its first request of each resource.
+        view: the cluster.
+        left_out: resources that another finding reports already.
+    """
+    amounts = pod_amounts(pod.spec) if requests else {}
+    for request in requests:
+        resource = request.resource
+        if resource in left_out or (parse_resource(resource) is None and not resource.startswith(IMPLICIT_PREFIX)):
+            continue
+        wanted = amounts.get(resource, 0) // ONE
+        largest = largest_below(resource, wanted, view)
+        if largest is not None:
+            yield oversized_finding(request.path, f"the pod requests {wanted:,}", largest)
+
+
+def oversized_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    """Warn if the claims of a pod together request more devices of a class than any node has.
+
+    A single claim that is too large is reported at the claim. Prioritized lists, requests for all devices of a node,
+    admin access, and unknown claims count as zero.
+    """
+    claims = pod_claims(pod.document, namespace, view)
+    if len(claims) < 2:
+        return
+    by_object: dict[tuple[str, str], Counter[str]] = {}
+    in_all: Counter[str] = Counter()
+    for claim in claims[:_MOST_CLAIMS]:
+        key = str(claim.kind), claim.object_name
+        if claim.kind == "ResourceClaim" and key in by_object:
+            continue  # the pod refers to one claim by two names
+        if key not in by_object:
+            by_object[key] = _counts(claim.requests or ())
+        in_all.update(by_object[key])
+    for name, wanted in in_all.items():
+        largest = largest_of_class(name, view)
+        if largest is not None and max(counts[name] for counts in by_object.values()) <= largest[1] < wanted:
+            text = f'the claims request {wanted:,} devices of class "{printable(name)}"'
+            yield oversized_finding(SPEC / "resourceClaims", text, largest)
+
+
+def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
+    """The number of devices of each class that the requests certainly take."""
+    counts: Counter[str] = Counter()
+    for request in requests:
+        for subrequest in () if request.is_prioritized else request.subrequests:
+            if subrequest.allocation_mode == "ExactCount" and not subrequest.has_admin_access:
+                counts[subrequest.device_class] += subrequest.count
+    return counts
+
+
+def shared_requests(
+    pod: Pod, requests: Iterable[ResourceRequest], view: ClusterView, settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    """Warn about each container whose request every eligible node would refuse."""
+    large_requests = [
+        request for request in requests if request.amount > 1 and parse_resource(request.resource) is not None
+    ]
+    nodes = gpu_nodes(view) if large_requests else UNKNOWN
+    if nodes is UNKNOWN:
+        return
+    selected = nodes.select(pod.spec)
+    shares = SingleShares(view, settings)
+    offered = {request.resource for request in large_requests if request.resource in nodes.offers}
+    refusing = {resource: _refusing_nodes(resource, selected, shares) for resource in offered}
+    ways = {resource: ways_of_sharing(sharing, resource) for resource, sharing in refusing.items() if sharing}
+    others = {resource: _number_of_unshared(resource, nodes.nodes) for resource in ways}
+    for request in large_requests:
+        if request.resource in ways:
+            yield _finding(request, ways[request.resource], others[request.resource])
+
+
+def _refusing_nodes(resource: str, nodes: Sequence[GPUNode], shares: SingleShares) -> list[GPUNode]:
+    """The nodes that offer a resource, if each gives a container one share only; otherwise empty."""
+    if any(resource in node.offers and not shares.is_single(node.labels, resource) for node in nodes):
+        return []
+    return [node for node in nodes if resource in node.offers]
+
+
+def _number_of_unshared(resource: str, nodes: Sequence[GPUNode]) -> int:
+    return sum(resource in node.offers and sharing_strategy(node.labels, resource) is None for node in nodes)
+
+
+ONE_SHARE = rule(
+    "GA412",
+    "A container must request one share where a node gives no more",
+    default=Severity.WARN,
+    why="""
+    Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin refuses a request for more than
+    one share: two shares may be of the same GPU and give no more of it than one. The scheduler does not know this limit. It binds the pod, the kubelet fails it, and a controller creates the next pod, which fails too.""",
+    remedy="request 1",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
+)
+
+
+def _finding(request: ResourceRequest, ways: str, others: int) -> Finding:
+    parsed = parse_resource(request.resource)
+    things = "MIG devices" if parsed and parsed.mig else "GPUs"
+    text = (
+        f"is {request.amount}, and every node that offers it to this pod shares its {things}, "
+        f"{ways}, and gives a container 1 share; the pod would fail with "
+        "UnexpectedAdmissionError: invalid request: maximum request size for shared resources is 1; "
+        f"found {request.amount}"
+    )
+    if not others:
+        return ONE_SHARE.finding(request.path, text)
+    there_are = (
+        "1 node that does not share them" if others == 1 else f"one of the {others} nodes that do not share them"
+    )
+    return ONE_SHARE.finding(request.path, text, f"request 1, or let the pod run on {there_are}")
+
+
+UNUSED_CLAIM = rule(
+    "GA415",
+    "A container must refer to each claim for GPUs of its pod",
+    default=Severity.WARN,
+    why="""
+    A claim in spec.resourceClaims gets its devices for the pod. Only containers that name the claim in resources.claims
+    are given them. If no container does, the GPU is allocated, and the pod runs
+    without it.""",
+    remedy="name the claim in resources.claims of the container that uses the GPU",
+    source="k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go GetResources",
+)
+
+
+def unused_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+    """Warn about each claim for GPUs that no container refers to.
+
+    Claims for other devices may need no container.
+    """
+    claims = pod.resource_claims
+    used = pod.used_claims
+    if all(claim.get("name") in used for claim in claims):
+        return
+    for request in gpu_requests(pod.document, namespace, view):
+        if request.kind is RequestKind.CLAIM and request.name not in used and request.is_probable:
+            message = f"no container refers to claim {shown(request.name)}: the pod holds its devices, and no container gets them"
+            remedy = f"write resources: {{claims: [{{name: {request.name}}}]}} in the container that uses the GPU"
+            yield UNUSED_CLAIM.finding(request.path, message, remedy)

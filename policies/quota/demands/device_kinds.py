@@ -1,0 +1,255 @@
+"""Kinds of devices: what part of a GPU a device or a share of it is, and how much memory it has."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.kubernetes.caches import remember_short
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.mig import AMPERE, Geometry, MIGProfile
+from policies.nvidia.mig_products import PRODUCTS, product_named
+from policies.nvidia.products import BRAND, any_matches, fold_name
+from policies.rules.charges import DeviceKind
+
+if TYPE_CHECKING:
+    from policies.fleet.offers.shown import ShownSharing
+    from policies.kubernetes.resourceslices import Device
+    from policies.nvidia.mig import Layout, Match
+    from policies.rules.settings.choices import ReplicaWeight
+
+__all__ = [
+    "GIB",
+    "ConsumedCapacity",
+    "QuotaDevice",
+    "any_profile",
+    "largest_memory_named",
+    "mig_share",
+    "product_memory",
+    "quota_device",
+    "replica_kind",
+    "unseen_gpu",
+    "unseen_slice",
+]
+
+
+GIB = 2**30
+_WHOLE = Fraction(1)
+
+_MEMORY_SLICES = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
+"""Of eight, for so many of seven compute slices, as most profiles have them."""
+_IN_NAME = re.compile(r"(?:^|-)([1-9][0-9]{0,2})gb(?:-|$)")
+_SOLD: dict[int, tuple[str, ...]] = {
+    8: ("tesla-p4",),
+    16: ("tesla-t4", "a2", "a16", "rtx-a4000"),
+    20: ("rtx-a4500", "rtx-4000-ada-generation", "rtx-4000-sff-ada-generation"),
+    24: (
+        "tesla-p40",
+        "quadro-rtx-6000",
+        "a10",
+        "a10g",
+        "l4",
+        "rtx-a5000",
+        "rtx-4500-ada-generation",
+        "geforce-rtx-3090",
+        "geforce-rtx-4090",
+    ),
+    32: ("rtx-5000-ada-generation", "geforce-rtx-5090"),
+    48: ("quadro-rtx-8000", "a40", "l20", "l40", "l40s", "rtx-a6000", "rtx-6000-ada-generation"),
+}
+"""GiB of products that MIG cannot divide and whose names do not contain it.
+
+Source: NVIDIA's datasheets of the products. Drivers report somewhat less.
+"""
+_BY_NAME = {name: gib for gib, names in _SOLD.items() for name in names}
+
+
+def replica_kind(device: DeviceKind, sharing: ShownSharing, weights: tuple[ReplicaWeight, ...] = ()) -> DeviceKind:
+    """The kind of one replica of a device: 1/replicas of it, or the GPU share that the settings say.
+
+    Memory is divided by replicas whatever the weight: nothing keeps a time-sliced pod from more, so this is its fair
+    share of it. Of several weights for a product the last one counts.
+    """
+    if sharing.replicas <= 1:
+        return device
+    weight = Fraction(1, sharing.replicas)
+    for each in weights:
+        if each.sharing == sharing.strategy and _names(each.products, device.product):
+            weight = Fraction(each.gpus)
+    memory = None if device.memory is None else device.memory // sharing.replicas
+    return replace(device, gpus=device.gpus * weight, memory=memory)
+
+
+def _names(products: tuple[str, ...], product: str) -> bool:
+    return any_matches(_folded_globs(products), fold_name(product))
+
+
+@remember_short(256)
+def _folded_globs(products: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(fold_name(glob).removeprefix("nvidia-") for glob in products)
+
+
+@remember_short(1024)
+def mig_share(product: str, profile: MIGProfile, memory: int | None = None) -> Fraction:
+    """The part of its GPU that a MIG device is: the larger of its shares of compute and of memory slices.
+
+    A compute instance that is smaller than its GPU instance is its part of that.
+
+    Args:
+        product: of the GPU, in any spelling; where it is not known, all GPUs count that have such a profile.
+        profile: of the device.
+        memory: of the whole GPU in bytes; None if unknown. It decides how a GPU of an unknown product is divided.
+    """
+    known = product_named(product)
+    if known is not None:
+        layout, match = known.layout, known.match(profile)
+    else:
+        layout, match = AMPERE, None if memory is None else Geometry(-(-memory // GIB)).match(profile)
+    share = _share_by_name(profile) if match is None else _share(layout, match)
+    return share * profile.compute_slices / profile.gpu_slices if profile.shares_gpu_instance else share
+
+
+def _share(layout: Layout, match: Match) -> Fraction:
+    compute = Fraction(match.shape.compute_slices, layout.compute_slices)
+    return max(compute, Fraction(match.shape.memory_slices, layout.memory_slices))
+
+
+def _share_by_name(profile: MIGProfile) -> Fraction:
+    """The largest share of such a profile on any known GPU; if there is none, with 7 and 8 slices."""
+    shares = [
+        _share(each.layout, match) for each in PRODUCTS if (match := each.match(profile)) is not None and match.exact
+    ]
+    if shares:
+        return max(shares)
+    memory = _MEMORY_SLICES.get(profile.gpu_slices, 0)
+    return min(Fraction(1), max(Fraction(profile.gpu_slices, 7), Fraction(memory, 8)))
+
+
+def largest_memory_named(profile: MIGProfile) -> int:
+    """The most bytes that a MIG device of this name has; names are rounded to the nearest GiB."""
+    return (2 * profile.memory_gb + 1) * GIB // 2
+
+
+def unseen_slice(profile: MIGProfile, product: str = "") -> DeviceKind:
+    """A MIG device that no node shows; it has no more memory than its GPU."""
+    whole = product_memory(product) if product else None
+    named = largest_memory_named(profile)
+    return DeviceKind(product, str(profile), mig_share(product, profile), named if whole is None else min(named, whole))
+
+
+@remember_short(64)
+def any_profile(product: str = "") -> frozenset[DeviceKind]:
+    """MIG devices of every profile that a product has.
+
+    Where it is not known, those of every product, of unknown memory: it may be any.
+    """
+    known = product_named(product)
+    if known is None:
+        profiles = {match.profile for each in PRODUCTS for geometry in each.geometries for match in geometry.matches}
+        return frozenset(DeviceKind(product, str(profile), mig_share("", profile)) for profile in profiles)
+    return frozenset(
+        unseen_slice(match.profile, product) for geometry in known.geometries for match in geometry.matches
+    )
+
+
+def unseen_gpu(product: str = "") -> DeviceKind:
+    """A whole GPU that no node shows, with the memory that its product is known for."""
+    return DeviceKind(product, memory=product_memory(product) if product else None)
+
+
+def product_memory(product: str) -> int | None:
+    """The most bytes of any GPU that is sold under the name of a product; None if that is unknown.
+
+    Args:
+        product: as labels or devices spell it, without suffixes for MIG and sharing.
+    """
+    divisible = product_named(product)
+    if divisible is not None:
+        return max(divisible.memory) * GIB
+    name = fold_name(product).removeprefix(BRAND)
+    match = _IN_NAME.search(name)
+    gib = int(match[1]) if match else _BY_NAME.get(name)
+    return None if gib is None else gib * GIB
+
+
+class ConsumedCapacity(NamedTuple):
+    """What one claim takes of a device that several claims can hold; None if it is not said."""
+
+    shares: Fraction | None = None
+    memory: Fraction | None = None
+
+    @classmethod
+    def read(cls, capacity: Any) -> ConsumedCapacity:
+        """Read the `capacity.requests` of a request or the `consumedCapacity` of a result."""
+        return cls(_amount(capacity, "shares"), _amount(capacity, "memory"))
+
+
+class QuotaDevice(NamedTuple):
+    """A device of NVIDIA's driver, as quotas count it."""
+
+    device: DeviceKind
+    shares: Fraction | None = None
+    """The number of shares into which it is divided (feature gate ConsumableShares of the driver)."""
+    is_shareable: bool = False
+
+    def kind_taken(self, wanted: ConsumedCapacity) -> DeviceKind:
+        """The part that a claim holds: the whole device unless several claims can hold it.
+
+        If the device is divided into shares, a claim takes one by default, and never a part of one. If it is divided by
+        memory only, a claim takes all of it by default.
+
+        Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go.
+        """
+        if not self.is_shareable:
+            return self.device
+        memory = self.device.memory
+        parts: list[Fraction] = []
+        if self.shares:
+            parts.append(min(ceil(wanted.shares or 1) / self.shares, _WHOLE))
+        if memory and wanted.memory:
+            parts.append(min(wanted.memory / memory, _WHOLE))
+        part = max(parts, default=_WHOLE)
+        held = None if memory is None else int(part * memory)
+        if memory and wanted.memory:
+            held = min(int(wanted.memory), memory)
+        return replace(self.device, gpus=self.device.gpus * part, memory=held)
+
+
+def quota_device(device: Device) -> QuotaDevice:
+    """A device as quotas count it."""
+    texts = [lookup(device.item("attributes", DRIVER, name), ("string",)) for name in ("productName", "profile")]
+    product, profile = (text if isinstance(text, str) else "" for text in texts)
+    memory, shares = (_quantity(device.item("capacity", DRIVER, name)) for name in ("memory", "shares"))
+    return _quota_device(product, profile, memory, shares, device.is_shareable)
+
+
+@lru_cache(maxsize=1024)
+def _quota_device(
+    product: str, profile: str, memory: Fraction | None, shares: Fraction | None, is_shareable: bool
+) -> QuotaDevice:
+    """The device with these properties; the same object for equal ones."""
+    name, parsed = product.replace(" ", "-"), MIGProfile.parse(profile)
+    share = _WHOLE if parsed is None else mig_share(name, parsed)
+    held = int(memory) if memory is not None and memory > 0 else None
+    return QuotaDevice(DeviceKind(name, profile, share, held), shares, is_shareable)
+
+
+def _amount(amounts: Any, name: str) -> Fraction | None:
+    found = None
+    for key in (name, f"{DRIVER}/{name}"):
+        amount = _quantity(lookup(amounts, (key,)))
+        found = amount if amount is not None and amount > 0 else found
+    return found
+
+
+def _quantity(item: Any) -> Fraction | None:
+    try:
+        return parse_quantity(lookup(item, ("value",)) if isinstance(item, dict) else item)
+    except QuantityError:
+        return None

@@ -1,1 +1,0 @@
-"""Devices as quotas count them: kinds of devices, nodes that hand them out, classes that choose them."""

@@ -1,0 +1,1 @@
+"""Rules, and the words of a decision: findings, settings, waivers and charges."""

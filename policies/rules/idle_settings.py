@@ -1,0 +1,224 @@
+"""Settings without effect: another setting takes precedence, or a setting that they need is missing."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.phrases import closest, shown
+from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
+from policies.rules.decision import Severity
+from policies.rules.registry import all_rules, get_rule, ineffective_rule_names
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.exemptions import exemption
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from policies.rules.decision import Rule
+    from policies.rules.request import Concern
+    from policies.rules.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
+
+__all__ = ["idle_settings", "settings_remarks"]
+
+_CONCERNS: dict[str, Concern | None] = {
+    "claims": None,
+    "conversion": "conversion",
+    "placement": None,
+    "quota": "quota",
+    "access": "access",
+}
+"""The exemption that turns off the rules of a subject in a namespace; ConfigMaps and settings have none."""
+_SEVERITIES: dict[str, Callable[[GPUAdmissionPolicy], str]] = {
+    "access.mode": lambda settings: settings.access.mode,
+    "configuration.clusterPolicyDeletion": lambda settings: settings.configuration.cluster_policy_deletion,
+    "conversion.nativeQuota": lambda settings: settings.conversion.native_quota,
+    "conversion.unsatisfiable": lambda settings: settings.conversion.unsatisfiable,
+    "placement.unsatisfiable": lambda settings: settings.placement.unsatisfiable,
+}
+"""Settings that set the severity of rules."""
+_SECOND_SETTINGS = {"GA313": "placement.unsatisfiable"}
+"""Second settings that set the severity of a rule. GA313: no device matches the pod's wish."""
+_SWITCHES: dict[str, Callable[[GPUAdmissionPolicy], bool]] = {
+    "conversion.allowPodOptOut": lambda settings: settings.conversion.allow_pod_opt_out,
+    "placement.avoidSharedGPUs": lambda settings: settings.placement.avoid_shared_gpus,
+}
+"""Settings that rules need."""
+_EVERY = "*"
+
+
+class IdleSetting(NamedTuple):
+    """A setting without effect."""
+
+    path: FieldPath
+    message: str
+    remedy: str
+
+
+def settings_remarks(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+    """Paths of settings without effect, each with a message; the settings are still valid."""
+    yield from ineffective_rule_names(settings)
+    for path, message, remedy in idle_settings(settings):
+        yield path, f"{message}; {remedy}"
+
+
+def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    """Settings without effect, except names of unknown rules, which `ineffective_rule_names` reports."""
+    yield from _overrides(settings)
+    yield from _overridden_severities(settings)
+    yield from _placement(settings)
+    yield from _exemptions(settings)
+    yield from _weights(settings)
+    yield from _driver(settings)
+
+
+def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    for index, override in enumerate(settings.rules):
+        rule = get_rule(override.rule)
+        if rule is None or rule.fixed:
+            continue
+        path = _at("rules") / index
+        later = _later(settings.rules, index, [n for n, each in enumerate(settings.rules) if each.rule == rule.id])
+        if later is not None:
+            text = f"rules[{later}] sets {rule.id} for the same namespaces, and the later entry wins"
+            yield IdleSetting(path, text, "remove one of the two")
+        elif rule.cluster_scoped and not override.holds_in(""):
+            text = f"{rule.id} is about objects without a namespace, so namespaces never match them"
+            yield IdleSetting(path / "namespaces", text, "leave namespaces out")
+        elif where := _exempt_namespaces(rule, override, settings):
+            yield IdleSetting(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
+        elif override.severity is not Severity.OFF:
+            yield from _never_found(rule, override, settings, path)
+
+
+def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy) -> str:
+    """Why a rule is off in every namespace of an entry; empty if it is on in one."""
+    if rule.subject not in _CONCERNS or _EVERY in override.namespaces:
+        return ""
+    reasons = [exemption(_CONCERNS[rule.subject], pattern, settings) for pattern in override.namespaces]
+    return f"{' and '.join(override.namespaces)}: {reasons[0]}" if all(reasons) else ""
+
+
+def _never_found(
+    rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath
+) -> Iterator[IdleSetting]:
+    if rule.needs:
+        name, wanted = rule.needs
+        if _SWITCHES[name](settings) is not wanted:
+            is_set, needed = ("false", "true") if wanted else ("true", "false")
+            text = f"{rule.id} finds nothing while spec.{name} is {is_set}"
+            yield IdleSetting(path, text, f"set spec.{name}: {needed}, or remove the entry")
+    if not rule.circumstance or override.severity is not Severity.DENY:
+        return
+    others = [
+        each for each in all_rules() if each.subject == rule.subject and not (each.suspicion or each.circumstance)
+    ]
+    ids = [other.id for other in others]
+    mode = Severity(settings.access.mode)
+    severities = {settings.severity_of(other.id, mode if other.setting else other.default, "") for other in others}
+    severities |= {each.severity for each in settings.rules if each.rule in ids}
+    if Severity.DENY not in severities:
+        text = (
+            f"{rule.id} is found only beside a finding of {', '.join(ids[:-1])} or {ids[-1]}, and none of "
+            "them refuses anything; privileges alone are always admitted"
+        )
+        remedy = "set spec.access.mode: deny; to refuse privileged pods, enforce the Pod Security level baseline"
+        yield IdleSetting(path, text, remedy)
+
+
+def _overridden_severities(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    """Settings of severities that entries of `rules` override in every namespace."""
+    everywhere = {each.rule for each in settings.rules if _EVERY in each.namespaces}
+    for name, value in _SEVERITIES.items():
+        ruled = [rule.id for rule in all_rules() if name in (rule.setting, _SECOND_SETTINGS.get(rule.id))]
+        if value(settings) != value(DEFAULTS) and everywhere.issuperset(ruled):
+            text = f"is {value(settings)}, but spec.rules sets {' and '.join(ruled)} everywhere, which wins"
+            yield IdleSetting(_at(name), text, "remove the entries of spec.rules, or this setting")
+
+
+def _placement(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    placement, path = settings.placement, _at("placement")
+    for index, default in enumerate(placement.wishes):
+        for word in default.wish:
+            later = _later(placement.wishes, index, [n for n, each in enumerate(placement.wishes) if word in each.wish])
+            if later is not None:
+                text = f"wishes[{later}] says {word} for the same namespaces, and the later entry wins"
+                yield IdleSetting(path / "wishes" / index / "wish" / word, text, "remove one of the two")
+        yield from _never_reached(path / "wishes" / index, default.namespaces, settings)
+    says = [
+        index for index, each in enumerate(placement.wishes) if "sharing" in each.wish and _EVERY in each.namespaces
+    ]
+    if placement.avoid_shared_gpus and says:
+        text = f"is true, but wishes[{says[-1]}] says for every pod whether it takes shared GPUs"
+        yield IdleSetting(path / "avoidSharedGPUs", text, "remove one of the two")
+    for index, taint in enumerate(placement.tolerations):
+        if (taint.key, taint.effect) == (GPU_RESOURCE, "NoSchedule"):
+            yield IdleSetting(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
+        yield from _never_reached(path / "tolerations" / index, taint.namespaces, settings)
+        for number, other in enumerate(placement.tolerations[:index]):
+            same = (other.key, other.effect) == (taint.key, taint.effect) and other.value in ("", taint.value)
+            if same and _covers(other.namespaces, taint.namespaces):
+                text = f"the pods that it is for tolerate it already, by tolerations[{number}]"
+                yield IdleSetting(path / "tolerations" / index, text, "remove one of the two")
+                break
+
+
+def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    reasons = [exemption(None, each, settings) for each in namespaces]
+    if all(reasons):
+        yield IdleSetting(
+            path / "namespaces", f"holds in {' and '.join(namespaces)} only: {reasons[0]}", "remove the entry"
+        )
+
+
+def _exemptions(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    for index, each in enumerate(settings.exemptions):
+        named = [rule for rule in all_rules() if any(fnmatchcase(rule.id, pattern) for pattern in each.from_)]
+        if named and not each.holds_in("") and all(rule.cluster_scoped for rule in named):
+            text = f"{' and '.join(each.from_)} is about objects without a namespace, so namespaces never match them"
+            yield IdleSetting(_at("exemptions") / index / "namespaces", text, "leave namespaces out")
+    if _EVERY in settings.access.exempt_namespaces and settings.access.mode == "deny":
+        text = "is deny, but access.exemptNamespaces exempts every namespace"
+        yield IdleSetting(_at("access.mode"), text, 'remove "*" from access.exemptNamespaces')
+    if _EVERY in settings.quota.exempt_namespaces and settings.quota != DEFAULTS.quota:
+        text = "exempts every namespace, so no GPUQuota limits anything"
+        yield IdleSetting(_at("quota.exemptNamespaces"), text, 'remove "*"')
+
+
+def _weights(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    weights = settings.quota.weights
+    for index, weight in enumerate(weights):
+        for later in range(index + 1, len(weights)):
+            if weights[later].sharing == weight.sharing and _covers(weights[later].products, weight.products):
+                text = f"weights[{later}] is for the same products, and the later entry wins"
+                yield IdleSetting(_at("quota.weights") / index, text, "remove one of the two")
+                break
+
+
+def _driver(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+    path = _at("draDriver")
+    known = OFF_BY_DEFAULT | ON_BY_DEFAULT
+    for gate in settings.dra_driver.feature_gates or {}:
+        if gate not in known and (meant := closest(gate, sorted(known), likeness=0.8)):
+            yield IdleSetting(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
+    version = settings.dra_driver.version
+    if version and not any(letter.isdigit() for letter in version):
+        yield IdleSetting(
+            path / "version", f"is {shown(version)}, which is not a release", 'write one such as "25.8.0"'
+        )
+
+
+def _at(name: str) -> FieldPath:
+    return FieldPath(("spec", *name.split(".")))
+
+
+def _later(entries: Sequence[RuleOverride | WishDefault], index: int, same: Sequence[int]) -> int | None:
+    """The first later entry among `same` that covers all namespaces of this one."""
+    wins = (number for number in same if _covers(entries[number].namespaces, entries[index].namespaces))
+    return next((number for number in wins if number > index), None)
+
+
+def _covers(patterns: Sequence[str], others: Sequence[str]) -> bool:
+    """True if patterns match everything that others match: they include all of them, or `*`."""
+    return _EVERY in patterns or set(others) <= set(patterns)

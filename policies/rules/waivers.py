@@ -1,0 +1,193 @@
+"""Waivers: an annotation of an object that ignores findings on it, each with a reason.
+
+`gpu-admission.io/ignore: GA405 because the GPUs arrive on Monday`, with one rule on each line or separated by semicolons.
+A waived finding stays in the decision and is reported with its reason. A finding that refuses something is never waived.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from policies.kubernetes.names import IGNORE
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import format_list, shorten, shown
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.decision import EVERY_KIND, Severity
+from policies.rules.registry import get_rule, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding, Rule
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = [
+    "MAX_ANNOTATION_LENGTH",
+    "MAX_REASON_LENGTH",
+    "Waivers",
+    "parse_waivers",
+    "unmatched_waivers",
+    "with_waivers",
+]
+
+MAX_ANNOTATION_LENGTH = 4096
+"""Maximum characters of the annotation; a longer one waives nothing."""
+MAX_REASON_LENGTH = 240
+"""Characters of a reason that are kept."""
+_MOST_PROBLEMS = 5
+_PATH = FieldPath(["metadata", "annotations", IGNORE])
+_SEPARATORS = re.compile(r"[;\n]")
+_DECISIVE_KINDS = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
+"""Kinds without which many rules report nothing."""
+
+INVALID = rule(
+    "GA708",
+    "A waiver must name a rule that does not refuse the object, and a reason",
+    default=Severity.WARN,
+    why="""
+    The annotation gpu-admission.io/ignore waives findings of severity warn or audit. The reason tells readers whether the
+    waiver is still right. The administrator decides what is refused, so the author of an object cannot waive it.""",
+    remedy="write one entry on each line, such as GA405 because the GPUs arrive on Monday",
+    source="docs/review.md",
+    kinds=(EVERY_KIND,),
+)
+
+UNMATCHED = rule(
+    "GA709",
+    "A waiver must match a finding",
+    default=Severity.WARN,
+    why="""
+    A waiver that matches nothing is a leftover, or names the wrong rule, and would hide the next finding of that rule. Only
+    an offline review sees all findings on an object together. Without the objects of the cluster many rules report
+    nothing, so the severity is then audit. Admission says nothing: the state of the cluster may change, and the waiver
+    match again.""",
+    remedy="remove it from the annotation",
+    source="docs/review.md",
+    kinds=(EVERY_KIND,),
+    offline=True,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Waivers:
+    """The waivers of an annotation, and its problems."""
+
+    reasons: Mapping[Rule, str]
+    """By rule; on one line, printable."""
+    problems: tuple[Finding, ...] = ()
+    """With the default severity; at most a few, whatever the annotation has."""
+
+
+_NONE = Waivers({})
+
+
+def parse_waivers(text: Any) -> Waivers:
+    """The waivers of an annotation; nothing is waived by an entry that cannot be read.
+
+    Args:
+        text: The value of the annotation.
+    """
+    if not isinstance(text, str):
+        return Waivers({}, (_problem("must be a string"),))
+    if len(text) > MAX_ANNOTATION_LENGTH:
+        return Waivers(
+            {},
+            (_problem(f"has {len(text):,} characters and at most {MAX_ANNOTATION_LENGTH:,} are read", "shorten it"),),
+        )
+    reasons: dict[Rule, str] = {}
+    problems: list[Finding] = []
+    for entry in filter(None, (" ".join(part.split()) for part in _SEPARATORS.split(text))):
+        name, _, rest = entry.partition(" ")
+        because, _, reason = rest.partition(" ")
+        known = get_rule(name)
+        if known is None:
+            remedy = f"{INVALID.remedy}; gpu-admission rules lists the rules"
+            problems.append(_problem(f"unknown rule {shown(name)}", remedy))
+        elif known in (INVALID, UNMATCHED):
+            problems.append(_problem(f"{known} is about waivers and cannot be ignored", "remove it here"))
+        elif because != "because" or not reason:
+            problems.append(_problem(f"{known} has no reason", f"write {known} because REASON"))
+        elif known in reasons:
+            problems.append(_problem(f"{known} has two reasons", "keep one of them"))
+        else:
+            reasons[known] = shorten(reason, MAX_REASON_LENGTH)
+    if len(problems) > _MOST_PROBLEMS:
+        problems = [*problems[:_MOST_PROBLEMS], _problem(f"more than {_MOST_PROBLEMS} entries are invalid")]
+    return Waivers(reasons, tuple(problems))
+
+
+def with_waivers(findings: tuple[Finding, ...], request: Request, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
+    """The findings on an object, with the reasons of waived ones, and findings on invalid waivers.
+
+    Applying it twice changes nothing.
+    """
+    waivers = _waivers_of(request)
+    if waivers is _NONE:
+        return findings
+    waived = (_with_reason(found, waivers) for found in findings)
+    refused = dict.fromkeys(found.rule for found in findings if found.rule in waivers.reasons and _is_refusal(found))
+    invalid = _judge((*waivers.problems, *map(_refusal, refused)), request, settings)
+    return tuple(dict.fromkeys((*waived, *invalid)))
+
+
+def unmatched_waivers(
+    findings: Iterable[Finding], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
+) -> tuple[Finding, ...]:
+    """Findings on waivers that match none of the findings on an object.
+
+    Args:
+        findings: All findings on the object.
+        request: With the object.
+        view: The cluster; if it does not know the kinds that decide most rules, the severity is audit.
+        settings: The administrator's settings.
+    """
+    reported = {found.rule for found in findings}
+    unmatched = [waived for waived in _waivers_of(request).reasons if waived not in reported]
+    return _judge(_findings_on_unmatched(unmatched, request, view, settings), request, settings) if unmatched else ()
+
+
+def _findings_on_unmatched(
+    rules: Iterable[Rule], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
+) -> Iterator[Finding]:
+    missing = [kind for kind in _DECISIVE_KINDS if view.list(kind) is UNKNOWN]
+    for each in rules:
+        if settings.severity_of(each.id, each.default, request.namespace) is Severity.DENY:
+            yield _refusal(each)
+        elif missing:
+            text = f"{each} matches no finding, but this review has no objects of kind {format_list(missing)}"
+            remedy = "review with --cluster or --live, with the right to list them"
+            yield UNMATCHED.finding(_PATH, text, remedy, severity=Severity.AUDIT)
+        else:
+            yield UNMATCHED.finding(_PATH, f"{each} matches no finding")
+
+
+def _waivers_of(request: Request) -> Waivers:
+    text = lookup(request.object, _PATH)
+    return _NONE if text is None else parse_waivers(text)
+
+
+def _with_reason(found: Finding, waivers: Waivers) -> Finding:
+    reason = waivers.reasons.get(found.rule, "")
+    return found if not reason or found.waived or _is_refusal(found) else replace(found, waived=reason)
+
+
+def _is_refusal(found: Finding) -> bool:
+    return found.severity is Severity.DENY or found.announces_refusal
+
+
+def _refusal(waived: Rule) -> Finding:
+    return _problem(
+        f"{waived} is a refusal and cannot be ignored", f"correct what {waived} reports, and remove it here"
+    )
+
+
+def _problem(message: str, remedy: str | None = None) -> Finding:
+    return INVALID.finding(_PATH, message, remedy)
+
+
+def _judge(findings: Iterable[Finding], request: Request, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
+    return settings.judge(findings, request.namespace)

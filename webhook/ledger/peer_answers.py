@@ -1,0 +1,205 @@
+"""Sends the messages of one connection, by one task."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp import WSMsgType, web
+
+from policies.quota.limits.quota import QuotaError
+from webhook.cluster.errors import ClusterError
+from webhook.ledger.directory import peer_certificate
+from webhook.ledger.peer_messages import (
+    MOST_MESSAGE_BYTES,
+    Answer,
+    BadMessage,
+    Cancellation,
+    read_question,
+    write_answer,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container
+
+    from webhook.ledger.peer_messages import ChargeMessage
+    from webhook.ledger.writer import LedgerWriter
+
+__all__ = ["CLOSE_SECONDS", "HEARTBEAT_SECONDS", "PATH", "Outbox", "PeerCalls"]
+
+
+_MOST_BYTES = 4 * 1024 * 1024
+_BYTES_OF_A_MESSAGE = 1024
+"""What a message counts besides its text."""
+
+
+class _Socket(Protocol):
+    async def send_bytes(self, message: bytes) -> None: ...
+
+
+class Outbox:
+    """Messages that wait to be sent.
+
+    Callers do not wait: all senders of a connection would wait for one future of aiohttp, and a caller whose time is up would
+    cancel it for all of them.
+    """
+
+    def __init__(self, socket: _Socket) -> None:
+        """Without messages; `run` sends them."""
+        self._socket = socket
+        self._waiting: asyncio.Queue[bytes] = asyncio.Queue()
+        self._bytes = 0
+
+    def put(self, text: bytes) -> bool:
+        """Send a message soon; False if too many wait, because the other side does not read."""
+        size = len(text) + _BYTES_OF_A_MESSAGE
+        if self._bytes + size > _MOST_BYTES:
+            return False
+        self._bytes += size
+        self._waiting.put_nowait(text)
+        return True
+
+    async def run(self) -> None:
+        """Send messages until cancelled, or until the connection has ended."""
+        with suppress(ConnectionError):
+            while True:
+                text = await self._waiting.get()
+                await self._socket.send_bytes(text)
+                self._bytes -= len(text) + _BYTES_OF_A_MESSAGE
+
+
+PATH = "/v1/charges"
+HEARTBEAT_SECONDS = 2.0
+"""Between two pings of a connection; it is closed if the pong takes half as long."""
+CLOSE_SECONDS = 1.0
+"""How long the other side has to confirm the end of a connection."""
+_MOST_RECEIVED = 4096
+"""Calls that are remembered; a cancellation follows its charge within seconds."""
+_MOST_AT_ONCE = 512
+"""Charges of one connection that wait for their write; further ones are not charged."""
+
+_logger = logging.getLogger("gpu_admission.peers")
+
+
+class PeerCalls:
+    """Answers the connections of other replicas."""
+
+    def __init__(self, writer: LedgerWriter, trusted: Callable[[], Container[bytes]]) -> None:
+        """Create a handler without connections.
+
+        Args:
+            writer: Writes the charges.
+            trusted: Returns the certificates of the current peers, in DER.
+        """
+        self._writer = writer
+        self._trusted = trusted
+        self._open: dict[web.WebSocketResponse, bytes] = {}
+        """The certificate of the other side of each connection."""
+        self._received: OrderedDict[str, None] = OrderedDict()
+        """The calls of the last charges that were received; only these are cancelled, over any connection."""
+        self._closing: set[asyncio.Task[bool]] = set()
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer the messages of one connection until it ends."""
+        # TLS trusts every certificate that was in a Lease since the start; some of their replicas have ended.
+        certificate = peer_certificate(request.transport)
+        if certificate is None or certificate not in self._trusted():
+            return web.Response(status=403, text="This certificate is not in the Lease of a running replica.\n")
+        if request.path != PATH:
+            return web.Response(status=404, text=f"Replicas send charges to {PATH}.\n")
+        socket = web.WebSocketResponse(
+            timeout=CLOSE_SECONDS, heartbeat=HEARTBEAT_SECONDS, compress=False, max_msg_size=MOST_MESSAGE_BYTES
+        )
+        await socket.prepare(request)
+        self._open[socket] = certificate
+        try:
+            # aiohttp answers a ping by itself, and raises if the other side has gone meanwhile.
+            with suppress(ConnectionError):
+                await _Conversation(self._writer, socket, self._received).run()
+        finally:
+            del self._open[socket]
+        return socket
+
+    def close_strangers(self) -> None:
+        """Close the connections of replicas that have ended."""
+        trusted = self._trusted()
+        for socket in [socket for socket, certificate in self._open.items() if certificate not in trusted]:
+            task = asyncio.create_task(socket.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Close all connections; the other replicas write their charges themselves."""
+        await asyncio.gather(*(socket.close() for socket in self._open))
+
+
+class _Conversation:
+    """One connection: its charges are answered in any order."""
+
+    def __init__(self, writer: LedgerWriter, socket: web.WebSocketResponse, received: OrderedDict[str, None]) -> None:
+        self._writer = writer
+        self._socket = socket
+        self._received = received
+        self._outbox = Outbox(socket)
+        self._pending: dict[str, asyncio.Task[None]] = {}
+        """By the call of the other replica."""
+
+    async def run(self) -> None:
+        sending = asyncio.create_task(self._outbox.run())
+        try:
+            async for message in self._socket:
+                if message.type is WSMsgType.ERROR:
+                    break
+                self._take(message.data)
+        except BadMessage as error:
+            _logger.warning(
+                "closed the connection of another replica: invalid message: %s; check that all replicas run the same version",
+                error,
+            )
+            await self._socket.close()
+        finally:
+            # The other replica continues by itself, and may rely on what is being written: nothing is taken back.
+            for task in (sending, *self._pending.values()):
+                task.cancel()
+
+    def _take(self, text: bytes) -> None:
+        question = read_question(text)
+        if isinstance(question, Cancellation):
+            self._cancel(question)
+        elif len(self._pending) >= _MOST_AT_ONCE or question.call in self._pending:
+            self._outbox.put(write_answer(Answer(question.call, is_charged=False)))
+        else:
+            self._received[question.call] = None
+            if len(self._received) > _MOST_RECEIVED:
+                self._received.popitem(last=False)
+            task = asyncio.create_task(self._answer(question), name=f"charge for a peer in {question.namespace}")
+            self._pending[question.call] = task
+            task.add_done_callback(lambda _: self._pending.pop(question.call))
+
+    def _cancel(self, cancellation: Cancellation) -> None:
+        if (pending := self._pending.get(cancellation.call)) is not None:
+            pending.cancel()
+        if cancellation.call in self._received:
+            del self._received[cancellation.call]
+            self._writer.take_back(*cancellation)
+
+    async def _answer(self, question: ChargeMessage) -> None:
+        is_charged = False
+        try:
+            is_charged = await self._writer.charge_for_peer(
+                question.namespace,
+                question.charge,
+                question.spec,
+                question.call,
+                needs_coverage=question.needs_coverage,
+            )
+        except (ClusterError, QuotaError, TimeoutError) as error:
+            # The other replica tries by itself, and says what is wrong.
+            _logger.debug("no charge for another replica in %s: %s", question.namespace, error)
+        except Exception:
+            _logger.exception("a charge of %s for another replica failed; that replica writes it", question.namespace)
+        # If the other side does not read, it has no answer in time and continues by itself.
+        self._outbox.put(write_answer(Answer(question.call, is_charged)))

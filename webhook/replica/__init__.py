@@ -1,1 +1,0 @@
-"""One replica of the service in a running cluster: everything that it is put together from."""
