@@ -9,13 +9,21 @@ IMAGE ?= gpu-admission:$(VERSION)
 # Tests start hundreds of processes: each would compile what it imports.
 test: export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site screenshots manifests chart clean
+.PHONY: demo quick test lint storm fuzz properties bench bench-check scale lock wheel image image-proof release release-proof site screenshots manifests chart clean
 
 demo: .venv/installed
 	@$(BIN)/gpu-admission demo
 
 test: .venv/installed-dev lint
 	$(BIN)/pytest
+
+# What decides about pods, claims, configuration and quotas, without servers, processes and long searches: under a minute.
+CORE := kubernetes nvidia rules settings waivers devices allocation fleet configuration claims access conversion placement wishes \
+  quota admission
+
+quick: export PYTHONDONTWRITEBYTECODE :=
+quick: .venv/installed-dev
+	$(BIN)/pytest -m "not hypothesis" $(addprefix tests/,$(CORE))
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
