@@ -203,7 +203,7 @@ def test_stores_that_replace_others_prove_all_anew(monkeypatch):
 
 
 def test_workload_beyond_the_limit_is_unknown_although_others_are_known(monkeypatch):
-    for module in ("policies.analyses.audit.proofs", comparison.__name__):
+    for module in ("policies.analyses.audit.readiness", comparison.__name__):
         monkeypatch.setattr(f"{module}.MOST_SUBJECTS", 3)
     cluster, kept = busy_cluster(), KeptProofs()
     (first,) = cluster.audit(kept)

@@ -9,8 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.analyses.explain import explain
-from policies.analyses.explain.redacted import redacted_explanation
-from policies.analyses.explain.report import Explanation
+from policies.analyses.explain.explanations import Explanation, redacted_explanation
 from policies.kubernetes.json_documents import json_document, parse_document
 from policies.outcome import Audience, Feasibility, NodeGroup, questions
 from policies.rules.settings import DEFAULTS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.analyses.explain.report import fit_word
+from policies.analyses.explain.explanations import fit_word
 from policies.devices.allocation.allocator import Allocator
 from policies.outcome import Feasibility
 

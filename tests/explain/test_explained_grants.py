@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.analyses.explain.report import why_sentences
+from policies.analyses.explain.explanations import why_sentences
 from policies.devices.allocation.allocator import Allocator
 from tests.plan.nodes import gpu_node
 

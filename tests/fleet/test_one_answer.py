@@ -31,7 +31,7 @@ ALLOWED = {
         "policies/configuration/config_maps",  # the names that a device plugin is configured with
         "policies/quota/demands/pods.py",  # how much of a GPU a name is
         "policies/analyses/audit/checks.py",  # the names in a ResourceQuota
-        "policies/analyses/usage/plugin_gpus.py",  # the names that a node advertises
+        "policies/analyses/usage/held_gpus.py",  # the names that a node advertises
         "policies/analyses/plan",  # the names that it will advertise
         "policies/analyses/migrate",  # the names that it no longer advertises, and those in a ResourceQuota
         "policies/outcome/grants.py",  # the requests that the device plugin of a node serves

@@ -5,8 +5,7 @@ from copy import deepcopy
 import pytest
 
 from policies.analyses.generate.documents import GenerationError, Target
-from policies.analyses.generate.mig import generate_mig
-from policies.analyses.generate.sharing import generate_sharing
+from policies.analyses.generate.node_configurations import generate_mig, generate_sharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import product_named
 from testbed import libyaml

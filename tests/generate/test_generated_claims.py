@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.analyses.generate.claims import ClaimWords, generate_claim
 from policies.analyses.generate.documents import GenerationError
+from policies.analyses.generate.namespace_objects import ClaimWords, generate_claim
 from policies.cel import compile_selector
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import PRODUCTS

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.analyses.generate.documents import GenerationError, Target
-from policies.analyses.generate.mig import generate_mig
+from policies.analyses.generate.node_configurations import generate_mig
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import find_layouts

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.analyses.generate.documents import GenerationError
-from policies.analyses.generate.quotas import QuotaWords, generate_quota
+from policies.analyses.generate.namespace_objects import QuotaWords, generate_quota
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig_products import PRODUCTS
 from policies.quota.limits.quota import parse_quota

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.analyses.generate.documents import GenerationError, Target
-from policies.analyses.generate.sharing import generate_sharing
+from policies.analyses.generate.node_configurations import generate_sharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from testbed import libyaml
 

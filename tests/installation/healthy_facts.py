@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from policies.analyses.installation.health import (
+from policies.analyses.installation import (
     APIServerCalls,
     Bundle,
     InstallationFacts,

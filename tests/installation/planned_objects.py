@@ -1,7 +1,7 @@
 """Planned objects for tables of tests."""
 
-from policies.analyses.installation.preflight import DryRun, PlannedObject
-from policies.analyses.installation.preflight.dry_runs import refusal_of
+from policies.analyses.installation import DryRun, PlannedObject
+from policies.analyses.installation.dry_runs import refusal_of
 
 RBAC = "rbac.authorization.k8s.io/v1"
 

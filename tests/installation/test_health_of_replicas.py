@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.analyses.installation.health import Unread, diagnose
-from policies.analyses.installation.health.replicas import readiness_checks, replica_checks, version_checks
+from policies.analyses.installation import Unread, diagnose
+from policies.analyses.installation.replicas import readiness_checks, replica_checks, version_checks
 from tests.installation.healthy_facts import NAMES, ago, bad, deployment, facts, good, pod, replica
 
 READ = "get deployments.apps/gpu-admission -n gpu-admission"

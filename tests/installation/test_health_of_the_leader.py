@@ -2,16 +2,16 @@
 
 import pytest
 
-from policies.analyses.installation.health import Unread, diagnose
-from policies.analyses.installation.health.diagnosis import settings_checks
-from policies.analyses.installation.health.facts import REINSTALL
-from policies.analyses.installation.health.installed_objects import (
+from policies.analyses.installation import Unread, diagnose
+from policies.analyses.installation.diagnosis import settings_checks
+from policies.analyses.installation.installation_facts import REINSTALL
+from policies.analyses.installation.installed_objects import (
     definition_checks,
     object_checks,
     role_checks,
     wanted_objects,
 )
-from policies.analyses.installation.health.leading import leader_checks, quota_checks, template_checks
+from policies.analyses.installation.replicas import leader_checks, quota_checks, template_checks
 from policies.conversion.templates import content_name
 from policies.kubernetes.names import MANAGED, UNUSED_SINCE
 from policies.rules.settings import parse_settings

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from policies.analyses.installation.health import (
+from policies.analyses.installation import (
     APIServerCalls,
     Bundle,
     StoredCertificates,
@@ -12,8 +12,8 @@ from policies.analyses.installation.health import (
     bound_text,
     calls_in,
 )
-from policies.analyses.installation.health.diagnosis import call_checks, certificate_checks
-from policies.analyses.installation.health.installed_objects import APPLY, bundle_checks, webhook_checks
+from policies.analyses.installation.diagnosis import call_checks, certificate_checks
+from policies.analyses.installation.installed_objects import APPLY, bundle_checks, webhook_checks
 from tests.installation.healthy_facts import NAMES, NOW, bad, configurations, facts, good, replica
 
 MUTATING, VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"

@@ -2,13 +2,13 @@
 
 import pytest
 
-from policies.analyses.installation.preflight import Coverage, webhooks_in
-from policies.analyses.installation.preflight.component_versions import (
+from policies.analyses.installation import Coverage, webhooks_in
+from policies.analyses.installation.component_versions import (
     component_checks,
     component_of,
     kubernetes_checks,
 )
-from policies.analyses.installation.preflight.covered_pods import coverage_checks
+from policies.analyses.installation.other_webhooks import coverage_checks
 from policies.kubernetes.json_documents import json_document
 from policies.kubernetes.view import UNKNOWN
 from testbed.webhook_configurations import current_configurations

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.analyses.installation.preflight import Coverage, DryRun, Facts, preflight
-from policies.analyses.installation.preflight.dry_runs import definitions, kind_checks, object_checks
+from policies.analyses.installation import Coverage, DryRun, Facts, preflight
+from policies.analyses.installation.dry_runs import definitions, kind_checks, object_checks
 from policies.kubernetes.view import UNKNOWN
 from tests.installation.planned_objects import planned, refused, texts
 from webhook.cli.preflight.reads import conditions_hold

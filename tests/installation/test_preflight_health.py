@@ -4,15 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from policies.analyses.installation.preflight.component_versions import (
+from policies.analyses.installation.component_versions import (
     ServerFeatures,
     api_checks,
     conversion_checks,
     feature_checks,
     features_in,
 )
-from policies.analyses.installation.preflight.network import Clock, called_ports, clock_checks, network_checks
-from policies.analyses.installation.preflight.other_webhooks import bundle_checks
+from policies.analyses.installation.network import Clock, called_ports, clock_checks, network_checks
+from policies.analyses.installation.other_webhooks import bundle_checks
 from policies.kubernetes.view import UNKNOWN
 from tests.installation.planned_objects import planned, texts
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.analyses.installation.preflight.dry_runs import Cause, Refusal, refusal_of
+from policies.analyses.installation.dry_runs import Cause, Refusal, refusal_of
 
 ANSWERS = {
     "no right": (

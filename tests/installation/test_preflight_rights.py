@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.analyses.installation.preflight.rights import (
+from policies.analyses.installation.rights import (
     OwnRules,
     Right,
     grant_checks,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.analyses.installation.preflight.preflight import KNOWN_WEBHOOKS
-from policies.analyses.installation.preflight.steps import step_checks, step_of, storage_checks
+from policies.analyses.installation.preflight import KNOWN_WEBHOOKS
+from policies.analyses.installation.steps import step_checks, step_of, storage_checks
 from policies.kubernetes.view import UNKNOWN
 from testbed.webhook_configurations import current_configurations
 from tests.installation.planned_objects import planned, texts

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.analyses.installation.preflight.engine_policies import engine_checks, engine_policies
-from policies.analyses.installation.preflight.other_webhooks import LabelledNamespace, other_webhooks, webhook_checks
+from policies.analyses.installation.engine_policies import engine_checks, engine_policies
+from policies.analyses.installation.other_webhooks import LabelledNamespace, other_webhooks, webhook_checks
 from tests.installation.planned_objects import texts
 
 OURS = LabelledNamespace("gpu-admission", {"kubernetes.io/metadata.name": "gpu-admission"})

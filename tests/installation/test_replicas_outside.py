@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from policies.analyses.installation.health import Unread
-from policies.analyses.installation.health.leading import leader_checks
-from policies.analyses.installation.health.replicas import replica_checks
+from policies.analyses.installation import Unread
+from policies.analyses.installation.replicas import leader_checks, replica_checks
 from tests.installation.healthy_facts import NOW, deployment, facts
 
 URL = "https://localhost:8443"

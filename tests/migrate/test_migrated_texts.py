@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.analyses.migrate.text_edits import UneditableError
-from policies.analyses.migrate.text_nodes import read_text
+from policies.analyses.migrate.text_edits import UneditableError, read_text
 from policies.kubernetes.yaml import DEFAULT_LIMITS
 from tests.migrate.texts import migrate_text, restored_text
 from tests.properties import examples

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from policies.analyses.audit import Survey, audit
-from policies.analyses.report import overview
+from policies.analyses.overview import overview
 from policies.rules.settings import DEFAULTS
 from tests.usage.usage_objects import NOTHING, claim, device, devices, node, pod, resource_slice
 from webhook.cluster.manifests import ManifestsView

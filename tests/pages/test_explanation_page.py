@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.analyses.explain import Change, Explanation, Suggestion
-from policies.analyses.explain.report import ReviewWarning
+from policies.analyses.explain.explanations import ReviewWarning
 from policies.outcome import (
     DeviceOutcome,
     Feasibility,

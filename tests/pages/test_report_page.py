@@ -9,7 +9,7 @@ from hashlib import sha256
 import html5lib
 import pytest
 
-from policies.analyses.report import visible_overview
+from policies.analyses.overview import visible_overview
 from policies.analyses.usage.node_gpus import UnusableKind
 from policies.outcome import Audience
 from tests.pages.shown_cluster import earlier_objects, namespace, quota, shown_objects

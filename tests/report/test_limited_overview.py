@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from policies.analyses.report import limited_overview, overview, visible_overview
+from policies.analyses.overview import limited_overview, overview, visible_overview
 from policies.outcome import Audience
 from policies.rules.settings import DEFAULTS
 from tests.pages.shown_cluster import shown_objects

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 from policies.analyses.audit import ConversionObstacle, Gap
-from policies.analyses.report import HIDDEN, visible_overview
+from policies.analyses.overview import HIDDEN, visible_overview
 from policies.conversion.preemption import PREEMPTION
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Audience

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.analyses.usage import DeviceState, device_states
-from policies.analyses.usage.device_states import DeviceStates
 from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind, UnusableKind, UnusableReason
-from policies.analyses.usage.report import UsageReport
+from policies.analyses.usage.usage_report import DeviceStates, UsageReport
 from tests.usage.usage_objects import PRODUCT, claim, devices, node, pod, report, resource_slice
 
 MANY = 100

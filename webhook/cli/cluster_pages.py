@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.analyses.report import overview, visible_overview
+from policies.analyses.overview import overview, visible_overview
 from policies.outcome import Audience
 from webhook.cli.audit_reports import audit_files
 from webhook.cli.folders import replace_file

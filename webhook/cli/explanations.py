@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.analyses.explain import Explanation, explain
-from policies.analyses.explain.report import (
+from policies.analyses.explain.explanations import (
     as_sentence,
     fit_word,
     left_out_sentence,

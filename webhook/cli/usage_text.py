@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
-from policies.analyses.usage.report import sum_if_known
+from policies.analyses.usage.usage_report import sum_if_known
 from policies.devices.holders import UNUSED
 from policies.kubernetes.phrases import format_amount, format_list, format_ranges, printable
 from policies.kubernetes.view import UNKNOWN
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
-    from policies.analyses.usage.report import HolderUse, NamespaceUse, ProductUse
+    from policies.analyses.usage.usage_report import HolderUse, NamespaceUse, ProductUse
     from policies.devices.holders import Holder
 
 __all__ = ["USAGE_WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.analyses.explain.report import (
+from policies.analyses.explain.explanations import (
     as_sentence,
     left_out_sentence,
     notes_of,

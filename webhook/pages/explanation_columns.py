@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.analyses.explain.report import fit_word, why_sentences
+from policies.analyses.explain.explanations import fit_word, why_sentences
 from policies.kubernetes.phrases import format_count, format_list, format_ranges, inflect, number_key
 from policies.outcome import Feasibility, OutcomeState
 

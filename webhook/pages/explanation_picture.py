@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from policies.analyses.explain.report import (
+from policies.analyses.explain.explanations import (
     as_sentence,
     left_out_sentence,
     notes_of,

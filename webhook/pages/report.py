@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.analyses.report import HIDDEN
+from policies.analyses.overview import HIDDEN
 from policies.analyses.usage.cells import CellState
 from policies.analyses.usage.node_gpus import Provider, UnusableKind
 from policies.kubernetes.phrases import format_count, format_list, format_ranges
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.analyses.audit import AuditFinding
-    from policies.analyses.report import Overview
+    from policies.analyses.overview import Overview
     from policies.analyses.usage.cells import CellPart, GPUCell
     from policies.devices.holders import Holder
     from policies.rules.decision import Rule

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import hdrs, web
 
-from policies.analyses.report import limited_overview, overview, visible_overview
+from policies.analyses.overview import limited_overview, overview, visible_overview
 from webhook.pages.explanation import render_explanation
 from webhook.pages.rendering import asset, render_part
 from webhook.pages.report import render_report_parts

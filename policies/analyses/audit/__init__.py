@@ -7,7 +7,15 @@ view keeps with the same review that the webhook uses. Reports are data; the cal
 from __future__ import annotations
 
 from policies.analyses.audit.audit import audit
-from policies.analyses.audit.audit_json import AuditJSON, audit_json
+from policies.analyses.audit.audit_report import (
+    MOST_FINDINGS,
+    AuditCounts,
+    AuditFinding,
+    AuditJSON,
+    AuditReport,
+    Gap,
+    audit_json,
+)
 from policies.analyses.audit.policy_reports import (
     OPEN_REPORTS,
     POLICY_REPORTS,
@@ -16,9 +24,7 @@ from policies.analyses.audit.policy_reports import (
     is_our_report,
     policy_reports,
 )
-from policies.analyses.audit.proofs import KeptProofs
-from policies.analyses.audit.readiness import LOSS, UNPROVEN, ConversionObstacle, ConversionReadiness
-from policies.analyses.audit.report import MOST_FINDINGS, AuditCounts, AuditFinding, AuditReport, Gap
+from policies.analyses.audit.readiness import LOSS, UNPROVEN, ConversionObstacle, ConversionReadiness, KeptProofs
 from policies.analyses.audit.survey import Survey, surveyed_kinds
 
 __all__ = [

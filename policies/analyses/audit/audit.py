@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from policies.analyses.audit.audit_report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
 from policies.analyses.audit.checks import (
     configuration_findings,
     karpenter_findings,
@@ -14,9 +15,7 @@ from policies.analyses.audit.checks import (
     quota_findings,
     template_findings,
 )
-from policies.analyses.audit.proofs import KeptProofs
-from policies.analyses.audit.readiness import readiness
-from policies.analyses.audit.report import MOST_FINDINGS, AuditFinding, AuditReport, Gap
+from policies.analyses.audit.readiness import KeptProofs, readiness
 from policies.analyses.audit.survey import Conversions
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity

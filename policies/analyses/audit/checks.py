@@ -10,7 +10,7 @@ from policies.admission import review, review_concern
 from policies.admission.severities import judged_findings
 from policies.admission.upkeep import missing_templates
 from policies.admission.webhooks import kinds_of
-from policies.analyses.audit.report import AuditFinding
+from policies.analyses.audit.audit_report import AuditFinding
 from policies.analyses.audit.survey import ConversionResult, is_converted, requests_device_plugin
 from policies.conversion.check import ESCAPED
 from policies.conversion.opt_in import Mode, mode_of, strategy_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from policies.analyses.audit.report import MOST_OWNERS
+from policies.analyses.audit.audit_report import MOST_OWNERS
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.phrases import format_count, format_list, shorten
@@ -21,7 +21,7 @@ from policies.rules.decision import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from policies.analyses.audit.report import AuditFinding, AuditReport, Gap
+    from policies.analyses.audit.audit_report import AuditFinding, AuditReport, Gap
     from policies.kubernetes.objects import Object
 
 __all__ = [

@@ -7,8 +7,7 @@ are data; the callers render them.
 from __future__ import annotations
 
 from policies.analyses.explain.explain import explain
-from policies.analyses.explain.redacted import name_redactor
-from policies.analyses.explain.report import Change, Explanation, Suggestion
+from policies.analyses.explain.explanations import Change, Explanation, Suggestion, name_redactor
 
 __all__ = [
     "Change",

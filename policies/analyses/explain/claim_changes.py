@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.analyses.explain.explanations import Change
 from policies.analyses.explain.relaxations import Relaxation
-from policies.analyses.explain.report import Change
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record
 from policies.devices.resource_claims import Claim

@@ -7,9 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from policies.analyses.explain.claim_changes import WishChange, converted_claim, wish_changes
-from policies.analyses.explain.redacted import redacted_explanation
+from policies.analyses.explain.explanations import Change, Explanation, ReviewWarning, Suggestion, redacted_explanation
 from policies.analyses.explain.relaxations import Relaxation, relaxations
-from policies.analyses.explain.report import Change, Explanation, ReviewWarning, Suggestion
 from policies.conversion.surroundings import OLD_KUBELET, TWICE
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.nodes import node_taint

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.analyses.explain.report import Change
+from policies.analyses.explain.explanations import Change
 from policies.cel import CelRuntimeError, Semver, split_conjuncts, without_conjunct
 from policies.devices.allocation.capacity import Reason as Check
 from policies.devices.allocation.usage import Amount

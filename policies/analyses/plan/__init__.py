@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, key_of
 from policies.analyses.plan.disruptions import Disruption
-from policies.analyses.plan.plan import READ_FROM, Plan, PlannedChange, plan_change
-from policies.analyses.plan.plan_json import PlanJSON, plan_json
+from policies.analyses.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change, plan_json
 from policies.analyses.plan.prediction import NodeChange, Prediction, predict
 
 __all__ = [

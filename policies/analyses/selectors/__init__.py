@@ -5,9 +5,9 @@ callers render it.
 """
 
 from policies.analyses.selectors.analysis import analyze
-from policies.analyses.selectors.analysis_json import AnalysisJSON, analysis_json
-from policies.analyses.selectors.report import (
+from policies.analyses.selectors.selector_report import (
     Analysis,
+    AnalysisJSON,
     Clause,
     DeviceChange,
     DeviceRow,
@@ -17,6 +17,7 @@ from policies.analyses.selectors.report import (
     SelectorProblem,
     SelectorReport,
     Truth,
+    analysis_json,
 )
 from policies.analyses.selectors.selector_sets import (
     SelectorSet,

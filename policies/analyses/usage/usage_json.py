@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
-    from policies.analyses.usage.report import HolderUse, ProductUse, UsageReport
+    from policies.analyses.usage.usage_report import HolderUse, ProductUse, UsageReport
 
 __all__ = ["UsageJSON", "usage_json"]
 

@@ -87,7 +87,7 @@ def _show_sharing(
     strategy: Literal["time-slicing", "mps"], product: str, replicas: int, namespace: str, add_to: str | None
 ) -> None:
     _check_operator_namespace(namespace)
-    from policies.analyses.generate.sharing import generate_sharing
+    from policies.analyses.generate.node_configurations import generate_sharing
     from webhook.cli.generated_text import read_target, show
 
     target = read_target(namespace, add_to)
@@ -171,7 +171,7 @@ def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, 
       gpu-admission generate mig --product H200 --want 1g.18gb=7
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_operator_namespace(operator_namespace)
-    from policies.analyses.generate.mig import generate_mig
+    from policies.analyses.generate.node_configurations import generate_mig
     from webhook.cli.generated_text import read_target, show
 
     target = read_target(operator_namespace, add_to)
@@ -209,7 +209,7 @@ def _quota(
     if not namespace:
         raise click.UsageError("name the namespace that is limited: -n NAME")
     _check_namespace(namespace)
-    from policies.analyses.generate.quotas import QuotaWords, generate_quota
+    from policies.analyses.generate.namespace_objects import QuotaWords, generate_quota
     from webhook.cli.generated_text import show
 
     words = QuotaWords(gpus.strip(), products, mig.strip(), memory.strip())
@@ -237,7 +237,7 @@ def _claim(*, mig: str, count: int, template: bool, name: str, namespace: str, *
       gpu-admission generate claim --product A100-80GB --mig 1g.10gb --template
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_namespace(namespace)
-    from policies.analyses.generate.claims import ClaimWords, generate_claim
+    from policies.analyses.generate.namespace_objects import ClaimWords, generate_claim
     from webhook.cli.generated_text import show
 
     words = ClaimWords(_words(wish), mig, count, name, namespace, template)
@@ -258,7 +258,7 @@ def _wish(**wish: str) -> None:
     Not a GPU of 40 GB:
       gpu-admission generate wish --product 'A100*,!*40GB*'
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from policies.analyses.generate.wishes import generate_wish
+    from policies.analyses.generate.namespace_objects import generate_wish
     from webhook.cli.generated_text import show
 
     show(lambda: generate_wish(_words(wish)))

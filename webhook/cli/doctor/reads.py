@@ -16,7 +16,7 @@ import orjson
 
 from certs.bundle import refusal
 from certs.keypair import BadKeyPair, KeyPair
-from policies.analyses.installation.health import (
+from policies.analyses.installation import (
     METRICS,
     Bundle,
     ReadinessAnswer,
@@ -26,7 +26,7 @@ from policies.analyses.installation.health import (
     Unread,
     calls_in,
 )
-from policies.analyses.installation.preflight.rights import Right
+from policies.analyses.installation.rights import Right
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of, namespace_of
 from webhook.cluster.answers import status_error
 from webhook.cluster.errors import APIError, BadAnswer, ClusterError
@@ -37,7 +37,7 @@ from webhook.cluster.resources import RESOURCES
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence
 
-    from policies.analyses.installation.health import APIServerCalls
+    from policies.analyses.installation import APIServerCalls
     from policies.kubernetes.objects import Object
     from webhook.cli.running_clusters.connections import Discovery
     from webhook.cluster.client import APIClient

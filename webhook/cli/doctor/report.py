@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.analyses.installation.health import MEDIAN, SLOWEST, bound_text
+from policies.analyses.installation import MEDIAN, SLOWEST, bound_text
 from policies.rules.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.check_reports import check_sections, printable_checks
 from webhook.cli.text_layout import GAP, column, output_text, paragraph, table, terminal_width
@@ -17,7 +17,7 @@ from webhook.cli.text_layout import GAP, column, output_text, paragraph, table, 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.analyses.installation.health import APIServerCalls, Diagnosis, WebhookCalls
+    from policies.analyses.installation import APIServerCalls, Diagnosis, WebhookCalls
 
 __all__ = ["DiagnosisJSON", "as_json", "text"]
 

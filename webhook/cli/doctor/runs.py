@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from policies.admission.webhooks import CONFIGURATIONS
-from policies.analyses.installation.health import InstallationFacts, Unread, diagnose, wanted_objects
+from policies.analyses.installation import InstallationFacts, Unread, diagnose, wanted_objects
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import has_ended, items_at, lookup, mapping_at, mappings_at, name_of
 from webhook.cli.doctor.reads import (
@@ -36,7 +36,7 @@ from webhook.controllers.replica_config import DEPLOYMENT, LEASE, NAMESPACE, SEC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.analyses.installation.health import Diagnosis
+    from policies.analyses.installation import Diagnosis
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.progress import Progress

@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from policies.analyses.migrate.marks import gpu_templates, identity_of, names_template, with_specs
 from policies.analyses.migrate.objects import MigratedObject, migrate_object
 from policies.analyses.migrate.text_edits import UneditableError
-from policies.analyses.migrate.texts import TextChange, changed_text, restored_text
+from policies.analyses.migrate.texts import (
+    TextChange,
+    changed_text,
+    gpu_templates,
+    identity_of,
+    names_template,
+    restored_text,
+    with_specs,
+)
 from policies.conversion.templates import without_nulls
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, Object, in_namespace, lookup, name_of, namespace_of
 from policies.kubernetes.phrases import printable

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.analyses.installation.preflight.dry_runs import DryRun, PlannedObject, refusal_of
-from policies.analyses.installation.preflight.rights import OwnRules, Right, granting_rights, needed_rights
+from policies.analyses.installation.dry_runs import DryRun, PlannedObject, refusal_of
+from policies.analyses.installation.rights import OwnRules, Right, granting_rights, needed_rights
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mapping_at, mappings_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policies.admission.webhooks import CONFIGURATIONS
-from policies.analyses.installation.preflight.component_versions import (
+from policies.analyses.installation.component_versions import (
     METRICS,
     ServerFeatures,
     component_of,
@@ -38,7 +38,7 @@ from webhook.sandbox.admission.expressions import compile_condition, value_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.analyses.installation.preflight.covered_pods import Coverage
+    from policies.analyses.installation.other_webhooks import Coverage
     from policies.kubernetes.objects import Object
     from webhook.cli.progress import Progress
     from webhook.cli.running_clusters.connections import Discovery

@@ -12,7 +12,7 @@ from webhook.cli.check_reports import check_sections, printable_checks
 from webhook.cli.text_layout import output_text, paragraph, terminal_width
 
 if TYPE_CHECKING:
-    from policies.analyses.installation.preflight import Coverage, Preflight
+    from policies.analyses.installation import Coverage, Preflight
 
 __all__ = ["CoverageJSON", "PreflightJSON", "as_json", "coverage_json", "text"]
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from policies.admission.webhooks import CONFIGURATIONS
-from policies.analyses.installation.preflight import Coverage, Facts, preflight, webhooks_in
+from policies.analyses.installation import Coverage, Facts, preflight, webhooks_in
 from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.view import Unknown
@@ -29,7 +29,7 @@ from webhook.cluster.server_version import parse_version, read_version
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.analyses.installation.preflight import PlannedObject, Preflight
+    from policies.analyses.installation import PlannedObject, Preflight
     from policies.kubernetes.objects import Object
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from policies.analyses.installation.preflight.network import Clock
+from policies.analyses.installation.network import Clock
 from policies.kubernetes.objects import lookup, mappings_at
 from webhook.cli.settings import settings_in
 from webhook.cluster.client import APIClient

@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.admission.webhooks import CONFIGURATIONS, WEBHOOKS
-from policies.analyses.installation.preflight.component_versions import (
+from policies.analyses.installation.component_versions import (
     api_checks,
     component_checks,
     conversion_checks,
     feature_checks,
     kubernetes_checks,
 )
-from policies.analyses.installation.preflight.covered_pods import coverage_checks
-from policies.analyses.installation.preflight.dry_runs import definitions, kind_checks, object_checks
-from policies.analyses.installation.preflight.engine_policies import engine_checks, engine_policies
-from policies.analyses.installation.preflight.network import called_ports, clock_checks, network_checks
-from policies.analyses.installation.preflight.other_webhooks import (
+from policies.analyses.installation.dry_runs import definitions, kind_checks, object_checks
+from policies.analyses.installation.engine_policies import engine_checks, engine_policies
+from policies.analyses.installation.network import called_ports, clock_checks, network_checks
+from policies.analyses.installation.other_webhooks import (
     LabelledNamespace,
     bundle_checks,
+    coverage_checks,
     labels_with_name,
     other_webhooks,
     webhook_checks,
 )
-from policies.analyses.installation.preflight.rights import grant_checks, rights_checks
-from policies.analyses.installation.preflight.steps import step_checks, step_of, storage_checks
+from policies.analyses.installation.rights import grant_checks, rights_checks
+from policies.analyses.installation.steps import step_checks, step_of, storage_checks
 from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.objects import lookup, mapping_at, name_of
 from policies.kubernetes.phrases import format_count, format_list
@@ -35,15 +35,16 @@ from policies.rules.cluster_checks import Check, Status
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.analyses.installation.preflight.component_versions import ServerFeatures
-    from policies.analyses.installation.preflight.covered_pods import Coverage
-    from policies.analyses.installation.preflight.dry_runs import PlannedObject
-    from policies.analyses.installation.preflight.network import Clock
-    from policies.analyses.installation.preflight.rights import OwnRules, Right
-    from policies.analyses.installation.preflight.steps import Step
+    from policies.analyses.installation.component_versions import ServerFeatures
+    from policies.analyses.installation.dry_runs import PlannedObject
+    from policies.analyses.installation.network import Clock
+    from policies.analyses.installation.other_webhooks import Coverage
+    from policies.analyses.installation.rights import OwnRules, Right
+    from policies.analyses.installation.steps import Step
     from policies.kubernetes.objects import Object
 
 __all__ = ["KNOWN_WEBHOOKS", "Facts", "Preflight", "preflight"]
+
 
 _NAMESPACE = "gpu-admission"
 _OWN = ("Namespace", _NAMESPACE)

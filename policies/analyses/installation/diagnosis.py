@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from policies.admission.installed import uncovered_settings
-from policies.analyses.installation.health.facts import StoredCertificates, Unread, unread_check
-from policies.analyses.installation.health.installed_objects import (
+from policies.analyses.installation.installation_facts import StoredCertificates, Unread, unread_check
+from policies.analyses.installation.installed_objects import (
     bundle_checks,
     called_url,
     definition_checks,
@@ -19,8 +19,14 @@ from policies.analyses.installation.health.installed_objects import (
     role_checks,
     webhook_checks,
 )
-from policies.analyses.installation.health.leading import leader_checks, quota_checks, template_checks
-from policies.analyses.installation.health.replicas import readiness_checks, replica_checks, version_checks
+from policies.analyses.installation.replicas import (
+    leader_checks,
+    quota_checks,
+    readiness_checks,
+    replica_checks,
+    template_checks,
+    version_checks,
+)
 from policies.kubernetes.objects import lookup, mappings_at, name_of
 from policies.kubernetes.phrases import format_count, format_list, inflect, shorten
 from policies.rules.cluster_checks import Check, Status
@@ -29,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from policies.analyses.installation.health.facts import APIServerCalls, InstallationFacts, WebhookCalls
+    from policies.analyses.installation.installation_facts import APIServerCalls, InstallationFacts, WebhookCalls
     from policies.kubernetes.objects import Object
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.analyses.installation.preflight.dry_runs import Cause
+from policies.analyses.installation.dry_runs import Cause
 from policies.kubernetes.objects import items_at, mapping_at, name_of, namespace_of
 from policies.kubernetes.phrases import format_list, shorten
 from policies.rules.cluster_checks import Check, Status
@@ -13,7 +13,7 @@ from policies.rules.cluster_checks import Check, Status
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.analyses.installation.preflight.dry_runs import PlannedObject
+    from policies.analyses.installation.dry_runs import PlannedObject
     from policies.kubernetes.objects import Object
 
 __all__ = [
@@ -58,7 +58,7 @@ class Right(NamedTuple):
 def needed_rights(planned: Iterable[PlannedObject]) -> dict[Right, list[str]]:
     """The rights that applying the objects needs, each with the objects.
 
-    kubectl reads each object, then creates or patches it. Roles and bindings may need more: `policies.analyses.installation.preflight.rights`.
+    kubectl reads each object, then creates or patches it. Roles and bindings may need more: `policies.analyses.installation.rights`.
     """
     needed: dict[Right, list[str]] = {}
     for each in planned:

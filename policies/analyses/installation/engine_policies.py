@@ -10,7 +10,7 @@ import json
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.analyses.installation.preflight.dry_runs import label_of
+from policies.analyses.installation.dry_runs import label_of
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.phrases import format_count, format_list
 from policies.kubernetes.webhook_rules import Write, rule_matches
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 __all__ = ["EnginePolicy", "engine_checks", "engine_policies"]
+
 
 RUNTIME_WRITES = {
     ("resource.k8s.io", "ResourceClaimTemplate"): Write("CREATE", "resource.k8s.io", "", "resourceclaimtemplates"),

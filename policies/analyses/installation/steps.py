@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.webhooks import CONFIGURATIONS
-from policies.analyses.installation.preflight.dry_runs import PlannedObject, label_of
+from policies.analyses.installation.dry_runs import PlannedObject, label_of
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.phrases import format_list
 from policies.kubernetes.view import UNKNOWN
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 __all__ = ["Step", "step_checks", "step_of", "storage_checks"]
+
 
 _IMAGE = ("spec", "template", "spec", "containers", 0, "image")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:[-+].*)?")

@@ -1,0 +1,256 @@
+"""Quotas: a GPUQuota with a limit for each amount."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from policies.analyses.generate.documents import (
+    Generated,
+    GenerationError,
+    Step,
+    check_profile,
+    ordered_counts,
+    read_products,
+    read_profile,
+    read_wanted,
+    slug,
+)
+from policies.conversion.templates import ExactRequest
+from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
+from policies.devices.resource_claims import MOST_DEVICES
+from policies.kubernetes.names import PREFIX, QUOTA_LABEL, is_dns_label
+from policies.kubernetes.phrases import format_list, shown
+from policies.kubernetes.yaml_scalars import plain
+from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.labels import Subject, profile_is
+from policies.nvidia.predicates import all_of
+from policies.nvidia.wish_predicates import device_predicate
+from policies.nvidia.wish_words import as_sold
+from policies.nvidia.wishes import Wish, WishError
+from policies.quota.limits.quota import API_VERSION, ENFORCED, QUOTA_NAME, QuotaError, parse_quota
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.nvidia.predicates import Predicate
+
+__all__ = [
+    "ClaimWords",
+    "Mode",
+    "QuotaWords",
+    "generate_claim",
+    "generate_quota",
+    "generate_wish",
+    "memory_remarks",
+    "read_wish",
+]
+
+
+Mode = Literal["Enforce", "Warn"]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaWords:
+    """The limits of a namespace as text; empty for what is not limited."""
+
+    gpus: str = ""
+    """Of all products."""
+    products: Sequence[str] = ()
+    """GPUs of some products: `H100*=8`."""
+    mig: str = ""
+    """MIG devices: `1g.10gb=4`."""
+    memory: str = ""
+
+
+def generate_quota(namespace: str, words: QuotaWords, mode: Mode) -> Generated:
+    """The GPUQuota of a namespace.
+
+    Raises:
+        GenerationError: An amount cannot be read, or nothing is limited.
+    """
+    limits = list(_limits(words))
+    if not limits:
+        raise GenerationError("", "no limit is given; set --gpus, --product, --mig or --memory")
+    spec = {"limits": limits, "mode": mode}
+    metadata = {"name": QUOTA_NAME, "namespace": namespace}
+    document: Object = {"apiVersion": API_VERSION, "kind": "GPUQuota", "metadata": metadata, "spec": spec}
+    try:
+        parse_quota(document)
+    except QuotaError as error:
+        path, sentence = error.problems[0]
+        raise GenerationError(_option_of(limits, path), sentence) from None
+    effect = "are refused" if mode == "Enforce" else "are admitted with a warning"
+    label = f"kubectl label namespace {namespace} {QUOTA_LABEL}={ENFORCED}"
+    steps = (Step("To refuse pods with GPUs also while no limit can be checked, label the namespace.", (label,)),)
+    remark = f"Pods and claims of {namespace} that exceed a limit {effect}. Each limit is checked by itself."
+    return Generated((remark,), document, steps if mode == "Enforce" else ())
+
+
+def _limits(words: QuotaWords) -> Iterator[dict[str, Any]]:
+    if words.gpus:
+        yield {"name": "gpus", "gpus": _gpus(words.gpus)}
+    for text in words.products:
+        name, separator, amount = text.rpartition("=")
+        if not separator:
+            raise GenerationError(
+                "--product", f'has {shown(text)}, which is not PRODUCT=GPUS; write one such as "H100*=8"'
+            )
+        patterns = read_products(name).patterns
+        if patterns.excludes:
+            raise GenerationError("--product", f"excludes {patterns.excludes[0]}; a limit only names what it counts")
+        limit = slug(str(patterns)) or "products"
+        yield {"name": limit, "selector": {"products": list(patterns.includes)}, "gpus": _gpus(amount.strip())}
+    if words.mig:
+        for profile, count in ordered_counts(read_wanted(words.mig, "--mig")):
+            check_profile(profile, KNOWN_PRODUCTS, "--mig")
+            yield {"name": slug(f"mig-{profile}"), "selector": {"profiles": [str(profile)]}, "devices": count}
+    if words.memory:
+        yield {"name": "memory", "memory": words.memory}
+
+
+def _gpus(text: str) -> int | str:
+    """A number, or a part of a GPU as text."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else text
+
+
+def _option_of(limits: Sequence[dict[str, Any]], path: Sequence[str | int]) -> str:
+    """The option that a limit was made from."""
+    index = next((step for step in path if isinstance(step, int)), 0)
+    limit = limits[index]
+    if "memory" in limit:
+        return "--memory"
+    if "devices" in limit:
+        return "--mig"
+    return "--product" if "selector" in limit else "--gpus"
+
+
+_MEMORY = "min-memory"
+_PRODUCT = "product"
+
+
+def generate_wish(words: Mapping[str, str]) -> Generated:
+    """The annotations, as a fragment of a pod or of a pod template.
+
+    Args:
+        words: Texts by the names of the annotations without `gpu-admission.io/`; empty ones are no wish.
+
+    Raises:
+        GenerationError: A text cannot be read, no GPU can meet all of them, or all are empty.
+    """
+    wish = read_wish(words)
+    if not wish:
+        raise GenerationError("", 'no wish is given; set an option such as --product "H100*"')
+    given = {word: text.strip() for word, text in words.items() if text}
+    if wish.products:
+        given[_PRODUCT] = str(wish.products)
+    fragment = {"metadata": {"annotations": {f"{PREFIX}{word}": text for word, text in given.items()}}}
+    remarks = ["Add it to a pod, or to spec.template of a workload.", *_products_remark(wish), *memory_remarks(words)]
+    return Generated(tuple(remarks), fragment, (Step("The pod still requests its GPUs by resources or by claims."),))
+
+
+def read_wish(words: Mapping[str, str]) -> Wish:
+    """The wish that some texts say; a product as people write it becomes a pattern.
+
+    Raises:
+        GenerationError: A text cannot be read, or no GPU can meet all of them.
+    """
+    given = {word: text for word, text in words.items() if text}
+    patterns = read_products(given.pop(_PRODUCT)).patterns if _PRODUCT in given else None
+    for word, text in given.items():
+        try:
+            Wish.check(word, text)
+        except WishError as error:
+            raise GenerationError(f"--{word}", f"{error}; {error.remedy}") from None
+    wish = replace(Wish.of(given), products=patterns)
+    if contradictions := wish.contradictions():
+        raise GenerationError("", f"no GPU meets all options: {contradictions[0][1]}")
+    return wish
+
+
+def memory_remarks(words: Mapping[str, str]) -> list[str]:
+    """A remark if a bound excludes GPUs that are sold with it, such as 80Gi for 80 GB; else nothing."""
+    text = words.get(_MEMORY, "").strip()
+    sold = as_sold(text) if text else None
+    if sold is None:
+        return []
+    return [f"GPUs that are sold with {sold.removesuffix('G')} GB can have less than {text}; {sold} includes them."]
+
+
+def _products_remark(wish: Wish) -> list[str]:
+    if wish.products is None or not wish.products.includes:
+        return []
+    return [f"Known products that match: {format_list(read_products(str(wish.products)).labels)}."]
+
+
+_API_VERSION = "resource.k8s.io/v1"
+_REQUEST = "gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimWords:
+    """The devices of a claim as text, and the name of the object."""
+
+    wish: Mapping[str, str]
+    """Texts by the names of the annotations of wishes."""
+    mig: str = ""
+    """The profile of MIG devices; empty for whole GPUs."""
+    count: int = 1
+    name: str = "gpu"
+    namespace: str = ""
+    """Empty to leave it to kubectl."""
+    is_template: bool = False
+
+
+def generate_claim(words: ClaimWords) -> Generated:
+    """The claim, and the lines of a pod that use it.
+
+    Raises:
+        GenerationError: A word cannot be read, or no GPU can meet all of them.
+    """
+    if not 1 <= words.count <= MOST_DEVICES:
+        raise GenerationError("--count", f"is {words.count}; a claim has 1 to {MOST_DEVICES} devices")
+    if not is_dns_label(words.name):
+        text = f"is {shown(words.name)}; write at most 63 lower-case letters, digits and dashes"
+        raise GenerationError("--name", text)
+    device_class, predicate = _devices(words)
+    spec = {"devices": {"requests": [ExactRequest(_REQUEST, device_class, words.count, predicate).manifest()]}}
+    kind = "ResourceClaimTemplate" if words.is_template else "ResourceClaim"
+    metadata = {"name": words.name, **({"namespace": words.namespace} if words.namespace else {})}
+    document: Object = {
+        "apiVersion": _API_VERSION,
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {"spec": spec} if words.is_template else spec,
+    }
+    whose = "Each pod gets its own claim." if words.is_template else "All pods that refer to it share its devices."
+    return Generated((whose, *memory_remarks(words.wish)), document, (_pod_lines(words),))
+
+
+def _devices(words: ClaimWords) -> tuple[str, Predicate]:
+    """The class of the devices, and what they must be."""
+    wish = read_wish(words.wish)
+    if not words.mig:
+        return GPU_CLASS, device_predicate(wish, Subject("gpu"))
+    profile = read_profile(words.mig, "--mig")
+    check_profile(profile, read_products(str(wish.products or "*")).labels, "--mig")
+    return MIG_CLASS, all_of([profile_is(profile), device_predicate(wish, Subject("mig", profile))])
+
+
+def _pod_lines(words: ClaimWords) -> Step:
+    field = "resourceClaimTemplateName" if words.is_template else "resourceClaimName"
+    name = words.name if isinstance(plain(words.name), str) else f'"{words.name}"'
+    return Step(
+        "In the spec of a pod, beside its other fields:",
+        (
+            "resourceClaims:",
+            "- name: gpu",
+            f"  {field}: {name}",
+            "containers:",
+            "- name: main",
+            "  resources:",
+            "    claims:",
+            "    - name: gpu",
+        ),
+    )
