@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.phrases import shown
 from policies.kubernetes.view import UNKNOWN
@@ -19,7 +19,7 @@ from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.claims.subject import Subject
+    from policies.claims.claim_subject import Subject
     from policies.devices.resource_claims import Subrequest
     from policies.rules.decision import Finding
     from policies.rules.request import Request

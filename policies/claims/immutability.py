@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.claims.field_errors import invalid
-from policies.claims.subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.devices.resource_claims import Claim
 from policies.kubernetes.objects import FieldPath, lookup, replace_at
 from policies.kubernetes.phrases import shown
@@ -16,7 +16,7 @@ from policies.rules.registry import Problem, problem
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.claims.subject import Subject
+    from policies.claims.claim_subject import Subject
     from policies.kubernetes.objects import Object
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.facts import quoted_names
+from policies.configuration.cluster_facts import quoted_names
 from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.phrases import closest
@@ -19,7 +19,7 @@ from policies.rules.registry import Checks, Problem, problem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from policies.configuration.facts import Facts
+    from policies.configuration.cluster_facts import Facts
     from policies.kubernetes.view import ClusterView
     from policies.kubernetes.yaml import Document
     from policies.rules.decision import Severity

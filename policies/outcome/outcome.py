@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.claims.subject import Facts as ClaimFacts
+from policies.claims.claim_subject import Facts as ClaimFacts
 from policies.devices.allocation.reading import AllocationError
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amounts
 from policies.kubernetes.phrases import format_count, format_list

@@ -8,9 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from policies.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, compile_selector, split_conjuncts
-from policies.claims.cluster.missing_reads import domains, missing_reads, removed_attributes, unguarded_reads
-from policies.claims.cluster.wording import path_of, text_place
-from policies.claims.subject import Subject
+from policies.claims.claim_subject import Subject
+from policies.claims.missing_reads import domains, missing_reads, removed_attributes, unguarded_reads
+from policies.claims.selected_devices import path_of, text_place
 from policies.devices.allocation.reading import AllocationError, read_classes
 from policies.devices.allocation.shapes import cel_features
 from policies.devices.conditions import device_reads
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.cel import Read
-    from policies.claims.subject import Facts
+    from policies.claims.claim_subject import Facts
     from policies.devices.allocation.checks import Checks
     from policies.devices.allocation.needs import Question
     from policies.devices.allocation.slices import AllocatableDevice

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.configuration.config_maps.dcgm_fields import FIELDS, STRINGS, meant_field
-from policies.configuration.config_maps.dcgm_metrics import CSVError, read_records
+from policies.configuration.config_maps.dcgm_metrics import FIELDS, STRINGS, CSVError, meant_field, read_records
 
 CONFIG_MAP = {
     "apiVersion": "v1",

@@ -6,7 +6,7 @@ import pytest
 
 from policies.admission.webhooks import CLAIM_KINDS, ENTRIES
 from policies.configuration.config_maps.roles import LABEL
-from policies.configuration.nodes import _WATCHED
+from policies.configuration.node_labels import _WATCHED
 from policies.kubernetes.names import DRA_LABEL, MANAGED, QUOTA_LABEL
 from policies.kubernetes.webhook_rules import selects
 from policies.quota.limits.quota import ENFORCED

@@ -11,9 +11,8 @@ import pytest
 
 from policies.admission.webhooks import ENTRIES
 from policies.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, selectors, split_conjuncts
-from policies.claims.cluster.classes import select_devices
-from policies.claims.cluster.spelling import text_comparisons
-from policies.claims.cluster.typed_values import mistakes
+from policies.claims.compared_values import mistakes, text_comparisons
+from policies.claims.selected_devices import select_devices
 from policies.conversion import record
 from policies.devices.conditions import device_reads, read_condition
 from policies.devices.effort import Effort

@@ -9,7 +9,7 @@ import pytest
 from policies.admission import judge, load_rules, review
 from policies.admission.webhooks import ENTRIES
 from policies.cel import selectors
-from policies.configuration.config_maps.device_plugin.documents import MOST_DOCUMENTS
+from policies.configuration.config_maps.plugin_documents import MOST_DOCUMENTS
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import ResultsPerObject
 from policies.kubernetes.work import TooMuchWork, Work, bounded_by, count_work
@@ -287,7 +287,7 @@ def deployment(variables):
 def documents_read(monkeypatch):
     """How many YAML texts are read."""
     read = []
-    where = "policies.configuration.config_maps.device_plugin.documents.load_document"
+    where = "policies.configuration.config_maps.plugin_documents.load_document"
     monkeypatch.setattr(where, lambda text, **more: (read.append(text), load_document(text, **more))[1])
     return read
 

@@ -21,7 +21,7 @@ from policies.analyses.generate.documents import (
     slug,
     wanted_devices,
 )
-from policies.configuration.config_maps.device_plugin.replicas import (
+from policies.configuration.config_maps.plugin_replicas import (
     MANY_SLICES,
     MOST_CLIENTS,
     MOST_CLIENTS_BEFORE_TURING,

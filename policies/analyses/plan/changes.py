@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import SPEC
-from policies.configuration.facts import Facts
+from policies.configuration.cluster_facts import Facts
 from policies.devices.deviceclasses import CREATED_LAST
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, name_of, namespace_of

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Change
-from policies.configuration.config_maps.device_plugin.documents import configurations
-from policies.configuration.facts import Facts
-from policies.configuration.selectable_configs import selectable_configs
+from policies.configuration.cluster_facts import Facts, selectable_configs
+from policies.configuration.config_maps.plugin_documents import configurations
 from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
 from policies.fleet.offers.state import NO_CONFIG, config_by_labels
 from policies.kubernetes.nodes import labels_of, tolerates_taint

@@ -20,7 +20,7 @@ from policies.analyses.selectors.selector_report import (
 )
 from policies.analyses.selectors.selector_sets import compiled_selectors, edited_selector_set, reads_of
 from policies.cel import CelRuntimeError, begin_evaluation, steps_spent
-from policies.claims.subject import CLAIMS, Facts, Subject
+from policies.claims.claim_subject import CLAIMS, Facts, Subject
 from policies.devices.conditions import describe_failure
 from policies.devices.published_devices import DeviceGroup, published_devices
 from policies.kubernetes.objects import namespace_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel import CelCompileError, CelFeatures, Conjunct, compile_selector, split_conjuncts
-from policies.claims.subject import CLAIM_OR_TEMPLATE
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE
 from policies.devices.effort import STORED
 from policies.devices.resource_claims import MOST_ENTRIES, Claim, selector_expressions
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.cel import Read, Selector
-    from policies.claims.subject import Facts
+    from policies.claims.claim_subject import Facts
     from policies.kubernetes.objects import Object
 
 __all__ = [

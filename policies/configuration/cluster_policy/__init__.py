@@ -1,15 +1,14 @@
 """ClusterPolicy (`nvidia.com/v1`): how the GPU Operator sets up every GPU node."""
 
 from policies.configuration.change import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
-from policies.configuration.cluster_policy import (
-    daemonsets,  # noqa: F401 - these modules register their checks
-    dcgm_exporter,  # noqa: F401 - these modules register their checks
-    device_plugin,  # noqa: F401 - these modules register their checks
-    driver,  # noqa: F401 - these modules register their checks
-    host_access,  # noqa: F401 - these modules register their checks
-    runtime,  # noqa: F401 - these modules register their checks
-    sandbox_workloads,  # noqa: F401 - these modules register their checks
-    upgrades,  # noqa: F401 - these modules register their checks
+from policies.configuration.cluster_policy import (  # noqa: F401 - these modules register their rules
+    dcgm_exporter,
+    host_access,
+    plugin_settings,
+    policy_driver,
+    runtime,
+    sandbox_workloads,
+    upgrades,
 )
 
 __all__ = ["CLUSTER_POLICY", "CLUSTER_POLICY_DELETION"]

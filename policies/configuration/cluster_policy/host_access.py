@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, COMPONENTS, WITH_DRIVER
-from policies.configuration.facts import is_k0s, is_microk8s, is_openshift, namespaced_name, the_nodes
+from policies.configuration.cluster_facts import is_k0s, is_microk8s, is_openshift, namespaced_name, the_nodes
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import items_at, lookup, namespace_of
 from policies.kubernetes.view import UNKNOWN

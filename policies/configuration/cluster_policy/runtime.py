@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY
-from policies.configuration.facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
+from policies.configuration.cluster_facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
 from policies.kubernetes.objects import lookup
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, check_object
-from policies.configuration.facts import quoted_names, the_nodes
+from policies.configuration.cluster_facts import quoted_names, the_nodes
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup

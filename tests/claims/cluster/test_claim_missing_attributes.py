@@ -5,7 +5,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from policies.cel import CelCompileError, CelFeatures, CelRuntimeError, compile_selector
-from policies.claims.cluster.absence import Assumption, outcome
+from policies.claims.absence import Assumption, outcome
 
 FEATURES = CelFeatures(list_type_attributes=False, new_expressions=True)
 MISSING = ("attributes", "d", "P")

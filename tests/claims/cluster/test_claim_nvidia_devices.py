@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.claims.cluster.nvidia_devices import KINDS, class_with, is_published, shipped_kinds
+from policies.claims.nvidia_attributes import KINDS, class_with, is_published, shipped_kinds
 from testbed import libyaml
 
 SLICES = Path(__file__).parents[3] / "examples" / "cluster" / "resourceslices.yaml"

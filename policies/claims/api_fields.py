@@ -1,0 +1,347 @@
+"""The fields of a version of the API, their types, and those that are dropped silently."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
+from policies.devices.allocation.reading import ON_SINCE
+from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, VERSIONS, schema_of
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import printable
+from policies.kubernetes.schema import find_problems
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.claims.claim_subject import Subject
+    from policies.kubernetes.schema import SchemaProblem
+
+__all__ = ["right_place"]
+
+
+_PATH = FieldPath(["apiVersion"])
+_COMPUTE_DOMAIN = "resource.nvidia.com/v1beta1"
+_SERVED = {"v1": (1, 34), "v1beta2": (1, 33), "v1beta1": (1, 32)}
+_REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
+"""The versions of Kubernetes that were the first to serve a version of resource.k8s.io, and that no longer do."""
+
+
+@CLAIMS.rule(
+    "GA200",
+    "The API version must exist and be served",
+    default=Severity.DENY,
+    remedy="write apiVersion: resource.k8s.io/v1",
+    source="k8s.io/api/resource, the lifecycle of its types; the CRD of dra-driver-nvidia-gpu",
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
+)
+def served_version(subject: Subject) -> Iterator[Problem]:
+    """Until Kubernetes 1.34 dynamic resource allocation changed its API with every release.
+
+    The API server knows v1 since 1.34. The beta versions are served only where the administrator has turned them on,
+    and leave with 1.38 and 1.39; a request for a version that is not served ends in "no matches for kind".
+    """
+    if subject.served:
+        return
+    written = subject.object.get("apiVersion")
+    unmatched = f'no matches for kind "{subject.kind}" in version "{printable(str(written))}"'
+    if subject.kind == "ComputeDomain":
+        if written != _COMPUTE_DOMAIN:
+            yield problem(_PATH, unmatched, f"write apiVersion: {_COMPUTE_DOMAIN}")
+        return
+    if schema_of(subject.kind, subject.version) is None:
+        yield problem(_PATH, unmatched)
+        return
+    running = subject.facts.view.server_version()
+    if running is UNKNOWN:
+        return
+    release = ".".join(map(str, running))
+    if running < _SERVED[subject.version]:
+        served = [version for version in VERSIONS if running >= _SERVED[version]]
+        remedy = (
+            f"upgrade the cluster, or write apiVersion: resource.k8s.io/{served[0]} once it is turned on"
+            if served
+            else "upgrade the cluster"
+        )
+        first = ".".join(map(str, _SERVED[subject.version]))
+        yield problem(_PATH, f"{unmatched}, which came with Kubernetes {first}; the cluster runs {release}", remedy)
+    elif subject.version in _REMOVED and running >= _REMOVED[subject.version]:
+        yield problem(_PATH, f"{unmatched}, which is gone from Kubernetes {release}")
+    elif subject.version in _REMOVED and running >= _SERVED["v1"]:
+        text = f"is served by Kubernetes {release} only where the administrator has turned it on"
+        flat = subject.version == "v1beta1" and subject.kind != "DeviceClass"
+        advice = "write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly" if flat else None
+        yield problem(_PATH, text, advice, severity=Severity.WARN)
+
+
+class _Field(NamedTuple):
+    """A field that depends on a feature gate."""
+
+    name: str
+    gate: str
+    consequence: str
+    remedy: str
+
+
+_GATED_FIELDS = (
+    _Field("adminAccess", "DRAAdminAccess", "the claim takes the devices for itself alone", "remove it"),
+    _Field("tolerations", "DRADeviceTaints", "no taint of a device is tolerated, or looked at", "remove them"),
+    _Field("capacity", "DRAConsumableCapacity", "the claim takes whole devices", "remove it"),
+)
+_PRIORITIZED = _Field("firstAvailable", "DRAPrioritizedList", "a request without devices is refused", "write exactly")
+_DISTINCT = _Field(
+    "distinctAttribute",
+    "DRAConsumableCapacity",
+    "a constraint without an attribute is refused",
+    "remove the constraint",
+)
+
+
+@CLAIMS.rule(
+    "GA225",
+    "Fields must be supported by this version of Kubernetes",
+    default=Severity.WARN,
+    remedy="remove the field, or upgrade the cluster",
+    source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go dropDisabledFields; "
+    "pkg/features/kube_features.go",
+    kinds=CLAIM_OR_TEMPLATE,
+)
+def dropped_fields(subject: Subject) -> Iterator[Problem]:
+    """The API server silently drops the fields of a feature gate that is off when a claim is created.
+
+    The stored claim differs from what was written. Feature gates can be turned on, and what is
+    on by default follows from the version of the cluster.
+    """
+    running = subject.facts.view.server_version()
+    # The API server has dropped it from what it sends; and an update keeps what was there.
+    if running is UNKNOWN or subject.served or subject.old is not None:
+        return
+    release = ".".join(map(str, running))
+    for path, known in _gated_fields(subject):
+        if subject.facts.offers(known.gate) is False:
+            since = ".".join(map(str, ON_SINCE[known.gate]))
+            text = f"is dropped by Kubernetes {release} unless the feature gate {known.gate} is on: {known.consequence}"
+            yield problem(path, text, f"{known.remedy}, turn the gate on, or upgrade the cluster to {since}")
+
+
+def _gated_fields(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
+    """The fields that are written and depend on a gate."""
+    for request in subject.requests:
+        if request.is_prioritized:
+            yield request.path / "firstAvailable", _PRIORITIZED
+    for subrequest in subject.subrequests:
+        for known in _GATED_FIELDS:
+            value = subrequest.fields.get(known.name)
+            if value and (known.name != "capacity" or lookup(value, ("requests",))):
+                yield subrequest.path / known.name, known
+    for constraint in subject.constraints:
+        if constraint.fields.get("distinctAttribute") and not constraint.fields.get("matchAttribute"):
+            yield constraint.path / "distinctAttribute", _DISTINCT
+
+
+_KNOWN = (1, 36)
+"""The newest version of Kubernetes whose fields are all in the schemas."""
+
+
+def _problems(subject: Subject) -> Iterator[SchemaProblem]:
+    schema = schema_of(subject.kind, subject.version)
+    if schema is not None:
+        yield from find_problems(schema, subject.object, FieldPath())
+
+
+@CLAIMS.rule(
+    "GA201",
+    "Fields must exist where they are written",
+    default=Severity.DENY,
+    remedy="remove it",
+    source="k8s.io/api/resource/v1/types.go and v1beta1/types.go; strict decoding by kubectl",
+    rows=("S-62",),
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
+)
+def known_fields(subject: Subject) -> Iterator[Problem]:
+    """For kubectl the API server refuses an unknown field; for Helm, Argo CD and others it drops it.
+
+    A claim of v1 that is written as v1beta1 had it loses its class, and one in a constraint or a
+    selector loses what was to be kept apart. Fields of versions after 1.36 are not known here and only warned about.
+    """
+    if subject.served:
+        return
+    flat: dict[FieldPath, list[str]] = {}
+    for found in _problems(subject):
+        if found.kind != "unknown":
+            continue
+        if of_exact_request(subject, found.path):
+            flat.setdefault(FieldPath(found.path[:-1]), []).append(str(found.path[-1]))
+        elif (
+            found.path[-1] == "exactly"
+            and subject.version == "v1beta1"
+            and len(found.path) < len(subject.devices_path) + 4
+        ):
+            remedy = "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1"
+            yield problem(found.path, _unknown_text(subject), remedy)
+        else:
+            yield _unknown_field(subject, found)
+    for path, names in flat.items():
+        first = "deviceClassName" if "deviceClassName" in names else names[0]
+        text = f"{_unknown_text(subject)}, which has {'it' if len(names) == 1 else ', '.join(names)} under exactly"
+        yield problem(path / first, text, _below_exactly(lookup(subject.object, path), names))
+
+
+def _unknown_text(subject: Subject) -> str:
+    return f"unknown field in {printable(str(subject.object.get('apiVersion')))}"
+
+
+def _unknown_field(subject: Subject, found: SchemaProblem) -> Problem:
+    place = right_place(subject, found.path)
+    remedy = place or found.remedy
+    running = subject.facts.view.server_version()
+    newer = subject.kind == "ComputeDomain" or (running is not UNKNOWN and running > _KNOWN)
+    guessed = remedy.startswith("write ") or place is not None
+    return problem(
+        found.path, _unknown_text(subject), remedy, severity=Severity.WARN if newer and not guessed else None
+    )
+
+
+def _below_exactly(request: dict[str, Any], names: list[str]) -> str:
+    """What to write in the place of flat fields, if that is short."""
+    if not all(isinstance(request[name], str | int) for name in names):
+        return f"indent {', '.join(names)} below exactly"
+    return f"write exactly: {{{', '.join(f'{name}: {_plain(request[name])}' for name in names)}}}"
+
+
+def _plain(value: str | bool | int) -> str:
+    return str(value).lower() if isinstance(value, bool) else printable(str(value))
+
+
+@CLAIMS.rule(
+    "GA202",
+    "Values must have the types of the API",
+    default=Severity.DENY,
+    remedy="write a value of that type",
+    source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",
+    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
+)
+def types(subject: Subject) -> Iterator[Problem]:
+    """The API server cannot read the object, and answers with "cannot unmarshal string".
+
+    Nothing else is checked of a part that has the wrong type. A null counts as a field that is not there.
+    """
+    if subject.served:
+        return
+    problems = list(_problems(subject))
+    misplaced = {found.path[:-1] for found in problems if found.kind == "unknown"}
+    for found in problems:
+        value = lookup(subject.object, found.path)
+        # What is missing may be what stands beside it under a wrong name, or a level too high.
+        if found.kind == "required" and found.path[:-1] in misplaced:
+            continue
+        if found.kind not in ("type", "choice", "bound", "required") or _is_reported_elsewhere(found.path, value):
+            continue
+        yield problem(found.path, found.message, _remedy(found.path, value) or found.remedy)
+
+
+_MAY_BE_NULL = (("capacity", "requests"), ("metadata", "labels"), ("metadata", "annotations"))
+
+
+def _is_reported_elsewhere(path: FieldPath, value: Any) -> bool:
+    """True if another rule reports it (parameters), or a null is allowed (quantities, values of labels)."""
+    return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] in _MAY_BE_NULL)
+
+
+def _remedy(path: FieldPath, value: Any) -> str | None:
+    match path:
+        case (*_, "selectors", int()) | (*_, "cel") if isinstance(value, str):
+            return "write cel: {expression: ...}"
+        case (*_, "resourceClaimTemplate") if isinstance(value, str):
+            return f"write resourceClaimTemplate: {{name: {printable(value)}}}"
+        case (*_, "requests" | "selectors" | "constraints" | "config" | "firstAvailable") if isinstance(value, dict):
+            return "write a list: a dash before each entry"
+        case _:
+            return None
+
+
+_DEVICES = frozenset({"requests", "constraints", "config"})
+_PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
+    (kind, re.compile(parent), frozenset(fields), remedy)
+    for kind, parent, fields, remedy in (
+        ("Claim", r"", {"devices", *_DEVICES}, "indent it below spec"),
+        ("Claim", r"spec(\.spec)?", _DEVICES, "write it under devices"),
+        (
+            "Claim",
+            r"spec(\.spec)?",
+            {"resourceClassName", "parametersRef", "allocationMode", "controller"},
+            "remove it, and request devices of a DeviceClass under devices; it is a field of versions before v1alpha3",
+        ),
+        ("ResourceClaimTemplate", r"spec", {"devices"}, "write it under spec.spec, one level deeper than in a claim"),
+        ("ResourceClaim", r"spec", {"spec"}, "write what is in it under spec; only a template has spec.spec"),
+        ("ResourceClaim", r"spec", {"metadata"}, "write it beside spec; only a template has spec.metadata"),
+        (
+            "Claim",
+            r".*requests\.\[\](\.exactly)?",
+            {"config", "constraints"},
+            "write it under devices, beside requests",
+        ),
+        ("Claim", r".*requests\.\[\]\.exactly", {"name"}, "write it beside exactly"),
+        ("Claim", r".*requests\.\[\]\.exactly", {"firstAvailable"}, "write it in the place of exactly"),
+        ("Claim", r".*firstAvailable\.\[\]", {"adminAccess"}, "remove it; only an exact request can have it"),
+        (
+            "Claim",
+            r".*firstAvailable\.\[\]",
+            {"exactly", "firstAvailable"},
+            "write what is in it in the alternative itself",
+        ),
+        ("Claim", r".*(requests|firstAvailable)\.\[\](\.exactly)?", {"cel"}, "write selectors: [{cel: ...}]"),
+        ("Claim", r".*constraints\.\[\]", {"cel", "selectors", "matchExpression"}, "write a selector in the request"),
+        ("", r".*selectors\.\[\]", {"expression"}, "write it under cel"),
+        ("", r".*config\.\[\]", {"driver", "parameters"}, "write it under opaque"),
+        ("DeviceClass", r"", {"selectors", "config", "extendedResourceName"}, "indent it below spec"),
+        ("DeviceClass", r"spec", {"devices", "requests", "constraints"}, "remove it; a ResourceClaim requests devices"),
+        (
+            "DeviceClass",
+            r"spec",
+            {"suitableNodes"},
+            "remove it; Kubernetes 1.32 dropped it, and pods choose their nodes",
+        ),
+        ("DeviceClass", r"spec", {"driver", "opaque"}, "write it under config, in an entry of the list"),
+        ("DeviceClass", r"spec\.config\.\[\]", {"requests"}, "remove it; the config of a class is for all its devices"),
+        ("ComputeDomain", r"", {"numNodes", "channel"}, "indent it below spec"),
+        ("ComputeDomain", r"spec", {"resourceClaimTemplate", "allocationMode"}, "write it under channel"),
+        (
+            "ComputeDomain",
+            r"spec\.channel",
+            {"name", "resourceClaimTemplateName"},
+            "write resourceClaimTemplate: {name: ...}",
+        ),
+        ("ComputeDomain", r"spec\.channel", {"numNodes"}, "write it under spec"),
+    )
+)
+"""Of which kinds, under which parent, which fields: what to do with them. `Claim` is claims and templates."""
+
+
+def right_place(subject: Subject, path: FieldPath) -> str | None:
+    """What to do with an unknown field; None if the intention is unclear.
+
+    The fields of an exact request, which v1 and v1beta1 have in different places, are not reported here.
+    """
+    parent = ".".join("[]" if isinstance(step, int) else step for step in path[:-1])
+    name = path[-1]
+    claim = subject.kind in ("ResourceClaim", "ResourceClaimTemplate")
+    for kind, pattern, fields, remedy in _PLACES:
+        meant = kind in ("", subject.kind) or (kind == "Claim" and claim)
+        if meant and name in fields and pattern.fullmatch(parent):
+            return remedy
+    if parent.endswith(("].capacity", "exactly.capacity")):
+        return "write it under requests"
+    return None
+
+
+def of_exact_request(subject: Subject, path: FieldPath) -> bool:
+    """True if an unknown field is one of an exact request, written where v1beta1 has it."""
+    steps = path[len(subject.devices_path) : -1]
+    return (
+        path[-1] in EXACT_REQUEST_FIELDS and len(steps) == 2 and steps[0] == "requests" and subject.version != "v1beta1"
+    )

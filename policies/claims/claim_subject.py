@@ -1,0 +1,235 @@
+"""An object under review by the rules of claims, and the facts of the cluster to judge it by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+from policies.cel import CelFeatures
+from policies.devices.deviceclasses import selector_texts
+from policies.devices.effort import Effort
+from policies.devices.feature_gates import offers
+from policies.devices.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
+from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
+from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
+from policies.nvidia.identifiers import ON_BY_DEFAULT
+from policies.rules.registry import Checks
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from policies.devices.resource_claims import Config, Constraint, DeviceRequest, Subrequest
+    from policies.rules.request import Request
+    from policies.rules.settings import GPUAdmissionPolicy
+
+__all__ = ["CLAIMS", "CLAIM_OR_TEMPLATE", "COMPUTE_DOMAIN", "DEVICE_CLASS", "Facts", "SelectorText", "Subject"]
+
+
+class Facts:
+    """What a view knows around claims. Every answer may be `UNKNOWN`."""
+
+    def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy, *, compares: bool = True) -> None:
+        self.view = view
+        self.settings = settings
+        self.effort = Effort(compares=compares)
+
+    def device_class(self, name: str) -> Object | Unknown | None:
+        """A DeviceClass; None if it certainly does not exist."""
+        return self.view.get("DeviceClass", name)
+
+    def class_selectors(self, name: str) -> tuple[str, ...] | None:
+        """The CEL expressions of a class; None if the class is unknown or missing, or they are malformed."""
+        return self.effort.cache((Facts.class_selectors, name), lambda: self._class_selectors(name))
+
+    def _class_selectors(self, name: str) -> tuple[str, ...] | None:
+        found = self.device_class(name)
+        return selector_texts(found) if isinstance(found, dict) else None
+
+    def device_classes(self) -> Sequence[Object] | Unknown:
+        """All DeviceClasses."""
+        return self.view.list("DeviceClass")
+
+    def namespace_labels(self, namespace: str) -> dict[str, str] | Unknown:
+        """The labels of a namespace; unknown if the namespace is."""
+        found = self.view.get("Namespace", namespace)
+        if not isinstance(found, dict):
+            return UNKNOWN
+        labels = lookup(found, ("metadata", "labels"))
+        return labels if isinstance(labels, dict) else {}
+
+    def offers(self, gate: str) -> bool | Unknown:
+        """True if a feature gate of DRA is on: by default in this version, or proven by a stored object."""
+        return offers(self.view, gate)
+
+    def cel_features(self) -> CelFeatures:
+        """What the API server lets a new selector use; where the version is unknown, what 1.36 does."""
+        return CelFeatures(
+            consumable_capacity=self.offers("DRAConsumableCapacity") is not False,
+            list_type_attributes=self.offers("DRAListTypeAttributes") is True,
+            new_expressions=True,
+        )
+
+    def driver_gate(self, gate: str) -> bool | Unknown:
+        """True if a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""
+        gates = self.settings.dra_driver.feature_gates
+        if gates is None:
+            clusters = self.view.list("GPUCluster")
+            if clusters is UNKNOWN or not clusters:
+                return UNKNOWN
+            gates = lookup(clusters[0], ("spec", "draDriver", "featureGates")) or {}
+        return bool(gates.get(gate, gate in ON_BY_DEFAULT)) if isinstance(gates, dict) else UNKNOWN
+
+    def driver_version(self) -> str | Unknown:
+        """The release of NVIDIA's DRA driver, `25.8.0`, if the settings name it."""
+        return self.settings.dra_driver.version or UNKNOWN
+
+
+CLAIM_OR_TEMPLATE = ("ResourceClaim", "ResourceClaimTemplate")
+DEVICE_CLASS = ("DeviceClass",)
+COMPUTE_DOMAIN = ("ComputeDomain",)
+"""The kinds of rules that only look at some of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorText:
+    """A CEL selector as it is written, not compiled."""
+
+    owner: FieldPath
+    """The path of the request or of the class spec."""
+    index: int
+    text: str
+    subrequest: Subrequest | None
+    """The subrequest that selects by it; None in a DeviceClass."""
+
+    @property
+    def path(self) -> FieldPath:
+        """The path of the expression."""
+        return FieldPath((*self.owner, "selectors", self.index, "cel", "expression"))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """An object under review, with the facts to judge it by.
+
+    Parts of the wrong type are skipped; the rule on shapes reports them.
+    """
+
+    object: Object
+    old: Object | None
+    """The object as it is; None when it is created."""
+    kind: str
+    version: str
+    """`v1`, `v1beta2` or `v1beta1`; of a ComputeDomain `v1beta1`."""
+    namespace: str
+    facts: Facts
+    served: bool = False
+    """True for a call of the API server: it serves this version, and has dropped the fields that it does not know."""
+
+    @classmethod
+    def of(cls, request: Request, facts: Facts) -> Subject | None:
+        """The subject of an admission request about one of the kinds; None without an object."""
+        if not isinstance(request.object, dict):
+            return None
+        version = str(request.object.get("apiVersion", "")).rpartition("/")[2]
+        served = bool(request.entry)
+        return cls(request.object, request.old_object, request.kind, version, request.namespace, facts, served)
+
+    @property
+    def name(self) -> str:
+        """The object's name."""
+        return name_of(self.object)
+
+    @property
+    def spec_path(self) -> FieldPath:
+        """The path of the claim's spec: one level deeper in a template."""
+        return FieldPath(("spec", "spec") if self.kind == "ResourceClaimTemplate" else ("spec",))
+
+    @property
+    def spec(self) -> Any:
+        """The spec of the claim, class or ComputeDomain, whatever it is."""
+        return lookup(self.object, self.spec_path)
+
+    @cached_property
+    def devices_path(self) -> FieldPath:
+        """The path of requests, constraints and configs."""
+        return self.spec_path if self.kind == "DeviceClass" else self.spec_path / "devices"
+
+    @cached_property
+    def devices(self) -> Any:
+        """What has the requests, constraints and configs, or the selectors of a class, whatever it is."""
+        return self.claim.devices if self.claim else lookup(self.object, self.devices_path)
+
+    @cached_property
+    def claim(self) -> Claim | None:
+        """The claim, or the claim of the template; None for a DeviceClass or ComputeDomain."""
+        if self.kind == "ResourceClaimTemplate":
+            return Claim(self.object, "ResourceClaimTemplate")
+        return Claim(self.object) if self.kind == "ResourceClaim" else None
+
+    @cached_property
+    def requests(self) -> tuple[DeviceRequest, ...]:
+        """The requests of the claim."""
+        return self.claim.requests if self.claim else ()
+
+    @cached_property
+    def subrequests(self) -> tuple[Subrequest, ...]:
+        """The subrequests of all requests of the claim."""
+        return tuple(self.claim.subrequests) if self.claim else ()
+
+    @cached_property
+    def reviewed_subrequests(self) -> tuple[Subrequest, ...]:
+        """The subrequests within the limits of lists; another rule reports the others."""
+        return tuple(subrequest for subrequest in self.subrequests if is_within_lists(subrequest.path))
+
+    @cached_property
+    def constraints(self) -> tuple[Constraint, ...]:
+        """The constraints of the claim."""
+        return self.claim.constraints if self.claim else ()
+
+    @cached_property
+    def configs(self) -> tuple[Config, ...]:
+        """The configs of the claim or DeviceClass."""
+        return self.claim.configs if self.claim else read_configs(self.devices, self.devices_path)
+
+    @cached_property
+    def selectors_of(self) -> Mapping[Subrequest | None, tuple[SelectorText, ...]]:
+        """The CEL selectors of each request; under None those of the class."""
+        if self.kind == "DeviceClass":
+            return {None: _selector_texts(self.devices_path, selector_expressions(self.spec), None)}
+        return {each: _selector_texts(each.path, each.selectors, each) for each in self.subrequests}
+
+    @cached_property
+    def selectors(self) -> tuple[SelectorText, ...]:
+        """All CEL selectors: of the requests, or of the class."""
+        return tuple(chain.from_iterable(self.selectors_of.values()))
+
+    @cached_property
+    def has_new_selectors(self) -> bool:
+        """True if the selectors are new: those of a claim cannot change, those of a class can."""
+        return self.old is None or (self.kind == "DeviceClass" and self._has_changed("selectors"))
+
+    @cached_property
+    def new_configs(self) -> tuple[Config, ...]:
+        """The configs that are new: all of a new object; none of an update that does not change them."""
+        return self.configs if self.old is None or self._has_changed("config") else ()
+
+    def _has_changed(self, field: str) -> bool:
+        """True if an update changes a field beside the requests or selectors."""
+        return bool(lookup(self.old, self.devices_path / field) != lookup(self.devices, (field,)))
+
+    @cached_property
+    def referring(self) -> tuple[Constraint | Config, ...]:
+        """All that refers to requests: constraints and configs."""
+        return (*self.constraints, *self.configs)
+
+
+def _selector_texts(
+    owner: FieldPath, texts: tuple[str | None, ...], subrequest: Subrequest | None
+) -> tuple[SelectorText, ...]:
+    return tuple(SelectorText(owner, index, text, subrequest) for index, text in enumerate(texts) if text is not None)
+
+
+CLAIMS: Checks[Subject] = Checks(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS)
+"""The rules of claims, templates, DeviceClasses and ComputeDomains."""

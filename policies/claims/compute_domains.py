@@ -1,0 +1,243 @@
+"""ComputeDomains, nodes whose GPUs share memory, and the configs that give pods a channel."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
+from policies.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
+from policies.claims.nvidia_configs import nvidia_configs, requested_types
+from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
+from policies.kubernetes.phrases import closest, printable
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.claim_configs import is_older
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.claims.claim_subject import Subject
+    from policies.claims.nvidia_configs import NvidiaConfig
+    from policies.devices.resource_claims import Subrequest
+    from policies.kubernetes.objects import Object
+
+
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MODES = ("All", "Single")
+
+
+@CLAIMS.rule(
+    "GA253",
+    "A channel must belong to a ComputeDomain in the namespace of the claim",
+    default=Severity.DENY,
+    remedy="write metadata.uid of the ComputeDomain, or use the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go, "
+    "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainNamespace",
+)
+def domain_ids(subject: Subject) -> Iterator[Problem]:
+    """The driver finds the ComputeDomain by its UID, and allows channels in its namespace only.
+
+    It does not check the mode of allocation: what is not All means Single.
+    """
+    for found in nvidia_configs(subject, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"):
+        path, domain = found.at("domainID"), found.value("domainID")
+        if domain is None or domain == "":
+            yield problem(path, "domainID cannot be empty")
+        elif isinstance(domain, str) and not _UID.fullmatch(domain):
+            yield problem(path, f"ComputeDomain not found: {printable(domain)} is no UID", _by_name(domain, subject))
+        elif isinstance(domain, str):
+            yield from _domain_problems(found, domain, subject)
+        mode = found.value("allocationMode")
+        if isinstance(mode, str) and mode not in ("", *_MODES):
+            text = f'"{printable(mode)}" is not one of {", ".join(_MODES)}, so the driver uses Single'
+            guess = closest(mode, _MODES)
+            remedy = f'write "{guess}"' if guess else "write All or Single"
+            yield problem(found.at("allocationMode"), text, remedy, severity=Severity.WARN)
+
+
+def _by_name(domain: str, subject: Subject) -> str | None:
+    """The UID of a ComputeDomain that was meant by its name."""
+    known = subject.facts.view.get("ComputeDomain", domain, subject.namespace)
+    uid = lookup(known, ("metadata", "uid"))
+    return f"write {printable(uid)}" if isinstance(uid, str) else None
+
+
+def _domain_problems(found: NvidiaConfig, uid: str, subject: Subject) -> Iterator[Problem]:
+    domains = subject.facts.view.list("ComputeDomain")
+    if domains is UNKNOWN:
+        return
+    domain = next((item for item in domains if _uid(item) == uid), None)
+    if domain is None:
+        yield problem(found.at("domainID"), f"ComputeDomain not found: {uid}", severity=Severity.WARN)
+    elif _is_elsewhere(found, domain, subject):
+        where = f'"{name_of(domain)}" is in "{namespace_of(domain)}"'
+        text = f"the ResourceClaim's namespace is different than the ComputeDomain's namespace: {printable(where)}"
+        yield problem(found.at("domainID"), text, "create a ComputeDomain in the namespace of the claim")
+
+
+def _is_elsewhere(found: NvidiaConfig, domain: Object, subject: Subject) -> bool:
+    """True if a claim can never use a domain; those of daemons are all in the driver's namespace."""
+    namespaces = {subject.namespace, namespace_of(domain)}
+    return found.kind == "ComputeDomainChannelConfig" and len(namespaces) > 1 and "" not in namespaces
+
+
+def _uid(domain: Object) -> Any:
+    return lookup(domain, ("metadata", "uid"))
+
+
+_TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
+_MADE_BY_CONTROLLERS = (
+    ("labels", "resource.nvidia.com/computeDomain"),
+    ("annotations", "resource.kubernetes.io/pod-claim-name"),
+)
+"""What the driver's controller writes on its templates, and Kubernetes on the claims that it makes of templates."""
+
+
+@CLAIMS.rule(
+    "GA254",
+    "Configs of ComputeDomains must be left to the controller of the driver",
+    default=Severity.WARN,
+    remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+)
+def hand_written_configs(subject: Subject) -> Iterator[Problem]:
+    """A ComputeDomain that is created again has a new id, so a config written by hand stops working.
+
+    The controller keeps the template of a ComputeDomain, and removes it with it.
+    """
+    for owner in _MADE_BY_CONTROLLERS:
+        if lookup(subject.object, ("metadata", *owner)) is not None:
+            return
+    for found in nvidia_configs(subject, *_TYPES.values()):
+        yield problem(found.at("kind"), f"{found.kind} is written by hand, and is for one ComputeDomain only")
+
+
+@CLAIMS.rule(
+    "GA255",
+    "Channels and daemons must be requested with their ComputeDomain",
+    default=Severity.DENY,
+    remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
+    kinds=CLAIM_OR_TEMPLATE,
+)
+def channels_of_domains(subject: Subject) -> Iterator[Problem]:
+    """The driver's default config has no domain, so the driver refuses to prepare the device.
+
+    A request for the class of channels is therefore never enough by itself.
+    """
+    if subject.old is not None or subject.kind == "DeviceClass":
+        return
+    if any(found.kind == "" for found in nvidia_configs(subject) if found.driver == COMPUTE_DOMAIN_DRIVER):
+        return
+    for subrequest in subject.subrequests:
+        types = requested_types(subrequest, subject.facts)
+        kind = _TYPES.get(next(iter(types))) if len(types) == 1 else None
+        if kind is not None and not _is_configured(subrequest, kind, subject):
+            text = f'"{printable(subrequest.full_name)}" has no {kind}, so the driver says "domainID cannot be empty"'
+            yield problem(subrequest.path, text)
+
+
+def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
+    """True if a config of the claim or class is for a request; a list's name stands for its alternatives."""
+    names = {subrequest.full_name, subrequest.full_name.partition("/")[0]}
+    for config in subject.new_configs:
+        fits = lookup(config.parameters, ("kind",)) == kind if not config.requests else names & {*config.requests}
+        if config.driver == COMPUTE_DOMAIN_DRIVER and fits:
+            return True
+    class_configs = lookup(subject.facts.device_class(subrequest.device_class), ("spec", "config"))
+    return bool(class_configs)
+
+
+_TEMPLATE = FieldPath(("spec", "channel", "resourceClaimTemplate", "name"))
+_NODES = FieldPath(("spec", "numNodes"))
+_GATED_SINCE = "25.8.0"
+"""The release of the driver that has the feature gate IMEXDaemonsWithDNSNames, which is on by default."""
+_LABEL = ("metadata", "labels", "resource.nvidia.com/computeDomain")
+
+
+@CLAIMS.rule(
+    "GA256",
+    "The template of a ComputeDomain must have a name that is free",
+    default=Severity.DENY,
+    remedy="write a name that no other ResourceClaimTemplate of the namespace has",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+    kinds=COMPUTE_DOMAIN,
+)
+def template_names(subject: Subject) -> Iterator[Problem]:
+    """The controller creates a ResourceClaimTemplate of this name, and retries for ever if it cannot.
+
+    The CRD takes any text. Pods that name a template of another author get a claim without a channel.
+    """
+    if not _is_new(subject):
+        return
+    name = lookup(subject.object, _TEMPLATE)
+    if name == "":
+        yield problem(_TEMPLATE, REQUIRED, "write a name for the template, such as imex-channel")
+    elif isinstance(name, str) and (error := subdomain_error(name)):
+        guess = as_dns_subdomain(name)
+        yield problem(
+            _TEMPLATE, invalid(name, error), f'write "{guess}"' if guess and not subdomain_error(guess) else None
+        )
+    elif isinstance(name, str):
+        yield from _collisions(subject, name)
+
+
+def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
+    template = subject.facts.view.get("ResourceClaimTemplate", name, subject.namespace)
+    uid = lookup(subject.object, ("metadata", "uid"))
+    if isinstance(template, dict) and (uid is None or lookup(template, _LABEL) != uid):
+        text = f'"{name}" is a ResourceClaimTemplate that exists, so the controller cannot create its own'
+        yield problem(_TEMPLATE, text, severity=Severity.WARN)
+        return
+    domains = subject.facts.view.list("ComputeDomain", subject.namespace)
+    for domain in () if domains is UNKNOWN else domains:
+        if name_of(domain) != subject.name and _template_of(domain) == name:
+            other = printable(name_of(domain))
+            text = f'"{name}" is the template of ComputeDomain "{other}" too, and only one of them can create it'
+            yield problem(_TEMPLATE, text, severity=Severity.WARN)
+            return
+
+
+@CLAIMS.rule(
+    "GA257",
+    "A ComputeDomain must not set a number of nodes",
+    default=Severity.WARN,
+    remedy="write 0, which drivers before 0.4 require, and have the workload itself wait for its workers",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
+    kinds=COMPUTE_DOMAIN,
+)
+def counted_nodes(subject: Subject) -> Iterator[Problem]:
+    """Pods start when the daemon of their own node runs; the deprecated numNodes only affects the status.
+
+    Only a driver before 25.8, or one whose feature gate IMEXDaemonsWithDNSNames is off, holds pods back until so many
+    nodes have joined, and then the number must be right.
+    """
+    count = lookup(subject.object, _NODES)
+    if not _is_new(subject) or isinstance(count, bool) or not isinstance(count, int | None):
+        return
+    if _waits_for_nodes(subject):
+        if not count and isinstance(subject.spec, dict):
+            text = 'must be the number of nodes: without the feature gate "IMEXDaemonsWithDNSNames" the driver waits for them'
+            yield problem(_NODES, text, "write how many nodes the workload runs on")
+    elif count and count > 0:
+        text = "is deprecated and holds no pod back until so many nodes are there; it decides only when status is Ready"
+        yield problem(_NODES, text)
+
+
+def _waits_for_nodes(subject: Subject) -> bool:
+    """True if the driver holds pods back: its gate is off, or it is older than the gate."""
+    running = subject.facts.driver_version()
+    too_old = running is not UNKNOWN and is_older(running, _GATED_SINCE)
+    return too_old or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False
+
+
+def _is_new(subject: Subject) -> bool:
+    """True if it is a ComputeDomain that is created: its spec cannot change."""
+    return subject.kind == "ComputeDomain" and subject.old is None
+
+
+def _template_of(domain: Object) -> Any:
+    return lookup(domain, _TEMPLATE)

@@ -1,0 +1,237 @@
+"""Constraints that the devices of the cluster cannot meet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.device_matches import most_on_a_node
+from policies.claims.field_errors import qualified_name_error
+from policies.claims.missing_reads import kinds_of
+from policies.claims.nvidia_attributes import REMOVED
+from policies.claims.selected_devices import devices_for_request, devices_of_class
+from policies.kubernetes.phrases import closest
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.claims.absence import Place
+    from policies.claims.claim_subject import Subject
+    from policies.devices.published_devices import DeviceGroup
+    from policies.devices.resource_claims import Constraint, DeviceRequest, Subrequest
+    from policies.kubernetes.resourceslices import Device
+
+
+if TYPE_CHECKING:
+    Value = tuple[str, Any]
+
+
+_SCALARS = ("string", "int", "bool", "version")
+_KINDS = {"string": "text", "int": "a number", "bool": "true or false", "version": "a version"}
+_FIELDS = ("matchAttribute", "distinctAttribute")
+
+
+class _Need(NamedTuple):
+    """A request that a constraint is on, and what of the cluster it can have."""
+
+    subrequest: Subrequest
+    groups: Sequence[DeviceGroup]
+
+    @property
+    def wanted(self) -> int:
+        """How many devices; of All at least one."""
+        return self.subrequest.count if self.subrequest.allocation_mode == "ExactCount" else 1
+
+
+@CLAIMS.rule(
+    "GA226",
+    "The devices of the cluster must be able to meet the constraints of a claim",
+    default=Severity.WARN,
+    remedy="constrain another attribute, or request fewer devices",
+    source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
+    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
+    kinds=CLAIM_OR_TEMPLATE,
+)
+def feasible_constraints(subject: Subject) -> Iterator[Problem]:
+    """A device without the attribute is passed over, and one with a value of another type never agrees.
+
+    So a constraint on what devices lack, or have in too few places, is a claim that no node can meet. A whole GPU, for
+    one, has no parentUUID: only MIG slices have. In use or not, all devices count here.
+    """
+    if not subject.has_new_selectors:
+        return
+    for constraint in subject.constraints:
+        field = next((name for name in _FIELDS if constraint.fields.get(name)), "")
+        attribute = constraint.fields.get(field)
+        if not isinstance(attribute, str) or "/" not in attribute or qualified_name_error(attribute):
+            continue
+        domain, _, name = attribute.partition("/")
+        place: Place = ("attributes", domain, name)
+        needs = []
+        for request, covered in _covered_requests(subject, constraint):
+            lacking = [subrequest for subrequest in covered if _is_without(subject, subrequest, place)]
+            if covered and len(lacking) == len(covered):
+                text = f'is on {attribute}, which no device has that request "{request.name}" can get'
+                yield problem(constraint.path / field, text, _instead(subject, covered, place))
+                break
+            needs.append([_need(subject, subrequest) for subrequest in covered])
+        else:
+            if subject.facts.effort.compare(_devices(needs)):
+                yield from _value_problems(constraint, field, place, needs)
+
+
+def _covered_requests(subject: Subject, constraint: Constraint) -> Iterator[tuple[DeviceRequest, list[Subrequest]]]:
+    """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
+    within = {subrequest.path for subrequest in subject.reviewed_subrequests}
+    for request in subject.requests:
+        covered = [subrequest for subrequest in request.subrequests if constraint.covers(subrequest)]
+        if (
+            covered
+            and len(covered) == len(request.subrequests)
+            and all(subrequest.path in within for subrequest in covered)
+        ):
+            yield request, covered
+
+
+def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
+    """What a request can have; None where that is not known, or nothing."""
+    seen, choice = devices_of_class(subject.facts, subrequest.device_class), devices_for_request(subject, subrequest)
+    if seen is None or choice is None or seen[1].failed:
+        return None
+    usable = (
+        choice.matched
+        and choice.complete
+        and not choice.failed
+        and not any(group.is_shareable for group in choice.matched)
+    )
+    return _Need(subrequest, choice.matched) if usable else None
+
+
+def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
+    """True if no device for a request has the attribute, by the slices or by what NVIDIA publishes."""
+    need = _need(subject, subrequest)
+    if need is not None:
+        return not any(group.has(*place) for group in need.groups)
+    seen = devices_of_class(subject.facts, subrequest.device_class)
+    if seen is not None and seen[1].matched:
+        return False
+    kinds = kinds_of(subject.facts, subrequest.device_class)
+    return bool(kinds) and place not in REMOVED and not any(place in (*kind.always, *kind.sometimes) for kind in kinds)
+
+
+def _instead(subject: Subject, covered: Sequence[Subrequest], place: Place) -> str:
+    if place[2] == "parentUUID":
+        return "remove it; only MIG slices, of class mig.nvidia.com, have a parentUUID"
+    if place in REMOVED:
+        return REMOVED[place].remedy
+    _, domain, name = place
+    known = {found for subrequest in covered for found in _attributes(subject, subrequest)}
+    elsewhere = sorted(f"{where}/{found}" for where, found in known if found == name)
+    if len(elsewhere) == 1:
+        return f"write {elsewhere[0]}"
+    guess = closest(name, sorted(found for where, found in known if where == domain))
+    return f"write {domain}/{guess}" if guess else "constrain an attribute that they have, or remove the constraint"
+
+
+def _attributes(subject: Subject, subrequest: Subrequest) -> Iterator[tuple[str, str]]:
+    """Domain and name of the attributes of devices for a request, by the slices or what NVIDIA publishes."""
+    need = _need(subject, subrequest)
+    if need is not None:
+        for group in need.groups:
+            for domain, items in group.sample.attributes.items():
+                yield from ((domain, str(name)) for name in items)
+        return
+    for kind in kinds_of(subject.facts, subrequest.device_class):
+        yield from ((domain, name) for part, domain, name in (*kind.always, *kind.sometimes) if part == "attributes")
+
+
+def _devices(needs: Sequence[Sequence[_Need | None]]) -> int:
+    return sum(len(group.devices) for each in needs for need in each if need is not None for group in need.groups)
+
+
+def _value_problems(
+    constraint: Constraint, field: str, place: Place, needs: Sequence[Sequence[_Need | None]]
+) -> Iterator[Problem]:
+    """A problem if no node has enough devices whose values agree, or differ."""
+    known = [[need for need in alternatives if need is not None] for alternatives in needs]
+    if not known or any(len(have) < len(all_of) for have, all_of in zip(known, needs, strict=True)):
+        return
+    if any(most_on_a_node(need.groups, need.wanted) < need.wanted for each in known for need in each):
+        return
+    attribute = "/".join(place[1:])
+    kinds = [_value_kinds(alternatives, place) for alternatives in known]
+    if any(not kind <= set(_SCALARS) for kind in kinds):
+        return
+    total = sum(min(need.wanted for need in alternatives) for alternatives in known)
+    agrees = field == "matchAttribute"
+    best = 0
+    for node in _nodes(known):
+        here = [[_values(need, node, place) for need in alternatives] for alternatives in known]
+        reached = _most_agreeing(known, here) if agrees else _most_differing(known, here)
+        best = max(best, min(reached, total))
+        if reached >= total:
+            return
+    names = " and ".join(f'"{alternatives[0].subrequest.request_name}"' for alternatives in known)
+    if agrees and len(kinds) > 1 and not set.intersection(*kinds):
+        types = " and ".join(_KINDS[min(kind)] for kind in kinds)
+        yield problem(constraint.path / field, f"never agrees: {attribute} is {types} for the devices of {names}")
+        return
+    verb = "agree" if agrees else "differ"
+    text = f"wants {total} devices for {names} that {verb} in {attribute}, and no node has more than {best} that do"
+    if len(known) > 1 and agrees:
+        text = f"wants {total} devices for {names} that agree in {attribute}, and no node has them"
+    yield problem(constraint.path / field, text)
+
+
+def _value_kinds(alternatives: Sequence[_Need], place: Place) -> set[str]:
+    items = [group.first.item(*place) for need in alternatives for group in need.groups if group.has(*place)]
+    return {kind for item in items for kind in (item if isinstance(item, dict) and len(item) == 1 else {"": None})}
+
+
+def _nodes(known: Sequence[Sequence[_Need]]) -> list[str]:
+    """The nodes to look at: those of the first request; if it can be met from anywhere, all of them."""
+    found = {node: None for each in known for need in each for group in need.groups for node in group.on_node}
+    return list(found)
+
+
+def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Device]]:
+    """What devices that the node reaches have of the attribute."""
+    reached = (
+        member
+        for group in need.groups
+        for where in dict.fromkeys((node, ""))
+        for member in group.on_node.get(where, ())
+    )
+    items = ((member.item(*place), member) for member in reached)
+    return [(next(iter(item.items())), member) for item, member in items if isinstance(item, dict) and len(item) == 1]
+
+
+def _most_agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
+    """The most devices with one value that meet every request; of a single request, the most at all."""
+    best = 0
+    values = {value for alternatives in here for listed in alternatives for value, _ in listed}
+    for value in values:
+        devices = {id(member.body) for each in here for listed in each for found, member in listed if found == value}
+        met = all(
+            any(
+                sum(found == value for found, _ in listed) >= need.wanted
+                for need, listed in zip(alternatives, lists, strict=True)
+            )
+            for alternatives, lists in zip(known, here, strict=True)
+        )
+        if met or len(known) == 1:
+            best = max(best, len(devices))
+    return best
+
+
+def _most_differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
+    """How many different values there are, as far as every request can have its own."""
+    for alternatives, lists in zip(known, here, strict=True):
+        if not any(
+            len({value for value, _ in listed}) >= need.wanted for need, listed in zip(alternatives, lists, strict=True)
+        ):
+            return max(len({value for value, _ in listed}) for listed in lists) if len(known) == 1 else 0
+    return len(Counter(value for lists in here for listed in lists for value, _ in listed))

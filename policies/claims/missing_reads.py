@@ -1,0 +1,434 @@
+"""Selectors that read attributes, capacity or domains that devices lack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from policies.cel import CelCompileError
+from policies.claims.absence import Assumption, outcome
+from policies.claims.claim_subject import CLAIMS
+from policies.claims.compared_values import mistakes
+from policies.claims.nvidia_attributes import (
+    DRIVERS,
+    KINDS,
+    REMOVED,
+    SINCE,
+    STANDARD,
+    class_with,
+    is_published,
+    shipped_kinds,
+)
+from policies.claims.selected_devices import (
+    class_selectors,
+    cut,
+    devices,
+    evaluated_selectors,
+    format_devices,
+    new_selectors,
+    path_of,
+    text_place,
+    verb_of_lack,
+    what,
+)
+from policies.devices.published_devices import device_count
+from policies.kubernetes.phrases import closest, printable
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.cel import Selector
+    from policies.claims.absence import Place
+    from policies.claims.claim_subject import Facts, SelectorText, Subject
+    from policies.claims.nvidia_attributes import DeviceSchema
+    from policies.claims.selected_devices import CompiledSelectors, EvaluatedSelector
+    from policies.devices.effort import Effort
+    from policies.devices.published_devices import DeviceGroup
+    from policies.devices.resource_claims import Subrequest
+
+__all__ = ["Failure", "Missing", "Reason", "failures", "missing_reads"]
+
+
+Reason = Literal["domain", "release", "optional", "unknown"]
+"""Why it is missing: no driver publishes the domain, the release of the driver does not publish it, only some devices have
+it, or the driver never heard of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A read that fails on some devices."""
+
+    selector: SelectorText
+    place: Place
+    offset: int
+    """Of the read in the expression."""
+    reason: Reason
+    device_class: str
+    """Empty where the class itself is under review."""
+    lacking: tuple[DeviceGroup, ...] = ()
+    """The devices that it fails on; empty if no ResourceSlice shows devices."""
+    candidates: tuple[DeviceGroup, ...] = ()
+    """All devices that the selector is evaluated on."""
+    kinds: tuple[DeviceSchema, ...] = ()
+    """The kinds of NVIDIA's devices that it fails on, if no ResourceSlice shows devices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A selector that fails on devices for another reason than that they lack something."""
+
+    selector: SelectorText
+    compiled: Selector
+    message: str
+    devices: tuple[DeviceGroup, ...]
+
+
+def missing_reads(subject: Subject) -> tuple[Missing, ...]:
+    """All reads of selectors that are not guarded against what devices lack."""
+    return subject.facts.effort.cache(missing_reads, lambda: tuple(_missing_reads(subject)))
+
+
+def _missing_reads(subject: Subject) -> Iterator[Missing]:
+    for subrequest, wanted in new_selectors(subject):
+        evaluated = _selectors_on_devices(subject, subrequest)
+        if evaluated:
+            name = subrequest.device_class if subrequest else ""
+            yield from _on_devices(evaluated, name, subject.facts.effort)
+        else:
+            yield from _on_kinds(subject.facts, wanted, subrequest)
+
+
+def failures(subject: Subject) -> Iterator[Failure]:
+    """All selectors that fail on devices of the cluster though these have what is read."""
+    for subrequest, _ in new_selectors(subject):
+        for each in _selectors_on_devices(subject, subrequest):
+            failing: dict[str, list[DeviceGroup]] = {}
+            for group, message in each.selection.failed:
+                if not message.startswith("no such key: "):
+                    failing.setdefault(message, []).append(group)
+            yield from (
+                Failure(each.text, each.compiled, message, tuple(groups)) for message, groups in failing.items()
+            )
+
+
+def _selectors_on_devices(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector]:
+    """The evaluated selectors of a request, or of the class under review; empty without devices."""
+    evaluated = evaluated_selectors(subject, subrequest)
+    return evaluated if evaluated and evaluated[0].groups else ()
+
+
+def _on_devices(evaluated: Sequence[EvaluatedSelector], device_class: str, effort: Effort) -> Iterator[Missing]:
+    groups = evaluated[0].groups
+    for each in evaluated:
+        if not each.selection.failed:
+            continue
+        for place in _places(each.compiled):
+            lacking = tuple(group for group, _ in each.selection.failed if not group.has(*place))
+            if not lacking or not effort.admit_reading(len(each.text.text)):
+                continue
+            error = outcome(each.compiled, Assumption(place)).error
+            if error is not None:
+                reason = _reason(place, lacking, groups)
+                yield Missing(each.text, place, error, reason, device_class, lacking, tuple(groups))
+
+
+def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[DeviceGroup]) -> Reason:
+    part, domain, _ = place
+    if not any(domain in group.domains(part) for group in groups):
+        return "domain"
+    of_nvidia = all(group.first.driver in DRIVERS for group in lacking)
+    nobody = not any(group.has(*place) for group in groups)
+    if of_nvidia and (place in REMOVED or (place in SINCE and nobody)):
+        return "release"
+    return "unknown" if nobody else "optional"
+
+
+def _on_kinds(facts: Facts, wanted: CompiledSelectors, subrequest: Subrequest | None) -> Iterator[Missing]:
+    """What NVIDIA's devices may lack, where no device of the cluster can be looked at."""
+    kinds = _of_the_driver() if subrequest is None else kinds_of(facts, subrequest.device_class)
+    name = "" if subrequest is None else subrequest.device_class
+    effort, size = facts.effort, sum(len(text.text) for text, _ in wanted)
+    release = facts.driver_version()
+    for text, selector in wanted:
+        for place in _places(selector):
+            found: dict[Reason, list[tuple[DeviceSchema, int]]] = {}
+            for kind in kinds:
+                reason = _reason_of_kind(place, kind, None if release is UNKNOWN else release)
+                if reason is None or (reason == "domain" and subrequest is None):
+                    continue
+                if not effort.admit_reading(size):
+                    return
+                error = _failure_offset(wanted, text, Assumption(place, kind.known))
+                if error is not None:
+                    found.setdefault(reason, []).append((kind, error))
+            for reason, places in found.items():
+                yield Missing(text, place, places[0][1], reason, name, kinds=tuple(kind for kind, _ in places))
+
+
+def kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
+    """The kinds of NVIDIA's devices that a class may select; none where that is not known."""
+    return facts.effort.cache((kinds_of, name), lambda: _kinds_of(facts, name))
+
+
+def _kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
+    selectors = class_selectors(facts, name)
+    if selectors is UNKNOWN:
+        return _of_shipped(facts, name)
+    usable = [selector for selector in selectors if not isinstance(selector, CelCompileError)]
+    if len(usable) < len(selectors):
+        return ()
+    found = [
+        kind for kind in KINDS if all(outcome(selector, Assumption((), kind.known)).can_be_true for selector in usable)
+    ]
+    cut = any(kind.type in _USUAL for kind in found)
+    return tuple(kind for kind in found if kind.type in _USUAL or not cut)
+
+
+def _of_the_driver() -> tuple[DeviceSchema, ...]:
+    """The kinds on which a class under review is evaluated wherever NVIDIA's driver is."""
+    return tuple(kind for kind in KINDS if kind.type in _USUAL)
+
+
+def _of_shipped(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
+    """The kind of one of NVIDIA's own classes; none where the class certainly does not exist."""
+    return () if facts.device_class(name) is None else shipped_kinds(name)
+
+
+def _reason_of_kind(place: Place, kind: DeviceSchema, release: str | None) -> Reason | None:
+    """Why devices of a kind may lack something; None where they have it."""
+    if place in kind.always:
+        return "release" if release is not None and not is_published(place, release) else None
+    if place[1] not in kind.domains:
+        return "domain"
+    if release is not None:
+        if not is_published(place, release):
+            return "release"
+        if place in REMOVED:
+            return None
+    if place in REMOVED:
+        return "release"
+    return "optional" if place in kind.sometimes else "unknown"
+
+
+def _failure_offset(wanted: CompiledSelectors, text: SelectorText, assumption: Assumption) -> int | None:
+    """Where a selector can fail, if those before it can be true; None if it cannot."""
+    for earlier, selector in wanted:
+        value = outcome(selector, assumption)
+        if earlier is text:
+            return value.error
+        if not value.can_be_true:
+            return None
+    return None
+
+
+def _places(selector: Selector) -> list[Place]:
+    """The attributes and capacities that a selector reads by name."""
+    reads = selector.reads or frozenset()
+    named = (
+        (read.part, read.domain, read.name)
+        for read in reads
+        if read.domain is not None and read.name and read.part in _PARTS
+    )
+    return sorted(named)
+
+
+_PARTS = ("attributes", "capacity")
+_USUAL = ("gpu", "mig")
+"""The kinds that do not depend on a feature gate of the driver; others count for a class that selects nothing else."""
+
+
+_SHORT = 100
+"""Characters of an expression that a remedy repeats whole."""
+
+
+@CLAIMS.rule(
+    "GA221",
+    "Selectors must check that a device has an attribute before they read it, unless every device has it",
+    default=Severity.WARN,
+    remedy="ask first whether the device has it",
+    source="k8s.io/dynamic-resource-allocation/structured selectorsMatch; k8s.io/kubernetes issue 136709; "
+    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
+)
+def unguarded_reads(subject: Subject) -> Iterator[Problem]:
+    """Reading an attribute that a device lacks is an error; one such device stops the pod on every node.
+
+    The scheduler gives up on the pod, even where other nodes have devices that match. Which devices there are is looked
+    up in the ResourceSlices, and they are asked; where these are not known, or no device of the class is there yet, it
+    is what NVIDIA's driver publishes for every device. Of memory that is counted as published always: only GPUs that
+    share the memory of the CPU have none.
+    """
+    for found in missing_reads(subject):
+        if found.reason in ("optional", "unknown"):
+            text, remedy = _message_and_remedy(found)
+            place = text_place(found.selector, found.offset)
+            yield problem(found.selector.path, text, remedy, place=place)
+    for failure in failures(subject):
+        if any(mistakes(failure.compiled)):
+            continue  # another rule knows better what is wrong
+        text = f"fails on {format_devices(failure.devices)}: {cut(failure.message)}; that stops the pod on every node"
+        yield problem(failure.selector.path, text, "write an expression that is true or false for each of them")
+
+
+def guarded_read(found: Missing) -> str:
+    """The expression with the test before it; only the test if the expression is long or branches."""
+    part, domain, name = found.place
+    test = f'"{name}" in {path_of(part, domain)}'
+    if found.lacking and domain in DRIVERS and all(group.first.driver != domain for group in found.lacking):
+        test = f'device.driver == "{domain}"'
+    text = " ".join(found.selector.text.split())
+    joined = any(sign in text for sign in ("||", "?", "//"))
+    return f"write {test} && before the read" if joined or len(text) > _SHORT else f"write {test} && {text}"
+
+
+def _message_and_remedy(found: Missing) -> tuple[str, str]:
+    """What is said, and what to do."""
+    stops = "that stops the pod on every node"
+    remedy = _read_remedy(found)
+    of_class = f" of class {found.device_class}" if found.device_class else ""
+    if found.lacking:
+        if found.reason == "unknown":
+            total = device_count(found.candidates)
+            whose = (
+                f"none of the {devices(total)}{of_class} has"
+                if total > 1
+                else f"{format_devices(found.candidates)} lacks"
+            )
+            return f"reads {what(found.place)}, which {whose}; {stops}", remedy
+        return (
+            f"reads {what(found.place)}, which {format_devices(found.lacking)}{of_class} {verb_of_lack(found.lacking)}; {stops}",
+            remedy,
+        )
+    types = " and ".join(kind.type for kind in found.kinds)
+    if found.reason == "unknown":
+        return f"reads {what(found.place)}, which NVIDIA's driver publishes for no {types} device; {stops}", remedy
+    when = found.kinds[0].sometimes[found.place]
+    return (
+        f"reads {what(found.place)}, which NVIDIA's driver publishes only {when}; a device without it stops the pod on "
+        "every node"
+    ), remedy
+
+
+def _read_remedy(found: Missing) -> str:
+    if other := _other_part(found):
+        return f"write {other}"
+    if found.reason != "unknown":
+        return guarded_read(found)
+    if (name := class_with(found.place)) and found.device_class not in ("", name):
+        return f"request devices of class {name}"
+    guess = _spelled_right(found)
+    return f"write {guess}" if guess else f"remove it, or {guarded_read(found)}"
+
+
+def _names_in_domain(found: Missing, part: str) -> set[str]:
+    """What devices have in the domain."""
+    domain = found.place[1]
+    of_devices = {
+        str(name)
+        for group in found.candidates
+        for name in (group.sample.attributes if part == "attributes" else group.sample.capacity).get(domain, {})
+    }
+    of_kinds = {
+        place[2] for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[:2] == (part, domain)
+    }
+    return of_devices | of_kinds
+
+
+def _spelled_right(found: Missing) -> str | None:
+    part, domain, name = found.place
+    guess = closest(name, sorted(_names_in_domain(found, part)))
+    return f"{path_of(part, domain)}.{guess}" if guess else None
+
+
+def _other_part(found: Missing) -> str | None:
+    """The same name where it stands: people look for memory among the attributes."""
+    part, domain, name = found.place
+    other = "capacity" if part == "attributes" else "attributes"
+    return f"{path_of(other, domain)}.{name}" if name in _names_in_domain(found, other) else None
+
+
+@CLAIMS.rule(
+    "GA223",
+    "Selectors must read attributes that the release of NVIDIA's driver publishes",
+    default=Severity.WARN,
+    remedy="write the attribute that took its place",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go from v25.3.0 to main",
+)
+def removed_attributes(subject: Subject) -> Iterator[Problem]:
+    """The driver dropped index, minor, parentIndex, pcieBusID and numa in some releases, and added others.
+
+    Examples that read them are still about, the driver's own among them; reading what is not there stops the pod on
+    every node. Where the settings name the release (spec.draDriver.version) it is certain, and the claim is refused.
+    """
+    release = subject.facts.driver_version()
+    for found in missing_reads(subject):
+        if found.reason != "release":
+            continue
+        removal, since = REMOVED.get(found.place), SINCE.get(found.place)
+        change = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
+        text = f"reads {what(found.place)}, which NVIDIA's driver {change}"
+        if found.lacking:
+            text += f"; {format_devices(found.lacking)} {verb_of_lack(found.lacking)} it"
+        elif release is not UNKNOWN:
+            text += f", and the settings say that {release} runs here"
+        remedy = removal.remedy if removal else guarded_read(found)
+        certain = release is not UNKNOWN and not is_published(found.place, release)
+        place = text_place(found.selector, found.offset)
+        yield problem(
+            found.selector.path,
+            f"{text}; that stops the pod on every node",
+            remedy,
+            severity=Severity.DENY if certain else None,
+            place=place,
+        )
+
+
+@CLAIMS.rule(
+    "GA228",
+    "Selectors must read domains that devices have",
+    default=Severity.WARN,
+    remedy="write the domain as the ResourceSlices have it",
+    source="k8s.io/dynamic-resource-allocation/cel/compile.go newStringInterfaceMapWithDefault",
+)
+def domains(subject: Subject) -> Iterator[Problem]:
+    """A domain that a device does not have is an empty map and no error, but what is read of it is one.
+
+    The domain of what a driver publishes is the driver's name, except for what Kubernetes has standardised. A class has
+    a name of its own: mig.nvidia.com is one, and no domain.
+    """
+    reported = set()
+    for found in missing_reads(subject):
+        part, domain, _ = found.place
+        if found.reason != "domain" or (found.selector.path, part, domain) in reported:
+            continue
+        reported.add((found.selector.path, part, domain))
+        whose = f"device of class {found.device_class}" if found.device_class else "device of the cluster"
+        kind = "attributes" if part == "attributes" else "capacity"
+        text = f"reads {path_of(part, printable(domain))}, and no {whose} has {kind} in this domain; that stops the pod"
+        place = text_place(found.selector, found.offset)
+        yield problem(found.selector.path, f"{text} on every node", _domain_remedy(found), place=place)
+
+
+def _domain_remedy(found: Missing) -> str | None:
+    part, domain, name = found.place
+    before, slash, after = domain.partition("/")
+    if slash:
+        return f"write {path_of(part, before)}.{after}"
+    known = {known for group in found.candidates for known in group.domains(part)}
+    known |= {place[1] for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[0] == part}
+    having = {place_domain for place_domain in known if _is_in_domain(found, part, place_domain, name)}
+    guess = (
+        next(iter(having))
+        if len(having) == 1
+        else closest(domain, sorted(known - {STANDARD})) or closest(domain, known)
+    )
+    if guess is None and len(known) == 1:
+        guess = next(iter(known))
+    return f"write {path_of(part, guess)}" if guess else None
+
+
+def _is_in_domain(found: Missing, part: str, domain: str, name: str) -> bool:
+    of_devices = any(group.has(part, domain, name) for group in found.candidates)
+    return of_devices or any((part, domain, name) in {*kind.always, *kind.sometimes} for kind in found.kinds)

@@ -1,0 +1,335 @@
+"""Documents of a mig-parted ConfigMap: config.yaml and clients.yaml."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.change import Embedded
+from policies.configuration.cluster_facts import quoted_names
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import closest
+from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, VENDOR_PREFIX
+from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig_configs import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in, is_count
+from policies.nvidia.mig_parted import ENTRY_FIELDS, entry_errors
+from policies.nvidia.mig_products import is_capable
+from policies.rules.decision import Place, Severity
+from policies.rules.registry import Checks, Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
+    from policies.nvidia.mig_parted import EntryError
+    from policies.rules.decision import Finding
+
+__all__ = [
+    "CLIENTS_FILE",
+    "MIG_FILE",
+    "MIG_PARTED",
+    "MIGFile",
+    "are_skipped",
+    "clients_problems",
+    "entry_problems",
+    "with_error",
+]
+
+
+CLIENTS_FILE = "clients.yaml"
+"""The key of the ConfigMap: the MIG manager reads /gpu-clients/clients.yaml."""
+_SERVICES = "systemd-services"
+_FIELDS = ("version", _SERVICES)
+_FAILS = "no node could be divided by MIG: error parsing host's GPU clients file"
+
+
+def clients_problems(text: Any) -> Iterator[Problem]:
+    """The fields and values of clients.yaml that the MIG manager cannot read, or ignores."""
+    path = FieldPath(["data", CLIENTS_FILE])
+    if not isinstance(text, str):
+        yield problem(path, "must be a string", f"write {CLIENTS_FILE}: |- and indent the file below it")
+        return
+    try:
+        document = load_document(text, limits=LIMITS)
+    except YAMLError as error:
+        place = Place(path, error.line, error.column)
+        said = f"is not YAML in line {error.line}: {error.message}; {_FAILS}"
+        yield problem(path, said, f"correct line {error.line}", place=place)
+        return
+    if document.value is None:
+        return
+    if not isinstance(document.value, dict):
+        remedy = f"write {_SERVICES}: and, below it, a list of services"
+        yield problem(path, f"must be a mapping; {_FAILS}", remedy, place=Place(path, 1, 1))
+        return
+    for name, value in document.value.items():
+        position = document.key_position((name,))
+        place = Place(path, position.line, position.column)
+        if name not in _FIELDS and name.lower() != _SERVICES:
+            guess = closest(name, _FIELDS)
+            remedy = f'write "{guess}"' if guess else "remove it"
+            said = "unknown field: the MIG manager ignores it silently"
+            yield problem(path / name, said, remedy, severity=Severity.WARN, place=place)
+        elif name != "version" and not _is_list_of_strings(value):
+            yield problem(path / name, f"must be a list of strings; {_FAILS}", "begin each line with -", place=place)
+
+
+def _is_list_of_strings(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+
+
+@dataclass(frozen=True, slots=True)
+class MIGFile:
+    """The readable file of a mig-parted ConfigMap."""
+
+    embedded: Embedded
+    configs: Configs
+
+    @property
+    def change(self) -> Change:
+        """The change of the ConfigMap."""
+        return self.embedded.change
+
+    @property
+    def value(self) -> Any:
+        """The whole document."""
+        return self.embedded.document.value
+
+    def entries(self) -> Iterator[Entry]:
+        """The entries of all configurations."""
+        for entries in self.configs.values():
+            yield from entries
+
+    def nodes_by_config(self) -> dict[str, list[Object]]:
+        """The nodes that select a configuration from this ConfigMap, by its name."""
+        change, using = self.change, dict[str, "list[Object]"]()
+        if change.is_read_by_operator and change.facts.policy_value("migManager", "config", "name") == change.name:
+            for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
+                using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
+        return using
+
+    def problem(
+        self,
+        steps: tuple[str | int, ...],
+        message: str,
+        remedy: str | None = None,
+        *,
+        severity: Severity | None = None,
+        of_key: bool = False,
+    ) -> Problem:
+        """A problem at a path of the file, or of the key that ends the path."""
+        return self.embedded.problem(steps, message, remedy, severity=severity, of_key=of_key)
+
+
+def are_skipped(nodes: Sequence[Object]) -> bool:
+    """True if MIG can divide no GPU of the nodes that use a configuration, so that mig-parted skips them."""
+    return bool(nodes) and all(is_capable(labels_of(node)) is False for node in nodes)
+
+
+class _MIGPartedChecks(Checks["Change"]):
+    """The checks of a ConfigMap as a whole, and those of the file in it."""
+
+    def run(self, subject: Change) -> Iterator[Finding]:
+        """The findings of the checks."""
+        yield from super().run(subject)
+        document = _document(subject)
+        if document is not None:
+            yield from MIG_FILE.run(document)
+
+
+MIG_PARTED = _MIGPartedChecks("ConfigMap")
+MIG_FILE: Checks[MIGFile] = Checks("ConfigMap")
+"""The checks of a file that can be read."""
+
+_DATA = FieldPath(["data"])
+_EXAMPLE = f"write version: v1 and, below {CONFIGS}:, a list of entries for each name"
+
+
+def _document(change: Change) -> MIGFile | None:
+    """The file, by its own key, or by the only key of a ConfigMap with a wrong key."""
+    data = change.object.get("data")
+    texts = data if isinstance(data, dict) else {}
+    key = FILE if FILE in texts else next(iter(texts)) if len(texts) == 1 and CLIENTS_FILE not in texts else ""
+    text = texts.get(key)
+    try:
+        document = load_document(text, limits=LIMITS) if isinstance(text, str) else None
+    except YAMLError:
+        return None
+    if document is None or not isinstance(document.value, dict):
+        return None
+    return MIGFile(Embedded(change, key, document), configs_in(document.value))
+
+
+@MIG_PARTED.rule(
+    "GA149",
+    "A ConfigMap of the MIG manager must have a file that it can read: config.yaml, or clients.yaml",
+    default=Severity.DENY,
+    remedy=_EXAMPLE,
+    source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted api/spec/v1/spec.go",
+    rows=("H-03", "H-05", "S-68"),
+)
+def readable_file(change: Change) -> Iterator[Problem]:
+    """The MIG manager reads the whole file for every node: one mistake, and no node can be cut any more.
+
+    The ConfigMap is mounted as a folder, of which only `config.yaml` is read. Nodes then have the label
+    `nvidia.com/mig.config.state: failed`, and the reason is in the log of the MIG manager's pod on that node. The list of
+    services to stop, `clients.yaml`, is read before each change of a node too.
+    """
+    data = change.object.get("data")
+    if isinstance(data, dict) and CLIENTS_FILE in data:
+        yield from clients_problems(data[CLIENTS_FILE])
+        if FILE not in data:
+            return
+    if not isinstance(data, dict) or FILE not in data:
+        yield _missing_file(data)
+        return
+    path, text = _DATA / FILE, data[FILE]
+    if not isinstance(text, str):
+        yield problem(
+            path, "must be a string; the API server refuses it", f"write {FILE}: |- and indent the file below it"
+        )
+        return
+    try:
+        value = load_document(text, limits=LIMITS).value
+    except YAMLError as error:
+        place = Place(path, error.line, error.column)
+        said = f"is not YAML in line {error.line}: {error.message}; no node could be cut by MIG"
+        yield problem(path, said, f"correct line {error.line}", place=place)
+        return
+    if value is None or value == {}:
+        yield problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
+    elif not isinstance(value, dict):
+        said = (
+            f"is {'a list' if isinstance(value, list) else 'a single value'}, not a mapping; mig-parted cannot read it"
+        )
+        yield problem(path, said, place=Place(path, 1, 1))
+
+
+def _missing_file(data: Any) -> Problem:
+    keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
+    path = _DATA / keys[0] if len(keys) == 1 else _DATA
+    if len(keys) == 1:
+        text = f"is a file that the MIG manager does not read; it reads {FILE} and would not find it"
+        return problem(path, text, f"rename the key to {FILE}")
+    has = f"has {quoted_names(keys)} and no {FILE}" if keys else f"has no {FILE}"
+    return problem(path, f"{has}, which is the one file that the MIG manager reads", f"add the key {FILE}")
+
+
+_COUNTS = "write how many of them each GPU gets"
+
+
+def with_error(what: str, error: str) -> str:
+    """A message, followed by the error that the MIG manager logs."""
+    return f"{what}; mig-parted would report: {error}"
+
+
+def entry_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    """The problems for which mig-parted refuses an entry."""
+    for error in entry_errors(entry.fields):
+        text = with_error(error.text, error.words).rstrip()
+        yield file.problem((*entry.steps, *error.steps), text, _remedy(entry, error), of_key=error.of_key)
+
+
+def _remedy(entry: Entry, error: EntryError) -> str | None:
+    if not error.steps:
+        return "write devices: all" if "devices" in error.text else "write mig-enabled: true or false"
+    field, *rest = error.steps
+    value = entry.fields.get(str(field))
+    match field:
+        case "devices":
+            return (
+                "write the number of a GPU, without quotes"
+                if rest
+                else "write all, or a list of numbers such as [0, 1]"
+            )
+        case "mig-enabled":
+            return "write true or false, without quotes"
+        case "device-filter":
+            item = lookup(value, rest)
+            number = isinstance(item, int) and not isinstance(item, bool) and 0 <= item < 2**32
+            return f'write "0x{item:08X}", in quotes' if number else 'write a PCI id such as "0x20B010DE", in quotes'
+        case "mig-devices" if not rest:
+            if value is None or not isinstance(value, dict):
+                return 'write mig-devices: with a profile and a number, such as "1g.10gb": 7'
+            is_zero = error.text == "has no count above 0"
+            return _COUNTS if is_zero else "write mig-enabled: true, or remove mig-devices"
+        case "mig-devices" if error.of_key:
+            meant = _meant_profile(str(rest[0]))
+            return f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
+        case "mig-devices":
+            return _COUNTS if isinstance(value, dict) and is_count(value[rest[0]]) else f"{_COUNTS}, without quotes"
+    guess = closest(str(field), ENTRY_FIELDS)
+    return f'write "{guess}"' if guess else f"remove it; there are {', '.join(ENTRY_FIELDS)}"
+
+
+def _meant_profile(name: str) -> MIGProfile | None:
+    """The profile that a resource name, a label or a name in capitals stands for."""
+    bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
+    return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
+
+
+_ENTRY_FIELDS = ("version", CONFIGS)
+_VERSION = "v1"
+_ENTRY = "{devices: all, mig-enabled: false}"
+
+
+@MIG_FILE.rule(
+    "GA150",
+    "A MIG configuration must be one that mig-parted can read",
+    default=Severity.DENY,
+    remedy=f"write version: {_VERSION} and, below {CONFIGS}:, a list of entries for each name",
+    source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types/mig_config.go",
+    rows=("H-05",),
+)
+def readable_configs(file: MIGFile) -> Iterator[Problem]:
+    """mig-parted is strict and reads the whole file: a mistake in one configuration breaks all.
+
+    So a file that worked for months stops working with the next name that is added to it.
+    """
+    yield from _version(file)
+    guesses = {name: closest(name, _ENTRY_FIELDS) for name in file.value if name not in _ENTRY_FIELDS}
+    for name, guess in guesses.items():
+        remedy = f'write "{guess}"' if guess else f"indent it below {CONFIGS}, or remove it"
+        yield file.problem((name,), with_error("is unknown", f"unexpected field: {name}"), remedy, of_key=True)
+    configs = file.value.get(CONFIGS)
+    if CONFIGS not in file.value:
+        if CONFIGS not in guesses.values():
+            yield file.problem((), f"has no {CONFIGS}, so every value of the label nvidia.com/mig.config fails")
+    elif not configs and (configs is None or isinstance(configs, dict)):
+        yield file.problem((CONFIGS,), with_error("is empty", f"at least one entry in '{CONFIGS}' is required"))
+    elif not isinstance(configs, dict):
+        yield file.problem((CONFIGS,), "must be a mapping of names to lists of entries; mig-parted cannot read it")
+    else:
+        for name, items in configs.items():
+            yield from _config(file, name, items)
+
+
+def _version(file: MIGFile) -> Iterator[Problem]:
+    remedy = f"write version: {_VERSION}"
+    version = file.value.get("version")
+    if "version" not in file.value:
+        yield file.problem((), with_error("has no version", "unable to parse with missing 'version' field"), remedy)
+    elif version is None:
+        yield file.problem(("version",), with_error("is empty", "unknown version:"), remedy)
+    elif isinstance(version, str) and version != _VERSION:
+        yield file.problem(("version",), with_error(f'is "{version}"', f"unknown version: {version}"), remedy)
+    elif not isinstance(version, str):
+        yield file.problem(("version",), f"is {version}, not a string; mig-parted cannot read it", remedy)
+
+
+def _config(file: MIGFile, name: str, items: Any) -> Iterator[Problem]:
+    steps = (CONFIGS, name)
+    if not items and (items is None or isinstance(items, list)):
+        text = with_error("has no entries", f"at least one entry in '{name}' is required")
+        yield file.problem(steps, text, f"write [{_ENTRY}]", of_key=True)
+    elif not isinstance(items, list):
+        yield file.problem(steps, "must be a list of entries; mig-parted cannot read it", "begin its first line with -")
+    else:
+        for index, item in enumerate(items):
+            if not isinstance(item, dict):
+                yield file.problem((*steps, index), "must be a mapping; mig-parted cannot read it", f"write {_ENTRY}")
+            else:
+                yield from entry_problems(file, Entry(name, index, item))

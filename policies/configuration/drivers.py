@@ -1,0 +1,510 @@
+"""Drivers of a ClusterPolicy or an NVIDIADriver: their nodes, versions, and mounted objects."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.change import (
+    APPLIED,
+    CLUSTER_POLICY,
+    COMPONENTS,
+    NVIDIA_DRIVER,
+    WITH_DRIVER,
+    Section,
+    applied_spec,
+    check_object,
+    data_keys,
+)
+from policies.configuration.cluster_facts import the_nodes
+from policies.fleet.device_plugin import node_workload
+from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.nodes import allocatable, labels_of
+from policies.kubernetes.objects import Object, lookup, name_of
+from policies.kubernetes.view import UNKNOWN, Unknown
+from policies.nvidia.driver_versions import (
+    DriverVersion,
+    Need,
+    driver_needs,
+    needs_open_modules,
+    needs_proprietary_modules,
+)
+from policies.nvidia.identifiers import FAMILY_LABEL, GPU_RESOURCE, PRODUCT_LABEL
+from policies.rules.decision import Severity
+from policies.rules.registry import Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from policies.configuration.change import Change
+
+__all__ = ["Driver", "drivers_of", "os_of"]
+
+
+_DEPLOY = "nvidia.com/gpu.deploy.driver"
+_OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
+_OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
+
+
+class Driver(Section):
+    """A driver that the operator deploys."""
+
+    @property
+    def is_precompiled(self) -> bool:
+        """True if the image contains the kernel modules."""
+        return self.flag("usePrecompiled")
+
+    @property
+    def is_for_vgpu(self) -> bool:
+        """True for a vGPU driver; sites build its image themselves."""
+        return self.text("driverType").startswith("vgpu") or "vgpu" in self.text("image").lower()
+
+    @property
+    def version(self) -> DriverVersion | None:
+        """The version; None if it is missing or invalid."""
+        return DriverVersion.parse(self.text("version"))
+
+    def nodes(self) -> Sequence[Object] | Unknown:
+        """The GPU nodes that get this driver, without nodes that bring their own or that run virtual machines."""
+        nodes = self.change.facts.gpu_nodes()
+        if nodes is UNKNOWN:
+            return UNKNOWN
+        policy = self.change.facts.cluster_policy() if self.change.kind != "ClusterPolicy" else self.change.object
+        return [node for node in nodes if _takes_driver(labels_of(node), policy) and self._is_for(node)]
+
+    def known_nodes(self) -> Sequence[Object]:
+        """The GPU nodes that get this driver; empty if the nodes are unknown."""
+        nodes = self.nodes()
+        return () if nodes is UNKNOWN else nodes
+
+    def _is_for(self, node: Object) -> bool:
+        if self.steps:
+            return True
+        if self.change.flag("default"):
+            others = self.change.facts.known_objects("NVIDIADriver")
+            return not any(
+                _selects(lookup(other, ("spec", "nodeSelector")), node)
+                for other in others
+                if name_of(other) != self.change.name and lookup(other, ("spec", "default")) is not True
+            )
+        return _selects(self.change.mapping("nodeSelector"), node)
+
+
+def drivers_of(change: Change) -> Iterator[Driver]:
+    """The driver that a change describes, if the operator deploys it."""
+    if change.kind == "NVIDIADriver":
+        yield Driver(change, ())
+    elif (
+        change.kind == "ClusterPolicy"
+        and change.flag("driver", "enabled", default=True)
+        and not change.flag("driver", "useNvidiaDriverCRD")
+    ):
+        yield Driver(change, ("driver",))
+
+
+def os_of(node: Object) -> str:
+    """A node's operating system as driver tags spell it, `ubuntu22.04`; empty if it is unknown."""
+    labels = labels_of(node)
+    return labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")
+
+
+def _takes_driver(labels: Mapping[str, str], policy: Object | Unknown | None) -> bool:
+    return labels.get(_DEPLOY, "true") == "true" and node_workload(labels, policy) == "container"
+
+
+def _selects(selector: Any, node: Object) -> bool:
+    wanted = selector if isinstance(selector, dict) else {}
+    labels = labels_of(node)
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+_KERNEL = "feature.node.kubernetes.io/kernel-version.full"
+_SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
+_UBUNTU_KERNELS = ("generic", "aws", "azure", "nvidia", "oracle")
+_NVIDIA = "nvcr.io/nvidia"
+_NEVER_PUBLISHED = (
+    *("amzn", "arch", "azurelinux", "bottlerocket", "buildroot", "cos", "debian", "fedora", "flatcar", "mariner"),
+    *("nixos", "opensuse", "photon", "talos"),
+)
+"""Operating systems that NVIDIA has published no driver image for. Source: tags of nvcr.io/nvidia/driver; gpu-operator
+issues 170, 418, 647, 709, 1212, 2225."""
+
+
+@COMPONENTS.rule(
+    "GA117",
+    "A precompiled driver must be named by its branch, any other by its full version",
+    default=Severity.DENY,
+    remedy="write the version that the registry has a tag for",
+    source="docs.nvidia.com GPU Operator, precompiled driver containers",
+    rows=("C-01", "C-02"),
+    kinds=WITH_DRIVER,
+)
+def version_form(change: Change) -> Iterator[Problem]:
+    """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
+
+    With the other form the operator composes a tag that no registry has, and the driver pods stay in ImagePullBackOff.
+    """
+    for driver in drivers_of(change):
+        version, text, path = driver.version, driver.text("version"), driver.at("version")
+        if version is not None and driver.is_precompiled and not version.is_branch:
+            message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" does not exist'
+            yield problem(path, message, f'write version: "{version.branch}", or set usePrecompiled: false')
+        elif version is not None and version.is_branch and not driver.is_precompiled:
+            message = (
+                f'"{text}" is a branch, but only precompiled drivers are tagged by branch: "{text}-<os>" does not exist'
+            )
+            full = _FULL_VERSIONS.get(version.branch)
+            example = f" such as {full}" if full else ""
+            yield problem(path, message, f"write a full version of the branch{example}, or set usePrecompiled: true")
+
+
+_FULL_VERSIONS = {580: "580.95.05", 595: "595.91.07"}
+
+
+def _build_instead(driver: Driver) -> str:
+    """A remedy with which the driver is built on the nodes: that takes a full version, not a branch."""
+    version = driver.version
+    if version is None or not version.is_branch:
+        return "set usePrecompiled: false"
+    full = _FULL_VERSIONS.get(version.branch)
+    if full is None:
+        return "build the driver, with usePrecompiled: false and its full version"
+    return f"set usePrecompiled: false and version: {full}"
+
+
+@COMPONENTS.rule(
+    "GA119",
+    "A driver image must exist for the operating systems and kernels of the nodes",
+    default=Severity.DENY,
+    remedy="set usePrecompiled: false",
+    source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
+    "controllers/object_controls.go getKernelVersionsMap",
+    rows=("C-06", "C-07"),
+    kinds=WITH_DRIVER,
+)
+def precompiled_kernels(change: Change) -> Iterator[Problem]:
+    """The operator makes a DaemonSet for each kernel of the GPU nodes, with an image of that kernel.
+
+    NVIDIA publishes precompiled images for some operating systems and kernel flavours, on x86_64; on other nodes the pods
+    wait for an image that does not exist. Two operating systems with the same kernel version stop the driver everywhere.
+    Other drivers are compiled on the node, in an image for its operating system, which NVIDIA publishes for some only.
+    """
+    for driver in drivers_of(change):
+        nodes, is_nvidias = driver.known_nodes(), driver.text("repository") in ("", _NVIDIA)
+        if driver.is_precompiled:
+            yield from _mixed_systems(driver, nodes)
+            if is_nvidias:
+                yield from _without_precompiled_image(driver, nodes)
+        elif is_nvidias and not driver.is_for_vgpu:
+            yield from _without_image(driver, nodes)
+
+
+def _without_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    without = [node for node in nodes if os_of(node).startswith(_NEVER_PUBLISHED)]
+    if without:
+        systems = " and ".join(sorted({os_of(node) for node in without}))
+        text = f"has no image for {the_nodes(without)}: NVIDIA publishes none for {systems}"
+        remedy = (
+            "install the driver on these nodes, which the operator detects, or build the image and name its repository"
+        )
+        message = f"{text}, so the driver pods would stay in ImagePullBackOff"
+        yield problem(driver.at("repository"), message, remedy, severity=Severity.WARN)
+
+
+def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    systems: defaultdict[str, set[str]] = defaultdict(set)
+    for node in nodes:
+        if (kernel := labels_of(node).get(_KERNEL)) and (os := os_of(node)):
+            systems[kernel].add(os)
+    for kernel, found in sorted(systems.items()):
+        if len(found) > 1:
+            error = f"different OS versions found for the same kernel version {kernel}, unsupported configuration"
+            text = f"does not work with kernel {kernel} under {' and '.join(sorted(found))}; the operator would report: {error}"
+            yield problem(driver.at("usePrecompiled"), text, _build_instead(driver))
+
+
+def _without_precompiled_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    systems, kernels = (f"{', '.join(each[:-1])} and {each[-1]}" for each in (_SYSTEMS, _UBUNTU_KERNELS))
+    checks: tuple[tuple[str, Callable[[Object], bool]], ...] = (
+        ("for x86_64 only", _is_arm),
+        (f"for {systems}", lambda node: bool(os_of(node)) and not os_of(node).startswith(_SYSTEMS)),
+        (f"for the Ubuntu kernels {kernels}", _has_unusual_kernel),
+    )
+    for reason, has_none in checks:
+        without = [node for node in nodes if has_none(node)]
+        if without:
+            text = f"has no image for {the_nodes(without)}; NVIDIA publishes precompiled drivers {reason}"
+            remedy = f"{_build_instead(driver)}, or build the image and name its repository"
+            yield problem(driver.at("usePrecompiled"), text, remedy, severity=Severity.WARN)
+
+
+def _is_arm(node: Object) -> bool:
+    return labels_of(node).get("kubernetes.io/arch", "amd64") != "amd64"
+
+
+def _has_unusual_kernel(node: Object) -> bool:
+    kernel = labels_of(node).get(_KERNEL, "")
+    return os_of(node).startswith("ubuntu") and bool(kernel) and kernel.rpartition("-")[2] not in _UBUNTU_KERNELS
+
+
+_EMBEDDED = re.compile(r"Orin|Tegra|Jetson|Xavier", re.IGNORECASE)
+_CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
+
+
+@COMPONENTS.rule(
+    "GA121",
+    "The driver must be recent enough for the GPUs",
+    default=Severity.WARN,
+    remedy="raise version",
+    source="docs.nvidia.com GPU Operator, platform support; github.com/NVIDIA/gpu-operator issues 1361",
+    rows=("C-11", "C-12"),
+    kinds=WITH_DRIVER,
+)
+def recent_driver(change: Change) -> Iterator[Problem]:
+    """A driver that is older than a GPU does not find it, and the node has no GPU for Kubernetes.
+
+    Some versions of branch 570 also leave pods that request whole GPUs pending on nodes that have MIG devices as well.
+    """
+    for driver in drivers_of(change):
+        version = driver.version
+        if version is None:
+            continue
+        path, written, nodes = driver.at("version"), driver.text("version"), driver.known_nodes()
+        too_new: defaultdict[Need, list[Object]] = defaultdict(list)
+        for node in nodes:
+            need = driver_needs(labels_of(node))
+            if need is not None and version.is_below(*need.version):
+                too_new[need].append(node)
+        for need, without in too_new.items():
+            text = (
+                f'"{written}" does not support the {need.gpu} GPUs of {the_nodes(without)}, which need {need} or later'
+            )
+            yield problem(path, text, f"write version: {need} or later")
+        mixed = [node for node in nodes if _has_mig_and_whole_gpus(node)] if version.leaves_full_gpus_pending else []
+        if mixed:
+            text = f'"{written}" leaves pods that request {GPU_RESOURCE} pending on nodes with MIG devices: {the_nodes(mixed)}'
+            yield problem(path, text, "write a later version such as 580.95.05")
+
+
+def _has_mig_and_whole_gpus(node: Object) -> bool:
+    offered = lookup(node, ("status", "allocatable"))
+    names = [name for name in offered if isinstance(name, str)] if isinstance(offered, dict) else []
+    has_mig = any(name.startswith("nvidia.com/mig-") and allocatable(node, name) != "0" for name in names)
+    return has_mig and allocatable(node, GPU_RESOURCE) != "0"
+
+
+@COMPONENTS.rule(
+    "GA129",
+    "GPUs must be supported by the operator",
+    default=Severity.WARN,
+    remedy="leave these nodes out with the label nvidia.com/gpu.deploy.driver=false",
+    source="docs.nvidia.com GPU Operator, platform support",
+    rows=("C-36",),
+    kinds=WITH_DRIVER,
+)
+def supported_gpus(change: Change) -> Iterator[Problem]:
+    """The driver container is made for the GPUs of data centres and workstations.
+
+    On Jetson boards the driver is part of the operating system, and the container fails. GeForce cards usually work,
+    without support from NVIDIA; this is audited only.
+    """
+    for driver in drivers_of(change):
+        products = [(labels_of(node).get(PRODUCT_LABEL, ""), node) for node in driver.known_nodes()]
+        embedded = [node for product, node in products if _EMBEDDED.search(product)]
+        consumer = [node for product, node in products if _CONSUMER.search(product)]
+        if embedded:
+            text = (
+                f"is deployed to {the_nodes(embedded)}, whose GPU is part of a Jetson; its driver cannot be installed"
+            )
+            yield problem(driver.at(), text)
+        if consumer:
+            text = f"is deployed to {the_nodes(consumer)} with GeForce GPUs, which NVIDIA does not support here"
+            yield problem(driver.at(), text, severity=Severity.AUDIT)
+
+
+@COMPONENTS.rule(
+    "GA120",
+    "The kernel module type must fit the driver and the GPUs",
+    default=Severity.DENY,
+    remedy="write kernelModuleType: open, or proprietary for GPUs older than Turing",
+    source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support",
+    rows=("C-08", "C-09", "C-10", "C-13", "S-12", "S-66"),
+    kinds=WITH_DRIVER,
+)
+def kernel_module_type(change: Change) -> Iterator[Problem]:
+    """GPUs before Turing need the proprietary modules; Blackwell and the GPUs of Grace need the open ones.
+
+    With the other kind the module does not find the GPU and the driver pod restarts without end. `auto` leaves the choice
+    to the driver's container, which can choose since 570.86.15 and 570.124.06; older ones do not know the word.
+    """
+    for driver in drivers_of(change):
+        kind, path = driver.text("kernelModuleType"), driver.at("kernelModuleType")
+        # Precompiled modules leave no choice. Containers of vGPU drivers are built with the site's own scripts.
+        chooses = kind == "auto" and not driver.is_precompiled and not driver.is_for_vgpu
+        if chooses and driver.version is not None and not driver.version.knows_auto:
+            version = driver.text("version")
+            text = f'"auto" needs driver 570.86.15, or 570.124.06 and later, to choose; version is "{version}"'
+            remedy = "write kernelModuleType: open, or proprietary for GPUs older than Turing; or raise version"
+            yield problem(path, text, remedy, severity=None if _is_written(driver) else Severity.WARN)
+        yield from _other_modules(driver, kind)
+        if driver.value("useOpenKernelModules") is True and kind == "proprietary":
+            text = "contradicts kernelModuleType: proprietary, which wins"
+            remedy = "remove it, or write kernelModuleType: open for the open modules"
+            yield problem(driver.at("useOpenKernelModules"), text, remedy)
+
+
+def _is_written(driver: Driver) -> bool:
+    """True if the module type is in the manifest, rather than set by the API server, whose default it is."""
+    document = driver.change.object
+    if isinstance(lookup(document, APPLIED), str):
+        return bool(lookup(applied_spec(document), (*driver.steps, "kernelModuleType")) == "auto")
+    return lookup(document, ("metadata", "managedFields")) is None
+
+
+def _other_modules(driver: Driver, kind: str) -> Iterator[Problem]:
+    """GPUs that need other modules than the chosen kind."""
+    path, own = driver.at("kernelModuleType"), "or give these nodes an NVIDIADriver of their own"
+    nodes = driver.known_nodes() if kind in ("open", "proprietary") else ()
+    old = [node for node in nodes if kind == "open" and needs_proprietary_modules(labels_of(node))]
+    new = [node for node in nodes if kind == "proprietary" and needs_open_modules(labels_of(node))]
+    if old:
+        families = " and ".join(sorted({labels_of(node)[FAMILY_LABEL].capitalize() for node in old}))
+        text = f'"open" does not work on {the_nodes(old)} with {families} GPUs, as the open modules begin with Turing'
+        yield problem(path, text, f"write kernelModuleType: proprietary, {own}")
+    if new:
+        text = f'"proprietary" does not work on {the_nodes(new)}, whose GPUs have open modules only'
+        yield problem(path, text, f"write kernelModuleType: open, {own}")
+
+
+_ONLY_FOR_BUILDS = ("repoConfig", "certConfig")
+_MODULE_FILE = re.compile(r"nvidia(-[a-z-]+)?\.conf")
+_LICENCE_FILE = "gridd.conf"
+_TOKEN_FILE = "client_configuration_token.tok"  # noqa: S105 - the name of a file
+_NOT_STARTED = "the driver pods would stay in ContainerCreating"
+
+
+@CLUSTER_POLICY.rule(
+    "GA125",
+    "ConfigMaps and Secrets of the driver must exist and be mountable",
+    default=Severity.DENY,
+    remedy="write the name of a ConfigMap in the operator's namespace",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMapVolume, "
+    "createConfigMapVolumeMounts; docs.nvidia.com GPU Operator, custom driver parameters",
+    rows=("C-20", "C-21", "C-22", "C-23", "C-24", "C-29"),
+)
+def driver_objects(change: Change) -> Iterator[Problem]:
+    """The operator reads these objects from its own namespace when it builds the driver's DaemonSet.
+
+    If one is missing, reconciliation fails and the driver is not deployed. The ConfigMap's name becomes the name of a
+    volume, which has stricter rules than the name of a ConfigMap and must be unique.
+    """
+    for driver in drivers_of(change):
+        volumes = (("kernelModuleConfig", "name"), ("repoConfig", "configMapName"), ("certConfig", "name"))
+        yield from _volumes(driver, volumes)
+        yield from _topology(driver, "virtualTopology", "config")
+        name = driver.text("kernelModuleConfig", "name")
+        keys = data_keys(change.facts.operator_object("ConfigMap", name)) if name else []
+        if unread := sorted(key for key in keys if not _MODULE_FILE.fullmatch(key)):
+            listed = ", ".join(f'"{key}"' for key in unread)
+            text = f'names ConfigMap "{name}" with {listed}, which the driver\'s container does not read'
+            remedy = "use the keys nvidia.conf, nvidia-uvm.conf, nvidia-modeset.conf and nvidia-peermem.conf"
+            yield problem(driver.at("kernelModuleConfig", "name"), text, remedy, severity=Severity.WARN)
+        if not driver.is_precompiled:
+            secret = driver.text("secretEnv")
+            error = f"the operator would report: ERROR: failed to attach secret {secret} to the driver container"
+            yield from check_object(change, driver.at("secretEnv"), "Secret", error)
+
+
+@NVIDIA_DRIVER.rule(
+    "GA197",
+    "Objects that an NVIDIADriver refers to must exist and be mountable",
+    default=Severity.DENY,
+    remedy="write the name of a ConfigMap in the operator's namespace",
+    source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go, controllers/nvidiadriver_controller.go",
+    rows=("K-16", "K-19"),
+)
+def nvidia_driver_objects(change: Change) -> Iterator[Problem]:
+    """The operator reads these objects from its own namespace when it builds the driver's DaemonSet.
+
+    If one is missing, reconciliation fails and the driver is not deployed. The ConfigMap's name becomes the name of a
+    volume, which has stricter rules than the name of a ConfigMap and must be unique.
+    """
+    driver = Driver(change, ())
+    yield from _volumes(driver, [(field, "name") for field in (*_ONLY_FOR_BUILDS, "kernelModuleConfig")])
+    yield from _topology(driver, "virtualTopologyConfig", "name")
+    error = f'the operator would report: secrets "{driver.text("secretEnv")}" not found'
+    yield from check_object(change, driver.at("secretEnv"), "Secret", error)
+    priority = change.text("priorityClassName")
+    if priority and not priority.startswith("system-") and change.facts.get("PriorityClass", priority) is None:
+        text = f'PriorityClass "{priority}" not found; Kubernetes would refuse the pods: no PriorityClass was found'
+        remedy = "create it first, or remove the field; system-node-critical is the default"
+        yield problem(change.at("priorityClassName"), text, remedy, severity=Severity.WARN)
+
+
+def _volumes(driver: Driver, fields: Iterable[tuple[str, str]]) -> Iterator[Problem]:
+    """Problems with ConfigMaps that become volumes of their own names, in the operator's order."""
+    field_of: dict[str, str] = {}
+    for field, key in fields:
+        name, path = driver.text(field, key), driver.at(field, key)
+        if not name or (driver.is_precompiled and field in _ONLY_FOR_BUILDS):
+            continue
+        first = field_of.setdefault(name, field)
+        if not is_dns_label(name):
+            reason = "is longer than 63 characters" if len(name) > 63 else "has characters that volumes cannot have"
+            text = f'"{name}" {reason}, and the operator names the volume after it, so Kubernetes refuses the DaemonSet'
+            yield problem(path, text, "name the ConfigMap with at most 63 lower-case letters, digits and dashes")
+        elif first != field:
+            text = f'"{name}" is also the ConfigMap of {first}, so Kubernetes refuses the DaemonSet: Duplicate value'
+            yield problem(path, text, "put this part into a ConfigMap of its own")
+        else:
+            error = f"the operator would report: ERROR: could not get ConfigMap {name} from client"
+            yield from check_object(driver.change, path, "ConfigMap", error)
+
+
+def _topology(driver: Driver, *steps: str) -> Iterator[Problem]:
+    return check_object(driver.change, driver.at(*steps), "ConfigMap", _NOT_STARTED, ["nvidia-topologyd.conf"])
+
+
+@CLUSTER_POLICY.rule(
+    "GA126",
+    "The licence of a vGPU must be complete",
+    default=Severity.WARN,
+    remedy="set nlsEnabled: true and secretName",
+    source="docs.nvidia.com GPU Operator, NVIDIA vGPU; github.com/NVIDIA/gpu-operator "
+    "controllers/object_controls.go applyLicensingConfig",
+    rows=("C-25", "C-26", "C-27", "C-28", "S-15"),
+)
+def complete_licence(change: Change) -> Iterator[Problem]:
+    """A vGPU without a licence runs, and becomes very slow after some minutes.
+
+    The licence is a token of the NVIDIA License System beside `gridd.conf`. Without `nlsEnabled`, which a ClusterPolicy
+    omits as false, the token is not mounted. If a key that the operator mounts is missing, the driver pods stay in
+    ContainerCreating.
+    """
+    for driver in drivers_of(change):
+        secret, config_map = (driver.text("licensingConfig", name) for name in ("secretName", "configMapName"))
+        nls = driver.flag("licensingConfig", "nlsEnabled")
+        if secret and config_map:
+            text = f'has no effect beside secretName, and leaves the credential in ConfigMap "{config_map}"'
+            yield problem(driver.at("licensingConfig", "configMapName"), text, "remove it, and delete the ConfigMap")
+        if secret or config_map:
+            kind, field = ("Secret", "secretName") if secret else ("ConfigMap", "configMapName")
+            path = driver.at("licensingConfig", field)
+            if not nls:
+                text = (
+                    "is not complete without nlsEnabled: true: the token is not mounted, and the vGPU stays unlicensed"
+                )
+                yield problem(path, text, "write nlsEnabled: true beside it")
+            keys = [_LICENCE_FILE, _TOKEN_FILE] if nls else [_LICENCE_FILE]
+            yield from check_object(change, path, kind, _NOT_STARTED, keys, keys_severity=Severity.DENY)
+        elif nls and not _is_left_empty(driver):
+            remedy = "add secretName, or remove licensingConfig"
+            yield problem(driver.at("licensingConfig", "nlsEnabled"), "has no effect without secretName", remedy)
+
+
+def _is_left_empty(driver: Driver) -> bool:
+    """True if the name is written as "", as charts and OpenShift's example do, and was not set before."""
+    fields = driver.mapping("licensingConfig")
+    is_empty = "" in (fields.get("secretName"), fields.get("configMapName"))
+    return is_empty and not driver.value_before("licensingConfig", "secretName")

@@ -1,0 +1,356 @@
+"""Nodes: labels that steer the GPU Operator."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from policies.configuration.change import data_keys, is_operator
+from policies.configuration.cluster_facts import (
+    counted_names,
+    gpu_pods,
+    plugin_refusal_of,
+    quoted_names,
+    selectable_configs,
+)
+from policies.configuration.config_maps.mig_profiles import LIST_PROFILES, NODE_FAILS, node_misfits
+from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload, runs_device_plugin
+from policies.kubernetes.names import is_label_value
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.phrases import closest, write_closest
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.mig_configs import WHOLE
+from policies.nvidia.mig_products import gpu_count, is_capable, shipped_configs
+from policies.rules.decision import Severity
+from policies.rules.registry import Checks, Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from policies.configuration.change import Change
+    from policies.nvidia.mig_configs import Entry
+    from policies.rules.decision import Finding
+    from policies.rules.request import UserInfo
+
+__all__ = ["NODE", "RESERVED", "is_kubelet", "label_path", "newly_set"]
+
+
+RESERVED = {
+    "nvidia.com/gpu-operator.driver.owner": "says which NVIDIADriver a node belongs to",
+    "nvidia.com/mig.config.state": "says how far the MIG manager is",
+    "nvidia.com/vgpu.config.state": "says how far the vGPU device manager is",
+}
+"""Labels that the operator and its managers set, and what they say by them."""
+_WATCHED = (MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL, WORKLOAD_CONFIG, *RESERVED)
+
+
+def newly_set(change: Change, label: str) -> str:
+    """The new value of a label; empty if the change keeps or removes the label."""
+    value = labels_of(change.object).get(label, "")
+    return "" if labels_of(change.old or {}).get(label) == value else value
+
+
+def is_kubelet(user: UserInfo) -> bool:
+    """True for the kubelet of any node."""
+    return user.username.startswith("system:node:")
+
+
+def label_path(label: str) -> FieldPath:
+    """Where a node's label is."""
+    return FieldPath(["metadata", "labels", label])
+
+
+class _NodeChecks(Checks["Change"]):
+    """The checks of a node: only labels that a change sets are judged, so that a heartbeat costs nothing.
+
+    What kubelets set for themselves is only warned about: a kubelet that may not register its node leaves the cluster.
+    """
+
+    def run(self, subject: Change) -> Iterator[Finding]:
+        """Everything that the checks find."""
+        before, after = labels_of(subject.old or {}), labels_of(subject.object)
+        if subject.is_deleted or all(before.get(label) == after.get(label) for label in _WATCHED):
+            return
+        for finding in super().run(subject):
+            lowered = is_kubelet(subject.user) and finding.severity is Severity.DENY
+            yield replace(finding, severity=Severity.WARN) if lowered else finding
+
+
+NODE = _NodeChecks("Node", cluster_scoped=True)
+
+
+@NODE.rule(
+    "GA157",
+    "Labels of the operator must have values that it knows; labels that it sets must be left to it",
+    default=Severity.DENY,
+    remedy=f"write one of {', '.join(WORKLOADS)}",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, internal/nvidiadriver",
+    rows=("J-14",),
+)
+def known_values(change: Change) -> Iterator[Problem]:
+    """With an unknown workload the node gets the default one, which only a log shows.
+
+    Labels by which the operator and its managers keep their own account are overwritten, or believed: a node with
+    another owner gets another driver. A node for vGPUs needs the vGPU Manager.
+    """
+    workload = newly_set(change, WORKLOAD_CONFIG)
+    if workload and workload not in WORKLOADS:
+        default = change.facts.policy_value("sandboxWorkloads", "defaultWorkload")
+        applied = default if isinstance(default, str) and default else "the default"
+        guess = closest(workload, WORKLOADS)
+        text = f'"{workload}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
+        yield problem(label_path(WORKLOAD_CONFIG), text, f'write "{guess}"' if guess else None)
+    if workload == "vm-vgpu" and _lacks_vgpu_manager(change):
+        text = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
+        remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
+        yield problem(label_path(WORKLOAD_CONFIG), text, remedy, severity=Severity.WARN)
+    if change.old is None or is_kubelet(change.user) or is_operator(change.user, change.facts.operator_namespaces):
+        return
+    before, after = labels_of(change.old), labels_of(change.object)
+    for label, meaning in RESERVED.items():
+        if label in after and before.get(label) != after[label]:
+            text = f"{meaning} and is the operator's to set; it would be overwritten, or believed"
+            yield problem(label_path(label), text, "leave it as it is", severity=Severity.WARN)
+
+
+def _lacks_vgpu_manager(change: Change) -> bool:
+    """True if sandbox workloads are enabled, and neither the policy nor NVIDIADrivers manage vGPUs."""
+    value = change.facts.policy_value
+    return (
+        value("sandboxWorkloads", "enabled") is True
+        and value("vgpuManager", "enabled") is not True
+        and value("driver", "useNvidiaDriverCRD") is not True
+    )
+
+
+_FAILED = "nvidia.com/mig.config.state would become failed"
+
+
+@NODE.rule(
+    "GA154",
+    "Labels of a node must name configurations that exist",
+    default=Severity.DENY,
+    remedy="write the name of a configuration that exists",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
+    "github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml; docs gpu-operator-mig",
+    rows=("A-04", "G-05", "H-07", "S-51"),
+)
+def existing_configs(change: Change) -> Iterator[Problem]:
+    """The label's value is a name inside a ConfigMap, not the name of the ConfigMap.
+
+    For `nvidia.com/device-plugin.config` it is a key of `data`; with another value the device plugin and GPU Feature
+    Discovery crash-loop on that node. For `nvidia.com/mig.config` it is a name under `mig-configs`, and no list of
+    profiles; with another value the GPUs stay as they are, and the state becomes `failed`.
+    """
+    if mig_config := newly_set(change, MIG_CONFIG_LABEL):
+        yield from _mig_config(change, mig_config)
+    if key := newly_set(change, PLUGIN_CONFIG_LABEL):
+        yield from _device_plugin_config(change, key)
+
+
+def _mig_config(change: Change, value: str) -> Iterator[Problem]:
+    path = label_path(MIG_CONFIG_LABEL)
+    known = selectable_configs(change.facts, change.name)
+    if not is_label_value(value):
+        text = f'"{value}" cannot be the value of a label, and is to be the name of a configuration'
+        yield problem(path, text, "define a configuration in a mig-parted ConfigMap and write its name")
+        return
+    if value in known.names:
+        return
+    if known.config_map and value == known.config_map:
+        text = f'"{value}" is the name of the ConfigMap itself{_has(known.names)}; {_FAILED}'
+        severity = Severity.WARN if known.missing else None
+        yield problem(path, text, _among(value, known.names), severity=severity)
+    elif known.config_map and not known.missing:
+        text = f'"{value}" is not a configuration of the ConfigMap "{known.config_map}"{_has(known.names)}; {_FAILED}'
+        yield problem(path, text, _among(value, known.names))
+    elif known.config_map:
+        if value not in shipped_configs():
+            text = f'"{value}" is not a configuration that the operator brings, and {known.missing}; {_FAILED}'
+            yield problem(path, text, severity=Severity.WARN)
+    else:
+        yield _not_shipped(change, value)
+
+
+def _not_shipped(change: Change, value: str) -> Problem:
+    """The problem of a name that the operator does not ship, if no custom ConfigMap is known."""
+    known = selectable_configs(change.facts, change.name)
+    path = label_path(MIG_CONFIG_LABEL)
+    if not known.missing:
+        text = f'"{value}" is not a configuration that the MIG manager made for this node{_has(known.names)}; {_FAILED}'
+        return problem(path, text, _among(value, known.names))
+    has_policy = isinstance(change.facts.cluster_policy(), dict)
+    certain = has_policy and not value.startswith("all-")
+    text = f'"{value}" is not a configuration that the operator brings'
+    if certain:
+        text += f", and the ClusterPolicy names no ConfigMap in migManager.config.name; {_FAILED}"
+    else:
+        text += f", and {known.missing}"
+    guess = closest(value, known.names)
+    remedy = f'write "{guess}"' if guess else "define it in a mig-parted ConfigMap that migManager.config.name names"
+    return problem(path, text, remedy, severity=None if certain else Severity.WARN)
+
+
+def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
+    if not isinstance(change.facts.cluster_policy(), dict):
+        return
+    path = label_path(PLUGIN_CONFIG_LABEL)
+    name = change.facts.policy_value("devicePlugin", "config", "name")
+    if not isinstance(name, str) or not name:
+        text = f'"{value}" is never read, because the ClusterPolicy names no ConfigMap in devicePlugin.config.name'
+        yield problem(path, text, "name a ConfigMap in the ClusterPolicy first", severity=Severity.WARN)
+        return
+    config_map = change.facts.operator_object("ConfigMap", name)
+    if not isinstance(config_map, dict):
+        said = "is not known here" if config_map is UNKNOWN else "does not exist"
+        if config_map is None or value == name:
+            text = f'"{value}" must be a key of the ConfigMap "{name}", which {said}'
+            yield problem(path, text, "write one of its keys", severity=Severity.WARN)
+        return
+    keys = data_keys(config_map)
+    if value not in keys:
+        what = "the name of the ConfigMap itself" if value == name else f'not a key of the ConfigMap "{name}"'
+        error = f"the device plugin would exit with: specified config {value} does not exist"
+        yield problem(path, f'"{value}" is {what}{_has(keys)}; {error}', _among(value, keys))
+
+
+def _has(names: Collection[str]) -> str:
+    """The names that exist, custom ones first."""
+    return (
+        f", which has {quoted_names(sorted(names, key=lambda name: (name.startswith('all-'), name)))}" if names else ""
+    )
+
+
+def _among(value: str, names: Collection[str]) -> str:
+    return write_closest(value, names, "write one of these" if names else "add it to the ConfigMap first")
+
+
+_OTHER_STRATEGY = {
+    "single": "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
+    "mixed": "write profiles that fill their GPU instances, such as 3g.20gb, or set mig.strategy: single in the ClusterPolicy",
+}
+
+
+@NODE.rule(
+    "GA155",
+    "The MIG configuration of a node must be possible on its GPUs and served by the device plugin",
+    default=Severity.DENY,
+    remedy="write a configuration that suits the node",
+    source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
+    "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go; docs gpu-operator-mig, gpu-operator-kubevirt",
+    rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
+)
+def possible_mig(change: Change) -> Iterator[Problem]:
+    """Too many devices leave the node `failed`, and unknown profiles leave it without devices.
+
+    The device plugin exits if GPUs are cut into several kinds of devices, or one has none, under the strategy "single",
+    and at compute instances that share a GPU instance under "mixed". Under "none" it offers the GPUs as if they were
+    whole. Nodes without it do not count. Virtual machines get whole GPUs, so a node for vm-passthrough must not be cut.
+    """
+    labels = labels_of(change.object)
+    config = newly_set(change, MIG_CONFIG_LABEL)
+    if config and config not in WHOLE:
+        entries = selectable_configs(change.facts, change.name).entries(config, labels)
+        yield from _possible(change, config, entries)
+        yield from _strategy_problems(change, config, entries)
+    if newly_set(change, MIG_CONFIG_LABEL) or newly_set(change, WORKLOAD_CONFIG):
+        yield from _for_machines(change)
+
+
+def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
+    if change.facts.policy_value("migManager", "enabled") is False:
+        text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
+        yield problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
+    if is_capable(labels) is False:
+        name = labels.get(PRODUCT_LABEL, "")
+        whose = f"the GPUs of this node, {name}," if name else "the GPUs of this node"
+        text = f'"{config}" does nothing, because MIG cannot divide {whose} and no MIG manager runs here'
+        yield problem(path, text, "remove the label", severity=Severity.WARN)
+        return
+    # The MIG manager makes the operator's own configurations for each node, of the profiles that its GPUs have.
+    is_made = config in shipped_configs() and config not in selectable_configs(change.facts, change.name).configs
+    for misfit in node_misfits(entries, labels):
+        what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
+        severity = None if misfit.is_certain else Severity.WARN
+        consequence = NODE_FAILS if is_made and misfit.is_certain else misfit.consequence
+        text = f'"{config}" {what}; {consequence}' if consequence else f'"{config}" {what}'
+        remedy = LIST_PROFILES if misfit.profile and not misfit.is_certain else None
+        if misfit.instead and misfit.is_certain and is_made:
+            remedy = f'write "all-{misfit.instead}"'
+        yield problem(path, text, remedy, severity=severity)
+    count, numbers = gpu_count(labels), sorted(number for entry in entries for number in entry.devices or ())
+    if count and numbers and numbers[0] >= count and all(entry.devices is not None for entry in entries):
+        text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {count - 1}; no GPU would be cut'
+        yield problem(path, text, severity=Severity.WARN)
+
+
+def _strategy_problems(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+    labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
+    if not runs_device_plugin(change.object, change.facts.view):
+        return
+    known = isinstance(change.facts.cluster_policy(), dict)
+    strategy = change.facts.policy_value("mig", "strategy") if known else labels.get(MIG_STRATEGY_LABEL)
+    if strategy in ("single", "mixed") and (refusal := plugin_refusal_of(entries, labels, strategy)):
+        text = f'"{config}" does not go with mig.strategy "{strategy}": it {refusal.text}'
+        severity = None if refusal.is_certain else Severity.WARN
+        yield problem(path, text, _OTHER_STRATEGY[strategy], severity=severity)
+    is_cut = is_capable(labels) is not False and any(entry.is_mig_enabled for entry in entries)
+    if known and strategy in (None, "", "none") and is_cut:
+        said = "is not set" if not strategy else "is none"
+        text = (
+            f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so each is offered as one nvidia.com/gpu, '
+            "and its MIG devices are not"
+        )
+        yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
+
+
+def _for_machines(change: Change) -> Iterator[Problem]:
+    labels = labels_of(change.object)
+    config = labels.get(MIG_CONFIG_LABEL, "")
+    if config not in WHOLE and node_workload(labels, change.facts.cluster_policy()) == "vm-passthrough":
+        label = WORKLOAD_CONFIG if newly_set(change, WORKLOAD_CONFIG) else MIG_CONFIG_LABEL
+        said = f'"{labels[label]}" '
+        text = (
+            f"{said}does not go with {MIG_CONFIG_LABEL}: {config}"
+            if label == WORKLOAD_CONFIG
+            else f"{said}is to cut GPUs"
+        )
+        text += "; machines get the whole GPUs of a node with vm-passthrough"
+        remedy = f"label the node {MIG_CONFIG_LABEL}: all-disabled, or {WORKLOAD_CONFIG}: container"
+        yield problem(label_path(label), text, remedy, severity=Severity.WARN)
+
+
+_EFFECTS = {
+    MIG_CONFIG_LABEL: "cuts GPUs anew, which fails while they are in use",
+    WORKLOAD_CONFIG: "takes driver and device plugin of the present workload from the node",
+}
+
+
+@NODE.rule(
+    "GA156",
+    "The GPUs of a node must not be reconfigured while pods hold them",
+    default=Severity.WARN,
+    remedy="drain the node first",
+    source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted deployments/container",
+)
+def unused_gpus(change: Change) -> Iterator[Problem]:
+    """Before it divides GPUs, the MIG manager stops the operator's own pods and no others.
+
+    With other pods on the GPUs it fails, or these pods keep devices that no longer exist. A node that turns from
+    containers to virtual machines loses the driver in the same way.
+    """
+    if change.old is None:
+        return
+    for label, effect in _EFFECTS.items():
+        value = newly_set(change, label)
+        pods = gpu_pods(change.facts, lambda pod: _is_on(pod, change.name)) if value else []
+        if pods:
+            text = f'"{value}" {effect}; GPUs of this node are held by {counted_names("pod", pods)}'
+            yield problem(label_path(label), text)
+
+
+def _is_on(pod: object, node: str) -> bool:
+    return bool(node) and lookup(pod, ("spec", "nodeName")) == node

@@ -1,0 +1,492 @@
+"""NVIDIADriver and GPUCluster (`nvidia.com/v1alpha1`)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.configuration.change import NVIDIA_DRIVER
+from policies.configuration.cluster_facts import counted_names, quoted_names
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
+from policies.kubernetes.phrases import closest
+from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
+from policies.rules.decision import Severity
+from policies.rules.registry import Checks, Problem, problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.configuration.change import Change
+
+__all__ = ["GPU_CLUSTER", "NVIDIA_DRIVER", "selector_of", "selects"]
+
+
+_DEFAULT_IMAGE = "nvcr.io/nvidia/driver"
+_VGPU = ("vgpu", "vgpu-host-manager")
+
+
+@NVIDIA_DRIVER.rule(
+    "GA193",
+    "An NVIDIADriver must name its image together with repository and version",
+    default=Severity.DENY,
+    remedy="write repository: nvcr.io/nvidia, image: driver and a version",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath, internal/image/image.go",
+    rows=("K-05",),
+)
+def named_image(change: Change) -> Iterator[Problem]:
+    """The default of `image` is a whole path, and the operator puts the repository before it.
+
+    So with a repository it is doubled, without one the version is refused, and alone it has no tag. The operator takes
+    no image from its own settings here, as it does for a ClusterPolicy.
+    """
+    image = change.text("image")
+    if image not in ("", _DEFAULT_IMAGE):
+        return
+    repository, version = change.text("repository"), change.text("version")
+    field, by_default = "image", " by default" if not image else ""
+    if repository and version:
+        mark = "@" if version.startswith("sha256:") else ":"
+        text = f'is "{_DEFAULT_IMAGE}"{by_default}, so nodes would pull "{repository}/{_DEFAULT_IMAGE}{mark}{version}"'
+        yield problem(change.at(field), text, "write image: driver")
+    elif repository or version:
+        field, missing = ("version", "repository") if version else ("repository", "version")
+        shown = f"repository={repository}, image={_DEFAULT_IMAGE}, version={version}"
+        text = (
+            f"is set without {missing}; the operator would report: invalid image specification: repository, image and "
+            f"version must all be set ({shown})"
+        )
+        yield problem(change.at(field), text)
+    else:
+        text = f'is "{_DEFAULT_IMAGE}"{by_default} and the whole reference, so nodes would pull "{_DEFAULT_IMAGE}-<os>"'
+        yield problem(change.at(field), text)
+
+
+@NVIDIA_DRIVER.rule(
+    "GA194",
+    "Settings of an NVIDIADriver must fit its driver type, which must not change",
+    default=Severity.DENY,
+    remedy="set usePrecompiled: false, or disable gds and gdrcopy",
+    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go, config/crd/bases; docs.nvidia.com GPU "
+    "Operator, driver configuration",
+    rows=("K-07", "K-08", "K-11", "K-18"),
+)
+def fitting_kind(change: Change) -> Iterator[Problem]:
+    """GPUDirect Storage and GDRCopy are built beside the driver, which precompiled drivers are not.
+
+    The operator stops at such an NVIDIADriver, and no driver is deployed. `driverType` and `usePrecompiled` cannot
+    change afterwards: each makes another DaemonSet, and the drivers of one would be removed under running pods. vGPU
+    drivers have none of these parts, and without a licence a vGPU slows down after some minutes.
+    """
+    for component in ("gds", "gdrcopy") if change.flag("usePrecompiled") else ():
+        if change.flag(component, "enabled"):
+            error = (
+                "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled "
+                "NVIDIA drivers"
+            )
+            text = f"does not work with usePrecompiled: true; the operator would report: {error}"
+            yield problem(change.at(component, "enabled"), text)
+    yield from _vgpu(change)
+    if change.old is not None:
+        yield from _type_changes(change)
+
+
+def _vgpu(change: Change) -> Iterator[Problem]:
+    kind = change.text("driverType")
+    if kind not in _VGPU:
+        return
+    for steps in (("gds", "enabled"), ("gdrcopy", "enabled"), ("rdma", "enabled"), ("usePrecompiled",)):
+        if change.flag(*steps):
+            text = f"is not supported with driverType: {kind}"
+            remedy = f"remove {steps[0]}, or write driverType: gpu"
+            yield problem(change.at(*steps), text, remedy, severity=Severity.WARN)
+    licence = change.mapping("licensingConfig")
+    if kind == "vgpu" and not (licence.get("secretName") or licence.get("name")):
+        text = "is missing, so the vGPUs stay unlicensed and slow down after some minutes"
+        remedy = (
+            "write licensingConfig: {secretName: ...} with gridd.conf and client_configuration_token.tok in the Secret"
+        )
+        yield problem(change.at("licensingConfig"), text, remedy, severity=Severity.WARN)
+
+
+def _type_changes(change: Change) -> Iterator[Problem]:
+    anew = "delete this NVIDIADriver, and create another one"
+    before, now = change.value_before("driverType") or "gpu", change.text("driverType") or "gpu"
+    if isinstance(before, str) and before != now:
+        text = f'was "{before}" and cannot change to "{now}"; the API server refuses it'
+        yield problem(change.at("driverType"), text, anew)
+    was, precompiled = change.value_before("usePrecompiled"), change.flag("usePrecompiled")
+    if isinstance(was, bool) and isinstance(change.value("usePrecompiled"), bool) and was != precompiled:
+        text = "cannot change once it is set; the API server refuses it"
+        yield problem(change.at("usePrecompiled"), text, anew)
+    elif was is None and precompiled:
+        text = "was not set before, so the API server lets it pass, and the driver is replaced on every selected node"
+        yield problem(change.at("usePrecompiled"), text, f"{anew}, when the nodes are drained", severity=Severity.WARN)
+
+
+_ENOUGH_SECONDS = 600
+"""How long a driver may take to compile its modules."""
+_DEFAULTS = {"initialDelaySeconds": 60, "periodSeconds": 10, "timeoutSeconds": 60, "failureThreshold": 120}
+"""The operator's startup probe, for a driver that compiles its modules."""
+_OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}
+"""What the API server makes of the zeros that the operator writes for fields that are not set."""
+
+
+@NVIDIA_DRIVER.rule(
+    "GA196",
+    "A startup probe must be complete, and settings must reach the pods of the driver",
+    default=Severity.DENY,
+    remedy="remove startupProbe, or write all of its fields",
+    source="github.com/NVIDIA/gpu-operator internal/state/driver.go, manifests/state-driver/0500_daemonset.yaml",
+    rows=("K-12", "K-13", "K-17"),
+)
+def whole_probe(change: Change) -> Iterator[Problem]:
+    """A startup probe replaces the operator's own; it is not merged with it as in a ClusterPolicy.
+
+    A missing field gets Kubernetes' default: three failures, a timeout of one second. The kubelet then kills the driver
+    again and again while it compiles its modules. The driver's template has no liveness and readiness probes, and labels
+    by which the operator finds the pods are dropped.
+    """
+    if change.mapping("startupProbe") and change.text("driverType") != "vgpu-host-manager":
+        yield from _startup_probe(change)
+    for probe in ("livenessProbe", "readinessProbe"):
+        if change.mapping(probe):
+            text = "has no effect, because the driver's container has a startup probe only"
+            yield problem(change.at(probe), text, "remove it", severity=Severity.WARN)
+    for key in change.mapping("labels"):
+        if key == "app" or key.startswith("app.kubernetes.io/"):
+            text = "is silently dropped, because the operator finds its pods by this label"
+            yield problem(change.at("labels", key), text, "use another label", severity=Severity.WARN)
+
+
+def _startup_probe(change: Change) -> Iterator[Problem]:
+    probe = change.section("startupProbe")
+    rendered = {name: probe.number(name) or default for name, default in _OF_KUBERNETES.items()}
+    seconds = rendered["initialDelaySeconds"] + rendered["periodSeconds"] * rendered["failureThreshold"]
+    missing = [name for name in ("failureThreshold", "periodSeconds") if not probe.number(name)]
+    whole = ", ".join(f"{name}: {probe.number(name) or default}" for name, default in _DEFAULTS.items())
+    remedy = f"write startupProbe: {{{whole}}}"
+    if missing and seconds < _ENOUGH_SECONDS and not change.flag("usePrecompiled"):
+        text = (
+            f"leaves out {' and '.join(missing)}, which become Kubernetes' defaults and not the operator's; the driver "
+            f"would be killed after {seconds} seconds, while it compiles its modules"
+        )
+        yield problem(probe.at(), text, remedy)
+    elif not probe.number("timeoutSeconds"):
+        text = "leaves out timeoutSeconds, which becomes 1 and not the operator's 60, too short for nvidia-smi at times"
+        yield problem(probe.at(), text, remedy, severity=Severity.WARN)
+
+
+_OWNER = "nvidia.com/gpu-operator.driver.owner"
+_EVERY_GPU_NODE = {PRESENT_LABEL: "true"}
+
+
+def selector_of(driver: Object) -> dict[str, Any]:
+    """The node labels that an NVIDIADriver selects; without a selector, that of all GPU nodes."""
+    selector = lookup(driver, ("spec", "nodeSelector"))
+    return selector if isinstance(selector, dict) else _EVERY_GPU_NODE
+
+
+def selects(selector: dict[str, Any], node: Object) -> bool:
+    """True if a node has all labels of a selector."""
+    return selector.items() <= dict(labels_of(node)).items()
+
+
+@NVIDIA_DRIVER.rule(
+    "GA192",
+    "A node must have one NVIDIADriver",
+    default=Severity.DENY,
+    remedy="give each NVIDIADriver a nodeSelector of its own, and default: true to the one for the rest",
+    source="github.com/NVIDIA/gpu-operator internal/validator/validator.go; issues 2259, 1661, 2355",
+    rows=("K-01", "K-02", "K-03", "K-04"),
+)
+def one_driver_per_node(change: Change) -> Iterator[Problem]:
+    """If two NVIDIADrivers select the same node, the operator deploys no NVIDIADriver at all.
+
+    Their state becomes notReady with the reason ConflictingNodeSelector, and no driver is installed or upgraded
+    anywhere until one of them is changed. The one with `default: true` takes the nodes that are left, so it conflicts
+    with none; there can be only one.
+    """
+    others = [
+        driver
+        for driver in change.facts.known_objects("NVIDIADriver")
+        if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
+    ]
+    defaults = [driver for driver in others if lookup(driver, ("spec", "default")) is True]
+    if _OWNER in change.mapping("nodeSelector"):
+        error = f'NVIDIADriver "{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
+        text = f"is the operator's own mark of the nodes that a driver has; it would report: {error}"
+        yield problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
+    if change.flag("default") and defaults:
+        names = [name_of(driver) for driver in defaults]
+        error = f"multiple default NVIDIADrivers found: [{' '.join(sorted([*names, change.name]))}]"
+        text = f"is true for {quoted_names(names)} too; the operator would report: {error}"
+        yield problem(change.at("default"), text, "write default: false, and a nodeSelector")
+    for other in others if not change.flag("default") else ():
+        if other not in defaults:
+            yield from _conflict(change, other)
+
+
+def _conflict(change: Change, other: Object) -> Iterator[Problem]:
+    mine, theirs, name = selector_of(change.object), selector_of(other), name_of(other)
+    path, pair = change.at("nodeSelector"), " ".join(sorted([change.name, name]))
+    shared = [
+        name_of(node) for node in change.facts.known_objects("Node") if selects(mine, node) and selects(theirs, node)
+    ]
+    if shared:
+        text = (
+            f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
+            f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
+        )
+        yield problem(path, text)
+    elif not change.mapping("nodeSelector"):
+        text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
+        yield problem(path, text, "add a nodeSelector, or default: true if it is for the nodes that are left")
+    elif not lookup(other, ("spec", "nodeSelector")):
+        yield problem(
+            path, f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
+        )
+    elif mine.items() <= theirs.items() or theirs.items() <= mine.items():
+        wider, narrower = (change.name, name) if mine.items() <= theirs.items() else (name, change.name)
+        text = f'"{wider}" selects every node that "{narrower}" selects; which nodes these are is not known here'
+        yield problem(path, text, severity=Severity.WARN)
+
+
+_BY_DRIVER = tuple(
+    f"nvidia.com/{name}"
+    for name in (
+        *("cuda.", "gfd.", "vgpu.", "mig.", "mig-", "mps.", "gpu.compute.", "gpu.product", "gpu.count", "gpu.replicas"),
+        *("gpu.memory", "gpu.family", "gpu.mode", "gpu.machine", "gpu.sharing-strategy", "gpu.clique"),
+    )
+)
+"""What labels begin with that GPU Feature Discovery sets, which starts when the driver runs."""
+_BY_ADMINISTRATORS = (MIG_CONFIG_LABEL, "nvidia.com/vgpu.config")
+
+
+@NVIDIA_DRIVER.rule(
+    "GA195",
+    "An NVIDIADriver must select at least one node",
+    default=Severity.WARN,
+    remedy="select nodes by a label of Node Feature Discovery or of your own",
+    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go; docs.nvidia.com GPU Operator, driver "
+    "configuration",
+    rows=("K-06", "K-09", "K-10", "K-14"),
+)
+def nodes_to_run_on(change: Change) -> Iterator[Problem]:
+    """An NVIDIADriver that selects no node is accepted and does nothing, without an event.
+
+    Labels of GPU Feature Discovery come into being when a driver runs: a new node never has them before it has the
+    driver, and so never gets it. As long as the ClusterPolicy does not say `useNvidiaDriverCRD: true`, every
+    NVIDIADriver is `disabled`.
+    """
+    policy = change.facts.cluster_policy()
+    if isinstance(policy, dict) and lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is not True:
+        text = (
+            f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
+            "ClusterPolicy"
+        )
+        remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{name_of(policy)}"'
+        yield problem(FieldPath(["metadata", "name"]), text, remedy)
+    for key in change.mapping("nodeSelector"):
+        if key.startswith(_BY_DRIVER) and not key.startswith(_BY_ADMINISTRATORS):
+            text = "is a label that needs a running driver, so a new node would never get the driver that it waits for"
+            yield problem(change.at("nodeSelector", key), text)
+    yield from _no_node(change)
+    yield from _contradiction(change)
+
+
+def _no_node(change: Change) -> Iterator[Problem]:
+    nodes, selector = change.facts.gpu_nodes(), selector_of(change.object)
+    if nodes is UNKNOWN or not nodes or not selector or change.flag("default"):
+        return
+    if not any(selects(selector, node) for node in nodes):
+        wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
+        text = f"none of the {len(nodes)} GPU nodes here has {wanted}, so nothing would be deployed"
+        yield problem(change.at("nodeSelector"), text, "label the nodes, or select a label that they have")
+
+
+def _contradiction(change: Change) -> Iterator[Problem]:
+    """The problem if every term of the affinity excludes the node selector."""
+    required = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
+    terms, selector = change.items(*required), change.mapping("nodeSelector")
+    if terms and all(any(_excludes(expression, selector) for expression in _expressions(term)) for term in terms):
+        text = "excludes every node that nodeSelector selects; the driver's pods follow nodeSelector"
+        yield problem(
+            change.at("nodeAffinity"), text, "remove nodeAffinity, and say in nodeSelector which nodes you mean"
+        )
+
+
+def _expressions(term: Any) -> list[Any]:
+    expressions = lookup(term, ("matchExpressions",))
+    return expressions if isinstance(expressions, list) else []
+
+
+def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
+    key, values = lookup(expression, ("key",)), lookup(expression, ("values",))
+    if not isinstance(key, str) or key not in selector:
+        return False
+    named = isinstance(values, list) and selector[key] in values
+    match lookup(expression, ("operator",)):
+        case "In":
+            return not named
+        case "NotIn":
+            return named
+        case "DoesNotExist":
+            return True
+        case _:
+            return False
+
+
+GPU_CLUSTER: Checks[Change] = Checks("GPUCluster", cluster_scoped=True)
+
+
+_NAME = FieldPath(["metadata", "name"])
+_LEAST_KUBERNETES = (1, 34)
+_LEAST_BRANCH = 580
+_BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
+
+
+@GPU_CLUSTER.rule(
+    "GA198",
+    "A GPUCluster must have Kubernetes 1.34, driver 580 and no ClusterPolicy around it",
+    default=Severity.DENY,
+    remedy="stay with the ClusterPolicy, or delete it first",
+    source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go, "
+    "deployments/gpu-operator/templates/validations.yaml; docs.nvidia.com GPU Operator, DRA",
+    rows=("A-02", "L-01", "L-05"),
+)
+def surroundings(change: Change) -> Iterator[Problem]:
+    """The operator runs the device plugin for a ClusterPolicy, or the DRA driver for a GPUCluster.
+
+    With both it stops to look after either; there is no migration in place, the ClusterPolicy has to go first. The DRA
+    driver needs an API that Kubernetes has since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
+    """
+    policies = [name_of(policy) for policy in change.facts.known_objects("ClusterPolicy")]
+    if change.is_created and policies:
+        text = (
+            f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
+            f'ClusterPolicy CR "{policies[0]}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
+        )
+        yield problem(_NAME, text)
+    version = change.facts.view.server_version()
+    if version is not UNKNOWN and version < _LEAST_KUBERNETES:
+        text = (
+            f"needs Kubernetes 1.34.2 or later, and this is {version[0]}.{version[1]}; the DRA driver could not start"
+        )
+        yield problem(FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first")
+    yield from _old_drivers(change)
+
+
+def _old_drivers(change: Change) -> Iterator[Problem]:
+    """A problem if all known NVIDIADrivers are too old; hosts may have a driver without one."""
+    drivers = change.facts.known_objects("NVIDIADriver")
+    old = [f"{name_of(driver)} {lookup(driver, ('spec', 'version'))}" for driver in drivers if _is_old(driver)]
+    if old and len(old) == len(drivers):
+        text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
+        remedy = "write a version such as 595.91.07 in the NVIDIADriver first"
+        yield problem(FieldPath(["kind"]), text, remedy, severity=Severity.WARN)
+
+
+def _is_old(driver: Object) -> bool:
+    version = lookup(driver, ("spec", "version"))
+    match = _BRANCH.match(version) if isinstance(version, str) else None
+    return match is not None and int(match.group(1)) < _LEAST_BRANCH
+
+
+_GATES = ("draDriver", "featureGates")
+_GPUS = ("draDriver", "gpus", "kubeletPlugin")
+_DOMAINS = ("draDriver", "computeDomains", "kubeletPlugin")
+_PORTS = {_GPUS: 51516, _DOMAINS: 51515}
+"""Of the health services, where none is set."""
+
+_KNOWN = OFF_BY_DEFAULT | ON_BY_DEFAULT
+_EXCLUDE = (
+    ("DynamicMIG", "PassthroughSupport"),
+    ("DynamicMIG", "NVMLDeviceHealthCheck"),
+    ("DynamicMIG", "MPSSupport"),
+    ("PassthroughSupport", "NVMLDeviceHealthCheck"),
+)
+_NEED = (("DeviceMetadata", "PassthroughSupport"), ("ComputeDomainCliques", "IMEXDaemonsWithDNSNames"))
+_EXITS = "the DRA driver would exit with: feature gate validation failed: feature gate"
+
+
+@GPU_CLUSTER.rule(
+    "GA199",
+    "The DRA driver must be able to start with its feature gates and ports",
+    default=Severity.DENY,
+    remedy="write false for one of the two",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go, cmd/gpu-kubelet-plugin; "
+    "github.com/NVIDIA/gpu-operator internal/state/dra_driver.go",
+    rows=("L-02", "L-03", "L-04"),
+)
+def startable(change: Change) -> Iterator[Problem]:
+    """All containers of the DRA driver check the feature gates before anything else.
+
+    They exit when two gates exclude each other, or when there is no such gate, and no claim is prepared on any node. The
+    plugins for GPUs and for ComputeDomains run in one pod, so their health services cannot have the same port either: the
+    second one never becomes ready, and the pod restarts for ever.
+    """
+    for gate in change.mapping(*_GATES):
+        if gate not in _KNOWN:
+            guess = closest(gate, sorted(_KNOWN))
+            text = f"is not a feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
+            remedy = f"write {guess}" if guess else "remove it, or look it up in the version of the driver that you run"
+            yield problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
+    for gate, other in _EXCLUDE:
+        if _is_on(change, gate) and _is_on(change, other):
+            text = f"excludes {other}; {_EXITS} {gate} is currently mutually exclusive with {other}"
+            yield problem(change.at(*_GATES, gate), text)
+    for gate, needed in _NEED:
+        if _is_on(change, gate) and not _is_on(change, needed):
+            where = gate if gate in change.mapping(*_GATES) else needed
+            text = f"{gate} needs {needed}; {_EXITS} {gate} requires {needed} to also be enabled"
+            yield problem(change.at(*_GATES, where), text, f"write {needed}: true, or {gate}: false")
+    yield from _shares(change)
+    yield from _ports(change)
+
+
+def _is_on(change: Change, gate: str) -> bool:
+    """True if a gate is on; all that are off by default are alpha."""
+    return change.flag(*_GATES, gate, default=gate in ON_BY_DEFAULT or change.flag(*_GATES, "AllAlpha"))
+
+
+def _shares(change: Change) -> Iterator[Problem]:
+    """Problems of ConsumableShares: it needs a gate and a variable, and excludes MPS."""
+    on = _is_on(change, "ConsumableShares")
+    values = [
+        (index, lookup(variable, ("value",)))
+        for index, variable in enumerate(change.items(*_GPUS, "env"))
+        if lookup(variable, ("name",)) == "CONSUMABLE_SHARES"
+    ]
+    set_to = [(index, value) for index, value in values if isinstance(value, str) and value not in ("", "disabled")]
+    if on and not set_to:
+        text = (
+            "has no effect without the variable CONSUMABLE_SHARES of the plugin for GPUs, which is disabled by default"
+        )
+        remedy = "add {name: CONSUMABLE_SHARES, value: unlimited} to draDriver.gpus.kubeletPlugin.env"
+        yield problem(change.at(*_GATES, "ConsumableShares"), text, remedy, severity=Severity.WARN)
+    if on and _is_on(change, "MPSSupport"):
+        text = "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS"
+        yield problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
+    for index, _ in set_to if not on else ():
+        text = (
+            "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
+            "feature gate ConsumableShares to be enabled"
+        )
+        yield problem(change.at(*_GPUS, "env", index, "value"), text, "write featureGates: {ConsumableShares: true}")
+
+
+def _ports(change: Change) -> Iterator[Problem]:
+    if not change.flag("draDriver", "computeDomains", "enabled", default=True):
+        return
+    ports: dict[tuple[str, ...], int] = {}
+    for plugin, default in _PORTS.items():
+        port = change.value(*plugin, "healthcheck", "port")
+        if change.flag(*plugin, "healthcheck", "enabled", default=True):
+            ports[plugin] = port if isinstance(port, int) else default
+    if len(ports) == 2 and ports[_GPUS] == ports[_DOMAINS]:
+        written = _DOMAINS if change.value(*_DOMAINS, "healthcheck", "port") is not None else _GPUS
+        other = "gpus" if written == _DOMAINS else "computeDomains"
+        text = f"is {ports[_GPUS]}, and so is that of {other} in the same pod; the second could not listen on it"
+        yield problem(change.at(*written, "healthcheck", "port"), text, f"write {_PORTS[written]}, or leave it out")
