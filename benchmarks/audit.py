@@ -20,7 +20,7 @@ from large_cluster import GPU_PODS, MADE, pod
 
 from policies.admission import load_rules
 from policies.analyses.audit import KeptProofs, Survey, audit
-from policies.kubernetes.work import Work, bounded_by
+from policies.kubernetes.bounds import Work, bounded_by
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES

@@ -24,8 +24,8 @@ from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.cluster_digest import read_cluster, used_amounts
 from policies.fleet.device_plugin import _nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.placement.wishes.product_labels import _products, seen_products
-from policies.placement.wishes.wanted_nodes import _gpus, _gpus_without_gfd, gpu_kinds
+from policies.placement.wanted_nodes import _gpus, _gpus_without_gfd, gpu_kinds
+from policies.placement.wish_labels import _products, seen_products
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.live import LiveView

@@ -17,7 +17,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from policies.analyses.audit import AuditJSON
 from policies.analyses.usage import UsageJSON
-from policies.kubernetes.json_documents import documents_adapter
+from policies.kubernetes.objects import documents_adapter
 from policies.quota.report.quota_json import QuotasJSON
 from webhook.cli.commands.rules import RulesJSON
 from webhook.cli.doctor.report import DiagnosisJSON

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from policies.kubernetes.work import Work
+from policies.kubernetes.bounds import Work
 
 
 class RecordedWork(Work):

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.access.node_places import HostMount, NodePlaces, node_places, normalised_path
 from policies.fleet import GPUAccess, RequestKind, container_requests
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import shown
 from policies.nvidia.pod_conditions import changed_cdi_annotations, changed_images
-from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
+from policies.rules.decision import WORKLOAD, Severity
+from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,14 +26,20 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = [
+    "ACCESS",
+    "CIRCUMSTANCES",
     "EVERY_GPU",
+    "EXEMPT",
+    "RECREATE",
     "VISIBLE_DEVICES",
     "Container",
     "Subject",
     "Variable",
     "expand_references",
+    "is_exempt",
     "parse_device_list",
     "read_environment",
+    "request_or",
 ]
 
 
@@ -398,3 +405,43 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
             place = normalised_path(path)
             if len(place) <= _LONGEST_PATH:
                 yield name, place
+
+
+ACCESS: Checks[Subject] = Checks("Pod", WORKLOAD)
+"""Checks of fields that give a container GPUs."""
+
+CIRCUMSTANCES: Checks[Subject] = Checks("Pod", WORKLOAD, circumstance=True)
+"""Checks of privileges that matter only beside a finding of `ACCESS` in the same pod."""
+
+
+EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+"""The end of remedies: what to do if the access is intended."""
+
+
+RECREATE = f"keep what the pod has, or create another pod that requests nvidia.com/gpu: 1 in resources.limits; {EXEMPT}"
+"""The remedy for a change of a pod that exists: its requests cannot change."""
+
+
+def request_or(container: Container, otherwise: str) -> str:
+    """A remedy: request a GPU so that it is allocated, or `otherwise`; only that for ephemeral containers."""
+    if container.list_name == "ephemeralContainers":
+        return f"{otherwise}: an ephemeral container cannot request GPUs; {EXEMPT}"
+    if container.loss is not None:
+        return f"remove {container.loss.field}, or {otherwise}; {EXEMPT}"
+    return f"request nvidia.com/gpu: 1 in resources.limits, or {otherwise}; {EXEMPT}"
+
+
+def is_exempt(subject: Subject) -> bool:
+    """True if `access.exemptServiceAccounts` matches the pod's service account."""
+    access, namespace = subject.settings.access, subject.namespace
+    if not access.exempt_service_accounts:
+        return False
+    account = _service_account(subject)
+    parts = (pattern.partition("/") for pattern in access.exempt_service_accounts)
+    return any(fnmatchcase(namespace, where) and fnmatchcase(account, who) for where, _, who in parts)
+
+
+def _service_account(subject: Subject) -> str:
+    """The pod's service account; `serviceAccount` is the old name of the field, still in use."""
+    names = (subject.spec.get("serviceAccountName"), subject.spec.get("serviceAccount"))
+    return next((name for name in names if isinstance(name, str) and name), "default")

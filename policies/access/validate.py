@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 # These modules register their checks.
 from policies.access import (
     container_runtime,  # noqa: F401
-    mounts,  # noqa: F401
     visible_devices,  # noqa: F401
 )
-from policies.access.checks import ACCESS, CIRCUMSTANCES, is_exempt
-from policies.access.subject import Subject
+from policies.access.subject import ACCESS, CIRCUMSTANCES, Subject, is_exempt
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.access.checks import ACCESS, EXEMPT, RECREATE, request_or
-from policies.access.subject import EVERY_GPU, VISIBLE_DEVICES, parse_device_list
+from policies.access.subject import ACCESS, EVERY_GPU, EXEMPT, RECREATE, VISIBLE_DEVICES, parse_device_list, request_or
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import shown
 from policies.rules.decision import Severity
 from policies.rules.registry import problem
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from policies.admission.pods import is_of_mode
 from policies.admission.workloads import workloads
-from policies.conversion.opt_in import Mode
+from policies.conversion.exemptions import Mode
 from policies.rules.decision import Decision
 from policies.rules.registry import rules_on_demand
 from policies.rules.settings import settings_for
@@ -116,7 +116,7 @@ def load_rules() -> None:
     from policies.admission.placement import placement
     from policies.admission.quota import quota
     from policies.admission.workload_charges import shortages
-    from policies.placement.wishes.node_conditions import apply_wish
+    from policies.placement.node_conditions import apply_wish
 
     # Importing a module registers its rules; the names are used here so that none is dropped as needless.
     _ = (access, claims, configuration, conversion, duplicate_keys, namespaces, placement, quota, shortages, apply_wish)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration import is_configuration, is_lenient, uses, validate
 from policies.placement.place import validate_priority_class
-from policies.placement.wishes.product_labels import default_misspellings
+from policies.placement.wish_labels import default_misspellings
 from policies.quota.limits.rules import validate as validate_quota
 from policies.rules.decision import Decision
 from policies.rules.settings import SettingsError, parse_settings

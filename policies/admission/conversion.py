@@ -11,25 +11,25 @@ from policies.admission.severities import finish
 from policies.conversion.check import check
 from policies.conversion.convert import convert
 from policies.conversion.converted_pods import conversion_record
-from policies.conversion.reapply import reapply as reapply_conversion
+from policies.conversion.converted_pods import reapply as reapply_conversion
 from policies.conversion.surroundings import UNSATISFIABLE
-from policies.conversion.sweep import references
+from policies.conversion.templates import references
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.view import ChangedView
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
 from policies.placement.place import own_conditions
 from policies.placement.selector_misspellings import selector_misspellings
-from policies.placement.wishes import read_wishes
-from policies.placement.wishes.conflicts import IMPOSSIBLE, wish_problems
+from policies.placement.wish_annotations import read_wishes
+from policies.placement.wish_conflicts import IMPOSSIBLE, wish_problems
 from policies.rules.decision import TEMPLATE, Decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.conversion.conversion import Conversion
+    from policies.conversion.record import Conversion
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key, Unknown
-    from policies.placement.wishes.pod_wishes import PodWishes
+    from policies.placement.pod_wishes import PodWishes
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 

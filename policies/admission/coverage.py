@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.admission.pods import reapplies_pod, updates_pod
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.admission.workload_templates import templates_of, unread_pods
-from policies.kubernetes.names import IGNORE
+from policies.kubernetes.names import IGNORE, closest, printable
 from policies.kubernetes.neighbours import NEIGHBOURS
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.workloads import WORKLOADS
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS
 from policies.rules.decision import EVERY_KIND, Severity

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import shown
 from policies.rules.decision import EVERY_KIND, Severity
 from policies.rules.registry import rule
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.claims.admin_access import validate_namespace
-from policies.conversion.opt_in import STRATEGIES
+from policies.conversion.exemptions import STRATEGIES
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.rules.decision import Decision, Severity

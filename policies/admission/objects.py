@@ -12,11 +12,10 @@ from policies.admission.webhooks import ENTRIES
 from policies.admission.workloads import WorkloadPods, not_reviewed, shortage
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pod_templates import template_of
-from policies.rules.causes import once_per_cause
 from policies.rules.decision import Decision, Severity
 from policies.rules.patch import Editor
 from policies.rules.settings.exemptions import NEVER_MATCHED
-from policies.rules.waivers import unmatched_waivers
+from policies.rules.waivers import once_per_cause, unmatched_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

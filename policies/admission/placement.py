@@ -11,9 +11,9 @@ from policies.kubernetes.names import RECORD
 from policies.nvidia.pod_conditions import has_our_annotations
 from policies.placement import TOLERATIONS, missing_tolerations
 from policies.placement.place import own_conditions, place
-from policies.placement.resource_findings import node_findings
+from policies.placement.resource_requests import node_findings
 from policies.placement.selector_misspellings import selector_misspellings
-from policies.placement.wishes import read_wishes
+from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Decision
 from policies.rules.patch import Editor
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
+from policies.conversion.exemptions import NAMESPACE_UNKNOWN, Mode, mode_of
 from policies.conversion.gpu_amounts import AMOUNT, UNEQUAL, read_amounts
-from policies.conversion.opt_in import NAMESPACE_UNKNOWN, Mode, mode_of
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.names import MANAGED, RECORD
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.nvidia.pod_conditions import REQUESTS_NVIDIA_DEVICES
 from policies.rules.decision import Decision, Severity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.names import RECORD
 from policies.kubernetes.objects import lookup
-from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.rules.decision import Decision, Severity
 
 if TYPE_CHECKING:

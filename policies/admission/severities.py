@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import IGNORE
 from policies.kubernetes.objects import lookup, name_of
-from policies.rules.causes import without_repeats
 from policies.rules.decision import Decision, Severity
 from policies.rules.settings import DEFAULTS, settings_for
-from policies.rules.waivers import with_waivers
+from policies.rules.waivers import with_waivers, without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 
 from policies.admission import review_concern
 from policies.admission.workload_templates import templates_of
-from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.sweep import references
-from policies.conversion.templates import is_our_name
+from policies.conversion.exemptions import Mode, mode_of
+from policies.conversion.templates import is_our_name, references
+from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import controller_of, has_ended, lookup, namespace_of
-from policies.kubernetes.pod_defaults import with_defaults
-from policies.kubernetes.pod_templates import pod_of
-from policies.kubernetes.work import count_work
+from policies.kubernetes.pod_templates import pod_of, with_defaults
 from policies.rules.request import Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from policies.conversion.sweep import Key
+    from policies.conversion.templates import Key
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Template

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from policies.devices.feature_gates import proven_gates
 from policies.devices.published_devices import published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.placement.wishes.wanted_nodes import gpu_kinds
+from policies.placement.wanted_nodes import gpu_kinds
 from policies.quota.demands.classes import classes
 from policies.quota.demands.node_kinds import node_kinds
 

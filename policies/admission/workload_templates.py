@@ -7,9 +7,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.neighbours import OBJECTS_WITH_QUEUED_PODS, QUEUE
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.operator_workloads import CLUSTER_RUNTIME, MODELS, RUNTIME, TRAIN_JOB, train_job_templates
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.workloads import group_of, pod_templates
+from policies.kubernetes.workloads import (
+    CLUSTER_RUNTIME,
+    MODELS,
+    RUNTIME,
+    TRAIN_JOB,
+    group_of,
+    pod_templates,
+    train_job_templates,
+)
 from policies.rules.settings.choices import workload_kinds
 
 if TYPE_CHECKING:

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.workload_templates import templates_of, unread_pods
 from policies.kubernetes.objects import controller_of, lookup
-from policies.kubernetes.pod_defaults import with_defaults
-from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.pod_templates import pod_of, with_defaults
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.quota.limits.quota import quota_shown
-from policies.rules.causes import once_per_cause
 from policies.rules.decision import Decision, Severity
 from policies.rules.request import Request
 from policies.rules.settings.exemptions import exemption_in_cluster
+from policies.rules.waivers import once_per_cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

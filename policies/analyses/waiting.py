@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.resource_claims import Claim
 from policies.fleet import may_request_gpu
-from policies.kubernetes.names import SCHEDULABLE
+from policies.kubernetes.names import SCHEDULABLE, format_count, shorten, with_capital, with_full_stop
 from policies.kubernetes.objects import lookup, mappings_at, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, shorten, with_capital, with_full_stop
 from policies.kubernetes.pods import Pod
 from policies.outcome import Feasibility, ObstacleKind
 

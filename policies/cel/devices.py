@@ -13,7 +13,7 @@ from policies.cel.errors import CelRuntimeError
 from policies.cel.libraries.quantities import Quantity
 from policies.cel.libraries.semvers import Semver
 from policies.cel.values import ABSENT, Absent, Map
-from policies.kubernetes.caches import remember_short
+from policies.kubernetes.bounds import remember_short
 from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:

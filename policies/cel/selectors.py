@@ -23,9 +23,8 @@ from policies.cel.parser.tokens import tokens_of
 from policies.cel.reads import reads
 from policies.cel.types import result_name
 from policies.cel.values import UINT64_MAX
-from policies.kubernetes.caches import BoundedCache, remember
+from policies.kubernetes.bounds import BoundedCache, count_work, remember
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
-from policies.kubernetes.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.registry import Checks, Problem, problem

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
 from policies.devices.allocation.reading import ON_SINCE
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, VERSIONS, schema_of
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity

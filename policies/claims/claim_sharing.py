@@ -15,8 +15,8 @@ from policies.claims.nvidia_configs import (
     requested_types,
 )
 from policies.devices.published_devices import gpu_groups
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER

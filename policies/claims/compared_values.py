@@ -22,7 +22,7 @@ from policies.claims.claim_subject import CLAIMS
 from policies.claims.nvidia_attributes import KINDS
 from policies.claims.selected_devices import cut, new_selectors, path_of, text_place
 from policies.devices.published_devices import published_devices
-from policies.kubernetes.phrases import closest
+from policies.kubernetes.names import closest
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name

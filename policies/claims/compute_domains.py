@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
 from policies.claims.nvidia_configs import nvidia_configs, requested_types
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.claim_configs import is_older
+from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem

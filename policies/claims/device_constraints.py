@@ -11,7 +11,7 @@ from policies.claims.field_errors import qualified_name_error
 from policies.claims.missing_reads import kinds_of
 from policies.claims.nvidia_attributes import REMOVED
 from policies.claims.selected_devices import devices_for_request, devices_of_class
-from policies.kubernetes.phrases import closest
+from policies.kubernetes.names import closest
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 

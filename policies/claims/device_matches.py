@@ -13,8 +13,8 @@ from policies.claims.selected_devices import compiled_selectors, devices, device
 from policies.devices.conditions import describe_failure
 from policies.devices.published_devices import device_count, largest_node, shown_value
 from policies.devices.resource_claims import MOST_DEVICES
+from policies.kubernetes.names import closest, inflect, printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import closest, inflect, printable
 from policies.kubernetes.quantities import INT64_MAX, QuantityError, parse_quantity
 from policies.kubernetes.resourceslices import Read
 from policies.rules.decision import Severity

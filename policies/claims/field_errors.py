@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_dns_label, is_label_key, is_label_value
-from policies.kubernetes.phrases import shown
+from policies.kubernetes.names import is_dns_label, is_label_key, is_label_value, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

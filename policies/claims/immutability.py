@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.claims.field_errors import invalid
 from policies.devices.resource_claims import Claim
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, replace_at
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem

@@ -32,7 +32,7 @@ from policies.claims.selected_devices import (
     what,
 )
 from policies.devices.published_devices import device_count
-from policies.kubernetes.phrases import closest, printable
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem

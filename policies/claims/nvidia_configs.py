@@ -13,11 +13,11 @@ from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.devices.deviceclasses import SHIPPED_TYPES, TYPES
 from policies.devices.resource_claims import MOST_DEVICES, MOST_ENTRIES, is_within_lists
 from policies.devices.selected_types import selected_types
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.claim_configs import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
+from policies.nvidia.config_grammar import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 

@@ -23,8 +23,8 @@ from policies.claims.field_errors import (
     unsupported_value,
 )
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.rules.decision import Severity

@@ -11,8 +11,8 @@ from policies.devices.deviceclasses import class_meant, extended_resource_name, 
 from policies.devices.effort import DeviceSelection, select_devices
 from policies.devices.published_devices import device_count, published_devices
 from policies.devices.resource_claims import MOST_ENTRIES
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.rules.decision import Place as TextPlace
 from policies.rules.decision import Severity

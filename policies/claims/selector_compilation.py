@@ -13,8 +13,8 @@ from policies.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.claims.nvidia_attributes import KINDS, STANDARD
 from policies.devices.effort import EACH, MOST_TEXT, size_of
 from policies.devices.resource_claims import MOST_ENTRIES, is_within_lists
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, items_at
-from policies.kubernetes.phrases import closest, printable
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.nvidia.identifiers import DRIVER
 from policies.rules.decision import Place, Severity

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.cluster_facts import quoted_names
 from policies.configuration.schemas import SCHEMAS
+from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import closest
 from policies.kubernetes.schema import SchemaProblem, find_problems
 from policies.rules.decision import Place
 from policies.rules.registry import Checks, Problem, problem

@@ -23,14 +23,14 @@ from policies.kubernetes.names import is_dns_label
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, Unknown
-from policies.nvidia.driver_versions import (
+from policies.nvidia.identifiers import FAMILY_LABEL, GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.products import (
     DriverVersion,
     Need,
     driver_needs,
     needs_open_modules,
     needs_proprietary_modules,
 )
-from policies.nvidia.identifiers import FAMILY_LABEL, GPU_RESOURCE, PRODUCT_LABEL
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.configuration.change import COMPONENTS, WITH_DRIVER
 from policies.configuration.components import Component, components_with
 from policies.configuration.drivers import Driver, os_of
-from policies.kubernetes.phrases import closest
+from policies.kubernetes.names import closest
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem

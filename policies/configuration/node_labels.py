@@ -15,10 +15,9 @@ from policies.configuration.cluster_facts import (
 )
 from policies.configuration.config_maps.mig_profiles import LIST_PROFILES, NODE_FAILS, node_misfits
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload, runs_device_plugin
-from policies.kubernetes.names import is_label_value
+from policies.kubernetes.names import closest, is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import closest, write_closest
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import APPLIED, CLUSTER_POLICY, SPEC, applied_spec
 from policies.configuration.schemas import SCHEMAS
+from policies.kubernetes.names import closest
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import closest
 from policies.kubernetes.schema import find_problems
-from policies.nvidia.claim_configs import TYPE_OF
+from policies.nvidia.config_grammar import TYPE_OF
 from policies.rules.decision import Severity
 from policies.rules.idle_settings import idle_settings
 from policies.rules.registry import Checks, Problem, ineffective_rule_names, problem

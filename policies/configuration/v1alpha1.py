@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import NVIDIA_DRIVER
 from policies.configuration.cluster_facts import counted_names, quoted_names
+from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
-from policies.kubernetes.phrases import closest
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
 from policies.rules.decision import Severity

@@ -14,7 +14,7 @@ from policies.rules.registry import rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.conversion.conversion import Conversion
+    from policies.conversion.record import Conversion
     from policies.kubernetes.pods import Pod
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy

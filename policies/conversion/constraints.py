@@ -10,10 +10,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_label_value
+from policies.kubernetes.names import is_label_value, shown
 from policies.kubernetes.nodes import REQUIRED, required_terms
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.labels import SharedGPUError, UntranslatableError, is_gpu_label, translate
 from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of

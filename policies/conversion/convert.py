@@ -6,16 +6,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
-from policies.conversion.conversion import Conversion, ConversionCandidate
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
-from policies.conversion.exemptions import exemptions
+from policies.conversion.exemptions import exemptions, strategy_of, strategy_problems
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, size_problems
 from policies.conversion.gpu_semantics import SHARED, GPUSemantics, gpu_semantics, requested_shares
-from policies.conversion.opt_in import strategy_of, strategy_problems
-from policies.conversion.record import ContainerRequest, ConversionRecord, TooManyDevicesError
+from policies.conversion.record import (
+    ContainerRequest,
+    Conversion,
+    ConversionCandidate,
+    ConversionRecord,
+    TooManyDevicesError,
+)
 from policies.conversion.strategies import STRATEGIES
 from policies.conversion.surroundings import class_problems, template_problems
-from policies.kubernetes.pod_defaults import container_defaults
+from policies.kubernetes.pod_templates import container_defaults
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.kubernetes.view import UNKNOWN, ClusterView

@@ -1,28 +1,34 @@
-"""Converted pods: recognised by a record that the pod itself confirms, and kept converted."""
+"""Converted pods: recognised by a record that the pod confirms, and kept converted by updates."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
-from policies.conversion.constraints import ConstraintError
+from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts
 from policies.conversion.record import ConversionRecord, TooManyDevicesError
-from policies.kubernetes.names import MANAGED, RECORD
+from policies.conversion.templates import is_our_name
+from policies.kubernetes.names import MANAGED, PREFIX, RECORD, shown
+from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.nvidia.mig import IMPLICIT_PREFIX
+from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Iterator, Mapping
 
     from policies.kubernetes.pods import Container, Pod
     from policies.rules.decision import Finding
 
-__all__ = ["MARKS", "conversion_record", "mark", "remove_readded", "remove_resources"]
+__all__ = ["MARKS", "conversion_record", "mark", "reapply", "remove_readded", "remove_resources"]
+
 
 MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
 """The paths of the marks of a converted pod."""
@@ -142,3 +148,224 @@ def remove_resources(container: Container, resources: list[str], edits: Editor) 
             edits.remove(path / section)
         else:
             edits.remove(path)
+
+
+_CLAIMS = SPEC / "resourceClaims"
+
+
+@dataclass(frozen=True, slots=True)
+class Reapplied:
+    """The result of an update of a converted pod."""
+
+    edits: Editor
+    """The pod that is to be stored."""
+    findings: tuple[Finding, ...]
+    restored: bool
+    """True if the update has the form from before the conversion, and was replaced by the stored form."""
+
+
+def reapply(pod: Pod, stored: Pod, record: ConversionRecord) -> Reapplied:
+    """Restore the stored form of a converted pod in an update that requests the same GPUs.
+
+    Args:
+        pod: The pod of the update, with requests filled in.
+        stored: The converted pod as it is stored.
+        record: The record of `stored`.
+    """
+    edits = Editor(pod.document)
+    changes_gpus = _changes_gpus(pod, stored)
+    findings = tuple(islice(_differences(pod, stored, record), _MOST)) if changes_gpus else ()
+    restored = changes_gpus and not findings
+    if restored:
+        _restore(pod, stored, record, edits)
+    return Reapplied(edits, (*findings, *_restored_marks(stored, edits, silently=restored)), restored)
+
+
+def _changes_gpus(pod: Pod, stored: Pod) -> bool:
+    """True if an update names GPUs, or removes what conversion wrote.
+
+    An update of an image, for example, does neither.
+    """
+    ours, names = _claim_names(stored), {container.name for container in stored.all_containers}
+    return (
+        any(
+            _added_resources(container, before) or _drops_claim(container, before, ours)
+            for container, before in _pairs(pod, stored)
+        )
+        or any(container.name not in names and gpu_resources(container) for container in pod.all_containers)
+        or NodeConstraints.of(pod.spec) != NodeConstraints.of(stored.spec)
+    )
+
+
+def _restore(pod: Pod, stored: Pod, record: ConversionRecord, edits: Editor) -> None:
+    ours = _claim_names(stored)
+    names = [IMPLICIT_PREFIX + device_class for device_class in dict.fromkeys(record.classes.values())]
+    for container, before in _pairs(pod, stored):
+        resources = container.path / "resources"
+        for section, there, wanted in (
+            ("limits", container.limits, before.limits),
+            ("requests", container.requests, before.requests),
+        ):
+            for name in names:
+                if name in wanted and name not in there:
+                    edits.add(resources / section / name, wanted[name])
+        _give_back(edits, resources / "claims", list(before.claims), ours)
+        remove_resources(container, _added_resources(container, before), edits)
+    _give_back(edits, _CLAIMS, stored.resource_claims, ours)
+    record.constraints.restore(edits, stored.spec)
+
+
+def _pairs(pod: Pod, stored: Pod) -> Iterator[tuple[Container, Container]]:
+    """The containers of an update, each with its stored form; updates cannot add or remove containers."""
+    before = {container.name: container for container in stored.all_containers}
+    return ((each, before[each.name]) for each in pod.all_containers if each.name in before)
+
+
+def _added_resources(container: Container, before: Container) -> list[str]:
+    there = gpu_resources(before)
+    return [resource for resource in gpu_resources(container) if resource not in there]
+
+
+def _drops_claim(container: Container, before: Container, ours: frozenset[str]) -> bool:
+    """True if a container no longer uses the claim that conversion gave it."""
+    used = {(claim.get("name"), claim.get("request")) for claim in container.claims}
+    return any(
+        claim.get("name") in ours and (claim.get("name"), claim.get("request")) not in used for claim in before.claims
+    )
+
+
+def _claim_names(stored: Pod) -> frozenset[str]:
+    """The names in the pod of the claim that conversion gave it."""
+    return frozenset(
+        claim.get("name", "") for claim in stored.resource_claims if is_our_name(claim.get("resourceClaimTemplateName"))
+    )
+
+
+def _give_back(edits: Editor, path: FieldPath, stored: list[dict[str, Any]], ours: frozenset[str]) -> None:
+    """Restore a list in which only our entries are missing, because kubectl replaces the whole list."""
+    there = lookup(edits.document, path)
+    if (there or []) != [entry for entry in stored if entry.get("name") not in ours] or (there or []) == stored:
+        return
+    if there is None:
+        edits.add(path, stored)
+    else:
+        edits.replace(path, stored)
+
+
+MARKED = rule(
+    "GA329",
+    "The marks of a converted pod must not change",
+    default=Severity.WARN,
+    why="""
+    The annotation gpu-admission.io/converted records what a pod requested before it was converted, and the label
+    gpu-admission.io/managed that it was. They show that a manifest that is applied again is the one that was converted.
+    An update of the pod's spec that changes them is stored without that change.""",
+    remedy="leave the marks out of what you apply",
+    source="docs/conversion.md",
+    kinds=("Pod",),
+)
+
+
+def _restored_marks(stored: Pod, edits: Editor, *, silently: bool) -> Iterator[Finding]:
+    """Restore the stored marks. Silent if the user never saw the markers."""
+    for path in MARKS:
+        there, wanted = lookup(edits.document, path), lookup(stored.document, path)
+        if wanted is None or there == wanted:
+            continue
+        if there is None:
+            edits.add(path, wanted)
+        else:
+            edits.replace(path, wanted)
+        if there is not None or not silently:
+            yield MARKED.finding(path, "stays as it is stored; it records what the pod was converted from")
+
+
+_MOST = 10
+"""The most differences that are reported for a pod."""
+_ANNOTATIONS = FieldPath(["metadata", "annotations"])
+_SELECTOR = SPEC / "nodeSelector"
+_AFFINITY = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
+_REFUSED = "and the GPUs of a pod cannot change"
+
+
+def _differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about GPU requests of a pod that differ from its record."""
+    yield from _amount_differences(pod, record)
+    yield from _selector_differences(pod, stored, record)
+    yield from _wish_differences(pod, stored, record)
+
+
+IMMUTABLE = rule(
+    "GA328",
+    "The GPUs of a pod must not change after it was created",
+    default=Severity.WARN,
+    why="""
+    The GPUs of a pod cannot change after its creation. Applying the manifest of a converted pod again requests nothing
+    new, and succeeds: the pod stays as it was converted. An update that requests anything else is left as it is, so that
+    the API server refuses it; restoring it too would say "configured" and change nothing.""",
+    remedy="delete the pod and create it again",
+    source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
+    kinds=("Pod",),
+)
+
+
+def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    amounts = read_amounts(pod)
+    for found in amounts.findings:
+        yield IMMUTABLE.finding(found.path, f"{found.message}, {_REFUSED}")
+    if amounts.findings:
+        return
+    recorded = {(each.name, each.kind): each.resources for each in record.containers}
+    for container in pod.all_containers:
+        before = recorded.pop((container.name, container.kind), {})
+        now = amounts.of.get(container.name, {})
+        for resource in sorted({*now, *before}):
+            if now.get(resource, 0) != before.get(resource, 0):
+                path = limit_path(container, resource) if resource in now else container.path / "resources" / "limits"
+                yield IMMUTABLE.finding(path, _amount_text(resource, now, before))
+    for (name, _), resources in recorded.items():
+        if any(resources.values()):
+            yield IMMUTABLE.finding(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
+
+
+def _amount_text(resource: str, now: Mapping[str, int], before: Mapping[str, int]) -> str:
+    is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
+    was = f"the pod was created with {before.get(resource) or 'none'}"
+    return f"{is_now} and {was}, {_REFUSED}"
+
+
+def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about conditions on GPU labels that neither the record nor the stored pod has."""
+    now, there, before = NodeConstraints.of(pod.spec), NodeConstraints.of(stored.spec), record.constraints
+    expected = {**there.node_selector, **before.node_selector}
+    for key in sorted({*now.node_selector, *expected}):
+        if now.node_selector.get(key) != expected.get(key):
+            is_now = f"is {shown(now.node_selector[key])}" if key in now.node_selector else "is missing"
+            was = shown(expected[key]) if key in expected else "none"
+            text = f"{is_now} and the pod was created with {was}, {_REFUSED}"
+            yield IMMUTABLE.finding(_SELECTOR / key, text)
+    if now.terms != (there.terms if before.terms is None else before.terms):
+        text = f"selects GPUs otherwise than the pod did when it was created, {_REFUSED}"
+        yield IMMUTABLE.finding(_AFFINITY, text)
+
+
+def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
+    """Findings about wishes that differ from the record. Defaults that changed since do not count."""
+    recorded = record.wish.words()
+    for word in WORDS:
+        name = PREFIX + word
+        path, now, before = _ANNOTATIONS / name, pod.annotations.get(name), stored.annotations.get(name)
+        was = shown(recorded[word]) if word in recorded else "no such wish"
+        if now is None:
+            if before is not None and word in recorded:
+                yield IMMUTABLE.finding(path, f"is missing and the pod was created with {was}, {_REFUSED}")
+        elif (wished := _normal(word, now)) != recorded.get(word) and (wished is not None or now != before):
+            yield IMMUTABLE.finding(path, f"is {shown(now)} and the pod was created with {was}, {_REFUSED}")
+
+
+def _normal(word: str, text: str) -> str | None:
+    """A wish as records write it; None if it has no effect or cannot be read."""
+    try:
+        return Wish.of({word: text}).words().get(word)
+    except WishError:
+        return None

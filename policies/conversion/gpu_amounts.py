@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.rules.decision import Finding, Severity
 from policies.rules.registry import rule
 

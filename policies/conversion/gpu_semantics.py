@@ -16,11 +16,11 @@ from policies.conversion.record import most_at_once
 from policies.devices.deviceclasses import MIG_CLASS
 from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.mig import parse_resource
 from policies.nvidia.products import Product
-from policies.nvidia.resources import parse_resource
 from policies.rules.decision import Severity
 from policies.rules.registry import rule
 

@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.conversion.record import ConversionRecord
-from policies.kubernetes.caches import remember
-from policies.kubernetes.names import RECORD
+from policies.kubernetes.bounds import remember
+from policies.kubernetes.names import RECORD, format_count, format_list
 from policies.kubernetes.objects import has_ended, items_at, lookup
-from policies.kubernetes.phrases import format_count, format_list
-from policies.kubernetes.pod_defaults import lowest_priority, pod_priority, preempts
+from policies.kubernetes.pod_templates import lowest_priority, pod_priority, preempts
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.conversion.conversion import ConversionCandidate
+    from policies.conversion.record import ConversionCandidate
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding

@@ -22,14 +22,12 @@ from policies.conversion.constraints import NodeConstraints
 from policies.conversion.templates import ExactRequest, cel_expressions, claim_template
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
-from policies.kubernetes.caches import BoundedCache, remember
+from policies.kubernetes.bounds import BoundedCache, remember
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
-from policies.nvidia.labels import Subject, profile_is
-from policies.nvidia.mig import MIGProfile
+from policies.nvidia.labels import Subject, device_predicate, profile_is
+from policies.nvidia.mig import MIGProfile, parse_resource
 from policies.nvidia.predicates import TRUE, Predicate, all_of
-from policies.nvidia.resources import parse_resource
-from policies.nvidia.wish_predicates import device_predicate
 from policies.nvidia.wishes import Wish
 from policies.rules.decision import Template
 
@@ -37,9 +35,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.conversion.constraints import ConstraintError
+    from policies.kubernetes.objects import FieldPath
+    from policies.kubernetes.pods import Pod
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.patch import Editor
+    from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = [
     "ContainerRequest",
+    "Conversion",
+    "ConversionCandidate",
     "ConversionRecord",
     "Piece",
     "TooManyDevicesError",
@@ -387,3 +393,36 @@ def _parse(text: str) -> ConversionRecord | None:
         return record if record.is_sound() and json.loads(record.annotation) == document else None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionCandidate:
+    """A pod that requests GPUs and is to be converted by a strategy."""
+
+    pod: Pod
+    namespace: str
+    view: ClusterView
+    settings: GPUAdmissionPolicy
+    record: ConversionRecord
+    places: dict[str, FieldPath]
+    """The path at which each resource is first requested."""
+    obstacles: tuple[Finding, ...]
+    """Why a claim cannot express what the pod requests; `record` is incomplete then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The result of converting a pod."""
+
+    obstacles: tuple[Finding, ...] = ()
+    """Why the pod cannot or must not be converted; it stays as it is unless one of them refuses it."""
+    notices: tuple[Finding, ...] = ()
+    """Other findings about the pod."""
+    edits: Editor | None = None
+    """The converted pod; None if there is nothing to convert."""
+    template: Template | None = None
+    """The template that the converted pod refers to; None if it needs none."""
+    record: ConversionRecord | None = None
+    """The record of a converted pod; None if the pod is not converted."""
+    repeated: bool = False
+    """True if the pod was converted before; `edits` then only remove what was added since."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.conversion.conversion import Conversion
 from policies.conversion.converted_pods import mark, remove_resources
-from policies.conversion.exemptions import ignored_opt_out
+from policies.conversion.exemptions import NAMESPACE, ignored_opt_out
 from policies.conversion.gpu_amounts import gpu_resources
-from policies.conversion.opt_in import NAMESPACE
 from policies.conversion.preemption import lost_preemption
-from policies.conversion.record import requests_by_container
+from policies.conversion.record import Conversion, requests_by_container
 from policies.conversion.surroundings import (
     NO_CLASS,
     claim_refusals,
@@ -30,9 +28,9 @@ from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.labels import device_predicate
+from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.predicates import TRUE
-from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
-from policies.nvidia.wish_predicates import device_predicate
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 from policies.rules.registry import rule
@@ -40,8 +38,7 @@ from policies.rules.registry import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.conversion.conversion import ConversionCandidate
-    from policies.conversion.record import ConversionRecord
+    from policies.conversion.record import ConversionCandidate, ConversionRecord
     from policies.kubernetes.pods import Container, Pod
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.rules.decision import Finding

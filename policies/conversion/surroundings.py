@@ -21,21 +21,20 @@ from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import known_classes
 from policies.fleet.node_sizes import oversized_finding
+from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import format_count, printable
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
+from policies.nvidia.labels import device_predicate
+from policies.nvidia.mig import parse_resource
 from policies.nvidia.predicates import TRUE
-from policies.nvidia.resources import parse_resource
-from policies.nvidia.wish_predicates import device_predicate
 from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.conversion.conversion import ConversionCandidate
-    from policies.conversion.record import ConversionRecord, RecordedClaim
+    from policies.conversion.record import ConversionCandidate, ConversionRecord, RecordedClaim
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
     from policies.nvidia.predicates import Predicate

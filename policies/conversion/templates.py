@@ -1,9 +1,4 @@
-"""The ResourceClaimTemplates that conversion creates, named by their content.
-
-A name is `gpu-` and the first 16 hexadecimal digits of the SHA-256 of the template's `spec` as JSON in UTF-8, with sorted
-keys, without white space, and only with the escapes that JSON requires. Every default of the API server is written out,
-so that the stored spec equals the hashed one.
-"""
+"""The ResourceClaimTemplates that conversion creates: named by content, deleted when unused."""
 
 from __future__ import annotations
 
@@ -11,16 +6,40 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.names import MANAGED
+from policies.kubernetes.bounds import count_work
+from policies.kubernetes.names import MANAGED, UNUSED_SINCE
+from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
 from policies.nvidia.predicates import TRUE, AllOf, Predicate
 from policies.rules.decision import Template
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from datetime import timedelta
 
-__all__ = ["ExactRequest", "cel_expressions", "claim_template", "content_name", "is_our_name", "without_nulls"]
+    from policies.kubernetes.objects import Object
+
+__all__ = [
+    "ExactRequest",
+    "Key",
+    "Step",
+    "cel_expressions",
+    "claim_template",
+    "content_name",
+    "is_marked",
+    "is_our_name",
+    "is_ours",
+    "mark",
+    "next_step",
+    "next_steps",
+    "references",
+    "unmark",
+    "used_by_pods",
+    "without_nulls",
+]
+
 
 _MOST_SELECTORS = 32
 
@@ -85,3 +104,101 @@ def without_nulls(value: Any) -> Any:
 def is_our_name(name: object) -> bool:
     """True if a name has the form of our templates' names."""
     return isinstance(name, str) and _OUR_NAME.fullmatch(name) is not None
+
+
+Key = tuple[str, str]
+"""Namespace and name of a template."""
+
+Step = Literal["mark", "unmark", "delete"]
+
+_POD_UNITS, _TEMPLATE_UNITS = 3, 15
+"""Units of work to see what a pod refers to, and to make the digest of a template."""
+_FORM = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def is_ours(template: Object) -> bool:
+    """True if gpu-admission made a template: it has our label, and its name is the hash of its content.
+
+    The label alone proves nothing, because any user can set it; another template cannot have this name by chance.
+    """
+    name = name_of(template)
+    return (
+        lookup(template, ("metadata", "labels", MANAGED)) == "true"
+        and is_our_name(name)
+        and content_name(without_nulls(template.get("spec"))) == name
+    )
+
+
+def references(pod: Any) -> frozenset[str]:
+    """The names of the templates that a pod, a pod template or a PodGroup refers to."""
+    names = (lookup(claim, ("resourceClaimTemplateName",)) for claim in items_at(pod, ("spec", "resourceClaims")))
+    return frozenset(name for name in names if isinstance(name, str))
+
+
+def used_by_pods(pods: Iterable[Object]) -> frozenset[Key]:
+    """The templates that are in use: those of PodGroups, and of pods that have not ended.
+
+    A lost claim is recreated from its template.
+    """
+    used: set[Key] = set()
+    for pod in pods:
+        count_work(_POD_UNITS)
+        if not has_ended(pod):
+            used.update((namespace_of(pod), name) for name in references(pod))
+    return frozenset(used)
+
+
+def next_steps(
+    templates: Iterable[Object], used: Collection[Key], now: datetime, grace: timedelta
+) -> list[tuple[Object, Step]]:
+    """The templates that need a step, and the step; see `next_step`."""
+    found = []
+    for template in templates:
+        count_work(_TEMPLATE_UNITS)
+        is_used = (namespace_of(template), name_of(template)) in used
+        if step := next_step(template, used=is_used, now=now, grace=grace):
+            found.append((template, step))
+    return found
+
+
+def next_step(template: Object, *, used: bool, now: datetime, grace: timedelta) -> Step | None:
+    """The next step for a template; None if it is not ours or is being deleted.
+
+    Args:
+        template: The template as it is stored.
+        used: Whether a pod or a workload uses it.
+        now: The time of day, with a zone.
+        grace: For how long an unused template is kept.
+    """
+    if not is_ours(template) or lookup(template, ("metadata", "deletionTimestamp")) is not None:
+        return None
+    marked = lookup(template, ("metadata", "annotations", UNUSED_SINCE))
+    if used:
+        return None if marked is None else "unmark"
+    since = _moment(marked)
+    # A mark in the future, from a wrong clock or a user, would keep the template for ever.
+    if since is None or since > now + grace:
+        return "mark"
+    return "delete" if now - since >= grace else None
+
+
+def is_marked(template: Object) -> bool:
+    """True if a template is marked as unused."""
+    return lookup(template, ("metadata", "annotations", UNUSED_SINCE)) is not None
+
+
+def mark(now: datetime) -> dict[str, str | None]:
+    """The annotations, as a merge patch, that mark a template as unused since `now`."""
+    return {UNUSED_SINCE: f"{now.astimezone(UTC):{_FORM}}"}
+
+
+def unmark() -> dict[str, str | None]:
+    """The annotations, as a merge patch, that remove the mark."""
+    return {UNUSED_SINCE: None}
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return datetime.strptime(text, _FORM).replace(tzinfo=UTC)
+    except (TypeError, ValueError):
+        return None

@@ -17,9 +17,8 @@ from policies.cel import (
     parse,
     split_conjuncts,
 )
-from policies.kubernetes.caches import remember
-from policies.kubernetes.phrases import format_list, shorten
-from policies.kubernetes.work import count_work
+from policies.kubernetes.bounds import count_work, remember
+from policies.kubernetes.names import format_list, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Callable

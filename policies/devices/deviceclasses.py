@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.devices.resource_claims import read_configs, selector_expressions
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import printable
 from policies.nvidia.identifiers import CHANNEL_CLASS
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.cel import CelCompileError, CelFeatures, CelRuntimeError, begin_evaluation, compile_selector, steps_spent
 from policies.devices.published_devices import Evaluation
-from policies.kubernetes.work import Work, count_work
+from policies.kubernetes.bounds import Work, count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -38,7 +38,7 @@ Attributes may be lists, because a device that has a list proves the gate for th
 
 MOST_TEXT = 12 * 1024
 """Bytes of the selectors of one object that are compared with the cluster; half a second at the worst, aside from the event
-loop (see `policies.kubernetes.work`)."""
+loop (see `policies.kubernetes.bounds`)."""
 MOST_OF_CLASSES = 4 * 1024
 """Bytes of the selectors of the classes that it names, beside what the object leaves of its own bytes."""
 EACH = 64

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import Object, controller_of, lookup, mappings_at
-from policies.kubernetes.phrases import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,7 +15,7 @@ from policies.devices.resource_claims import MOST_DEVICES, Claim
 from policies.kubernetes.objects import controller_of, has_ended, items_at, lookup, mapping_at, name_of, namespace_of
 from policies.kubernetes.quantities import ONE, billionths, pod_amounts
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.nvidia.mig import IMPLICIT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

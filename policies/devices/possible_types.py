@@ -27,8 +27,7 @@ from policies.cel import (
     steps_spent,
 )
 from policies.devices.deviceclasses import TYPES
-from policies.kubernetes.caches import remember
-from policies.kubernetes.work import Work, count_work
+from policies.kubernetes.bounds import Work, count_work, remember
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
 
 if TYPE_CHECKING:

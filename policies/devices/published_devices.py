@@ -7,10 +7,9 @@ from functools import cached_property, lru_cache
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.kubernetes.caches import BoundedCache
+from policies.kubernetes.bounds import BoundedCache, count_work
 from policies.kubernetes.resourceslices import PCI_BUS_ID, PoolPart, Read, devices_in, newest
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
-from policies.kubernetes.work import count_work
 from policies.nvidia.identifiers import DRIVER
 
 if TYPE_CHECKING:

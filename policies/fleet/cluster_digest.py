@@ -16,7 +16,7 @@ from policies.devices.allocation.usage import NONE, Held, Usage
 from policies.devices.feature_gates import stores_counters_with_devices
 from policies.devices.holders import Holder
 from policies.devices.resource_claims import Claim
-from policies.kubernetes.caches import BoundedCache
+from policies.kubernetes.bounds import BoundedCache
 from policies.kubernetes.nodes import NodeIndex
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import billionths, taken_by

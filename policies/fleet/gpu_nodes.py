@@ -11,13 +11,13 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.fleet.offers.shown import LabelledResource, ShownSharing, shown_device
-from policies.kubernetes.caches import LONGEST_KEY
+from policies.kubernetes.bounds import LONGEST_KEY
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
+from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping

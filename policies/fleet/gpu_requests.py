@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.fleet.known_classes import GPU_TYPES, has_nvidia_class_name, known_classes
 from policies.fleet.pod_claims import pod_claims
+from policies.kubernetes.bounds import Work
+from policies.kubernetes.names import shown
 from policies.kubernetes.neighbours import neighbour_of_scheduler
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import resources_in_claim
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.kubernetes.work import Work
+from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.pod_conditions import has_claims, requested_names
-from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -10,7 +10,7 @@ from policies.devices.deviceclasses import SHIPPED_TYPES, extended_resource_name
 from policies.devices.selected_types import selected_types
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
-from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.nvidia.mig import IMPLICIT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

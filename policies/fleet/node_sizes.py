@@ -9,9 +9,9 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
+from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL

@@ -1,8 +1,15 @@
-"""Names that Kubernetes accepts, and the keys of our own labels and annotations."""
+"""Phrases of messages: lists and ranges of names, counts, values as text, and the names that misspelt ones mean."""
 
 from __future__ import annotations
 
+import json
 import re
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from fractions import Fraction
 
 __all__ = [
     "DRA_LABEL",
@@ -14,13 +21,209 @@ __all__ = [
     "SCHEDULABLE",
     "STRATEGY_LABEL",
     "UNUSED_SINCE",
+    "closest",
+    "format_amount",
+    "format_count",
+    "format_list",
+    "format_ranges",
+    "inflect",
     "is_dns_label",
     "is_dns_subdomain",
     "is_label_key",
     "is_label_value",
+    "list_command",
+    "number_key",
     "plural",
+    "printable",
+    "quote",
     "resource_name",
+    "shorten",
+    "shown",
+    "with_capital",
+    "with_full_stop",
+    "write_closest",
 ]
+
+
+_LONGEST_VALUE = 80
+
+
+def printable(text: str) -> str:
+    """A text on one line: whatever cannot be printed is a blank."""
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def shown(value: Any) -> str:
+    """A value of an object as JSON on one line, cut where it is long."""
+    text = json.dumps(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def quote(value: Any) -> str:
+    """A scalar as JSON, with the letters of every language as they are."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+_NUMBERED = re.compile(r"(.*?)(0|[1-9][0-9]{0,8})")
+_MOST = 5
+_LONGEST = 120
+_PLURALS = {
+    "is": "are",
+    "has": "have",
+    "does": "do",
+    "fails": "fail",
+    "holds": "hold",
+    "lacks": "lack",
+    "loses": "lose",
+    "needs": "need",
+    "runs": "run",
+    "shares": "share",
+}
+
+
+def format_count(count: int, thing: str) -> str:
+    """`1 node`, `2 nodes`, `5,000 nodes`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's' if not thing.endswith('s') else 'es'}"
+
+
+def format_amount(amount: Fraction | int | None) -> str:
+    """An amount of devices, parts of a device as a fraction: `2 1/4`; `?` if it is unknown."""
+    if amount is None:
+        return "?"
+    whole, part = divmod(amount, 1)
+    return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
+
+
+def format_list(items: Sequence[str], most: int = _MOST) -> str:
+    """`a`, `a and b`, `a, b and c`; beyond `most` items, the first ones and how many more there are."""
+    if len(items) > most:
+        return f"{', '.join(items[:most])} and {len(items) - most:,} more"
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}" if items else "none"
+
+
+def format_ranges(names: Iterable[str]) -> str:
+    """Names with runs of numbers as ranges, `gpu-0..gpu-3 and gpu-6`; at most five."""
+    runs = _runs(names)
+    parts = [name for run in runs for name in _range(run)]
+    if len(parts) <= _MOST:
+        return format_list(parts)
+    kept: list[str] = []
+    for number, run in enumerate(runs):
+        if len(kept) + len(_range(run)) >= _MOST:
+            rest = sum(map(len, runs[number:]))
+            return f"{', '.join(kept)} and {rest:,} more" if kept else f"{printable(run[0])} and {rest - 1:,} more"
+        kept += _range(run)
+    return format_list(kept)
+
+
+def number_key(name: str) -> tuple[str, int, str]:
+    """A sort key that puts `gpu-2` before `gpu-10`.
+
+    It has the stem of a name and the number at its end, or -1 if there is none. Leading zeros, and digits before the last
+    nine, belong to the stem.
+    """
+    match = _NUMBERED.fullmatch(name)
+    return (match[1], int(match[2]), "") if match else (name, -1, name)
+
+
+def inflect(text: str, count: int) -> str:
+    """A predicate in the singular, `has no memory`, for `count` subjects: `have no memory`.
+
+    Predicates may follow each other after colons: `fails: has no memory`.
+    """
+    if count == 1:
+        return text
+    return ": ".join(_plural(part) for part in text.split(": "))
+
+
+def shorten(text: str, longest: int = _LONGEST) -> str:
+    """A text on one line, at most `longest` characters, by default 120."""
+    line = printable(" ".join(text.split()))
+    return line if len(line) <= longest else f"{line[: longest - 3]}..."
+
+
+def with_capital(text: str) -> str:
+    """A text with a capital, unless its first word looks like a name."""
+    return f"{text[0].upper()}{text[1:]}" if text.partition(" ")[0].isalpha() else text
+
+
+def with_full_stop(text: str) -> str:
+    """A text with a full stop, unless it was cut or is a question."""
+    return text if text.endswith(("...", "?")) else f"{text}."
+
+
+def _plural(text: str) -> str:
+    verb, space, rest = text.partition(" ")
+    return f"{_PLURALS.get(verb, verb)}{space}{rest}"
+
+
+def _runs(names: Iterable[str]) -> list[list[str]]:
+    """Names in the order of their numbers, in runs of consecutive numbers."""
+    runs: list[list[str]] = []
+    following: tuple[str, int] | None = None
+    for (stem, number, _), name in sorted((number_key(name), name) for name in names):
+        if following == (stem, number):
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+        following = (stem, number + 1) if number >= 0 else None
+    return runs
+
+
+def _range(run: list[str]) -> list[str]:
+    """Three names or more in a row are written as a range."""
+    shown = [printable(name) for name in run]
+    return [f"{shown[0]}..{shown[-1]}"] if len(run) > 2 else shown
+
+
+_PATHS = {
+    "ClusterPolicy": ("/apis/nvidia.com/v1", "clusterpolicies"),
+    "DeviceClass": ("/apis/resource.k8s.io/v1", "deviceclasses"),
+    "Node": ("/api/v1", "nodes"),
+    "Pod": ("/api/v1", "pods"),
+    "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims"),
+    "ResourceClaimTemplate": ("/apis/resource.k8s.io/v1", "resourceclaimtemplates"),
+    "ResourceSlice": ("/apis/resource.k8s.io/v1", "resourceslices"),
+}
+"""The path of the API group and the plural of the kinds that messages name."""
+
+
+def list_command(kind: str, namespace: str = "") -> str:
+    """The command that writes all objects of a kind to a file, also if there are none.
+
+    `kubectl get -o yaml` prints the same empty `kind: List` for every kind without objects. The API server's own list,
+    such as `ResourceClaimList`, names its kind.
+    """
+    group, plural = _PATHS[kind]
+    scope = f"/namespaces/{namespace}" if namespace else ""
+    return f"kubectl get --raw {group}{scope}/{plural} > {plural}.json"
+
+
+Otherwise = TypeVar("Otherwise", str, None)
+
+
+def closest(text: Any, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
+    """The known name that was probably meant, if any is near.
+
+    Args:
+        text: what was written; YAML makes booleans of `on` and `off`.
+        known: the names that there are.
+        likeness: how much the names must have in common, from 0 to 1; high where nothing else tells that one is meant.
+    """
+    known = tuple(known)
+    if not isinstance(text, str):
+        return {True: "on", False: "off"}.get(text) if {"on", "off"} <= set(known) else None
+    by_lower = {name.lower(): name for name in known}
+    matches = get_close_matches(text.lower(), by_lower, n=1, cutoff=likeness)
+    return by_lower[matches[0]] if matches else None
+
+
+def write_closest(text: Any, known: Iterable[str], otherwise: Otherwise) -> str | Otherwise:
+    """A remedy: to write the known name that was probably meant, or something else if none is near."""
+    guess = closest(text, known)
+    return f'write "{guess}"' if guess else otherwise
 
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

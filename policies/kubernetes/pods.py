@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.names import is_dns_label, shown
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, controller_of, items_at, lookup
-from policies.kubernetes.phrases import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

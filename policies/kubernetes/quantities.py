@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.caches import LONGEST_KEY
+from policies.kubernetes.bounds import LONGEST_KEY
 from policies.kubernetes.objects import has_ended, items_at, lookup
 
 if TYPE_CHECKING:

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.names import is_label_key, is_label_value
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import is_label_key, is_label_value, printable
 from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, parse_integer
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, NamedTuple, TypeVar, TypeVarTuple
 
+from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.work import count_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence

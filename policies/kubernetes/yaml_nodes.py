@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar, cast
 
 import yaml
 
-from policies.kubernetes import yaml_scalars as scalars
+from policies.kubernetes import yaml_events as scalars
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.phrases import closest, shown
+from policies.kubernetes.names import closest, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.phrases import closest, shown
+from policies.kubernetes.names import closest, shown
 from policies.nvidia.mig_products import product_named
 from policies.nvidia.products import Product, any_matches, fold_name
 from policies.nvidia.wishes import ProductPatterns, WishError

@@ -10,7 +10,7 @@ github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/devicein
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.label_readings import (
@@ -33,12 +33,34 @@ from policies.nvidia.label_readings import (
     profile_is,
 )
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.predicates import FALSE, CapacityIs, Predicate, any_of, negate
+from policies.nvidia.predicates import (
+    FALSE,
+    CapacityIs,
+    MemoryWithin,
+    Predicate,
+    ProductLike,
+    TextIn,
+    VersionAtLeast,
+    all_of,
+    any_of,
+    negate,
+)
+from policies.nvidia.wish_words import driver_text, pair_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-__all__ = ["SharedGPUError", "Subject", "UntranslatableError", "is_gpu_label", "profile_is", "translate"]
+    from policies.nvidia.wishes import Wish
+
+__all__ = [
+    "SharedGPUError",
+    "Subject",
+    "UntranslatableError",
+    "device_predicate",
+    "is_gpu_label",
+    "profile_is",
+    "translate",
+]
 
 
 def is_gpu_label(key: str) -> bool:
@@ -143,3 +165,31 @@ def _profile_label(name: str) -> Label | None:
         if name.endswith("." + rest) and profile is not None:
             return OfProfile(profile, rest)
     return None
+
+
+_NAMES: dict[Literal["gpu", "mig", "mig-single"], Literal["name", "name with profile", "either"]] = {
+    "gpu": "name",
+    "mig": "either",
+    "mig-single": "name with profile",
+}
+
+
+def device_predicate(wish: Wish, subject: Subject) -> Predicate:
+    """What a device of some kind must be to meet a wish; whether it is shared is no property of a device."""
+    return all_of(_parts(wish, subject))
+
+
+def _parts(wish: Wish, subject: Subject) -> Iterator[Predicate]:
+    if wish.products is not None:
+        yield ProductLike(wish.products.includes, wish.products.excludes, _NAMES[subject.kind])
+    if wish.min_memory is not None or wish.max_memory is not None:
+        yield MemoryWithin(wish.min_memory, wish.max_memory, is_whole=subject.kind == "gpu")
+    if wish.min_compute_capability is not None:
+        version = wish.min_compute_capability
+        yield VersionAtLeast("cudaComputeCapability", (*version, 0), "compute capability", pair_text(version))
+    if wish.families:
+        yield TextIn("architecture", tuple(sorted(wish.families)), "lower dashed", "family")
+    if wish.min_driver is not None:
+        yield VersionAtLeast("driverVersion", wish.min_driver, "driver", driver_text(wish.min_driver))
+    if wish.min_cuda is not None:
+        yield VersionAtLeast("cudaDriverVersion", (*wish.min_cuda, 0), "CUDA", pair_text(wish.min_cuda))

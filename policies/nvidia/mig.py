@@ -6,7 +6,21 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 
-__all__ = ["AMPERE", "AMPERE_SMALL", "BLACKWELL_GRAPHICS", "Geometry", "Layout", "MIGProfile", "Match"]
+from policies.kubernetes.bounds import remember_short
+from policies.nvidia.identifiers import GPU_RESOURCE, VENDOR_PREFIX
+
+__all__ = [
+    "AMPERE",
+    "AMPERE_SMALL",
+    "BLACKWELL_GRAPHICS",
+    "IMPLICIT_PREFIX",
+    "GPUResource",
+    "Geometry",
+    "Layout",
+    "MIGProfile",
+    "Match",
+    "parse_resource",
+]
 
 
 _ATTRIBUTE = r"[a-z][A-Za-z0-9]*(?:\.[A-Za-z0-9]+)*"
@@ -195,3 +209,40 @@ def _difference(profile: MIGProfile, other: MIGProfile) -> int:
 def _tolerance(profile: MIGProfile) -> int:
     """By how many gigabytes the name of a profile differs between drivers: 1, for large instances 2 or 3."""
     return min(1 + profile.memory_gb // 64, 3)
+
+
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""The prefix under which every DeviceClass is an extended resource since Kubernetes 1.36 (KEP-5004)."""
+
+_MIG = "nvidia.com/mig-"
+_SHARED = ".shared"
+
+
+@dataclass(frozen=True, slots=True)
+class GPUResource:
+    """An extended resource that stands for GPUs.
+
+    Source: github.com/NVIDIA/k8s-device-plugin api/config/v1 (`gpu`, `mig-<profile>`, suffix `.shared` when
+    `renameByDefault` is set).
+    """
+
+    name: str
+    mig: bool
+    profile: MIGProfile | None
+    """For MIG resources; None where the name holds no profile that exists in this form."""
+    shared: bool
+
+
+def parse_resource(name: str) -> GPUResource | None:
+    """What a resource name of the device plugin stands for; None for every other resource."""
+    return _parse(name) if name.startswith(VENDOR_PREFIX) else None
+
+
+@remember_short(256)
+def _parse(name: str) -> GPUResource | None:
+    base, shared = (name.removesuffix(_SHARED), True) if name.endswith(_SHARED) else (name, False)
+    if base == GPU_RESOURCE:
+        return GPUResource(name, mig=False, profile=None, shared=shared)
+    if base.startswith(_MIG):
+        return GPUResource(name, mig=True, profile=MIGProfile.from_label(base.removeprefix(_MIG)), shared=shared)
+    return None

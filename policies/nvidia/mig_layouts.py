@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.kubernetes.work import Work
+from policies.kubernetes.bounds import Work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.kubernetes.yaml import Limits
+from policies.nvidia.config_grammar import grammar_problems
 from policies.nvidia.identifiers import UNPARSED, full_resource_name, name_exit
-from policies.nvidia.plugin_grammar import grammar_problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import IGNORE, PREFIX
 from policies.kubernetes.objects import items_at, lookup
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.nvidia.resources import IMPLICIT_PREFIX
+from policies.nvidia.mig import IMPLICIT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

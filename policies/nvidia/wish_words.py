@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from math import ceil, floor
 from typing import TYPE_CHECKING, Literal, get_args
 
-from policies.kubernetes.caches import remember_short
-from policies.kubernetes.phrases import closest, shown
+from policies.kubernetes.bounds import remember_short
+from policies.kubernetes.names import closest, shown
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.driver_versions import DriverVersion
-from policies.nvidia.products import fold_name, is_within, matching_texts, spellings
+from policies.nvidia.products import DriverVersion, fold_name, is_within, matching_texts, spellings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable

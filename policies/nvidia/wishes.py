@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.kubernetes.phrases import closest
+from policies.kubernetes.names import closest
 from policies.nvidia.wish_words import (
     FAMILIES,
     ProductPatterns,

@@ -15,8 +15,8 @@ from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import NodeShapes
 from policies.fleet.known_classes import known_classes
 from policies.fleet.node_sizes import SingleShares
+from policies.kubernetes.names import format_list, format_ranges
 from policies.kubernetes.objects import lookup, name_of
-from policies.kubernetes.phrases import format_list, format_ranges
 from policies.kubernetes.quantities import ONE
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of, unknown_kind_remedy

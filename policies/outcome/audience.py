@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.phrases import format_count, format_list
+from policies.kubernetes.names import format_count, format_list
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

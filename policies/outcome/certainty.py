@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.feature_gates import offers
-from policies.kubernetes.phrases import format_list, list_command
+from policies.kubernetes.names import format_list, list_command
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from policies.devices.deviceclasses import class_meant, other_classes
 from policies.devices.native_quotas import refused_claims, refused_pod
 from policies.devices.resource_claims import Claim
 from policies.fleet.pod_claims import domain_template, pod_claims
+from policies.kubernetes.names import closest, list_command, printable
 from policies.kubernetes.objects import lookup, name_of, namespace_of, replace_at
-from policies.kubernetes.phrases import closest, list_command, printable
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:

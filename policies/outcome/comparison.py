@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import format_count
 from policies.outcome.fits import Fit, FitFinder
 from policies.outcome.grants import quality_changes
 from policies.outcome.outcome import Feasibility

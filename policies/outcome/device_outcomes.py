@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.devices.allocation.capacity import Reason as Check
 from policies.devices.allocation.node_selectors import TargetNode
 from policies.devices.allocation.reading import AllocationError
+from policies.kubernetes.names import format_count, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, shorten
 from policies.kubernetes.quantities import ONE, billionths, taken_by
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome.allocation import SolutionState

@@ -10,8 +10,8 @@ from policies.devices.allocation.constraints import attribute_of
 from policies.devices.allocation.node_selectors import TargetNode
 from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
-from policies.kubernetes.phrases import format_count, format_list, format_ranges, shorten
-from policies.kubernetes.work import check_cancelled
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import format_count, format_list, format_ranges, shorten
 from policies.outcome.allocation import SolutionState, Solver
 from policies.outcome.reasons import Reason, ReasonKind
 from policies.outcome.rejected_devices import Tallies, Tally

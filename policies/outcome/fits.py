@@ -13,10 +13,10 @@ from policies.devices.allocation.usage import Held, Usage
 from policies.devices.native_quotas import QuotaUse, counts_claims, native_quotas
 from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of
 from policies.kubernetes.quantities import taken_by
 from policies.kubernetes.view import UNKNOWN, ChangedView
-from policies.kubernetes.work import check_cancelled
 from policies.outcome.grants import GrantFinder
 from policies.outcome.outcome import Feasibility, simulate
 from policies.outcome.question import pod_question, questions

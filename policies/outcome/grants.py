@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.devices.allocation.usage import NONE, Held
 from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.offers.shown import ShownSharing
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import lookup, name_of
-from policies.kubernetes.phrases import format_count, format_list
 from policies.kubernetes.quantities import ONE, taken_by
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.work import check_cancelled
 from policies.nvidia.identifiers import DRIVER
-from policies.nvidia.mig import MIGProfile
+from policies.nvidia.mig import MIGProfile, parse_resource
 from policies.nvidia.products import fold_name
-from policies.nvidia.resources import parse_resource
 from policies.outcome.allocation import Solution, SolutionState, Solver
 from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device, replica_kind
 from policies.quota.demands.node_kinds import Offer, node_kinds

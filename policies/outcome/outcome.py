@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from policies.claims.claim_subject import Facts as ClaimFacts
 from policies.devices.allocation.reading import AllocationError
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amounts
-from policies.kubernetes.phrases import format_count, format_list
-from policies.kubernetes.work import check_cancelled
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import format_count, format_list
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
 from policies.outcome.audience import EVERYTHING
 from policies.outcome.certainty import Assumption, Certainty, assumptions, certainty_with
@@ -253,7 +253,7 @@ def simulate(
     """Compute the outcome of a question's pod or claims on a cluster.
 
     Problems of the question or the cluster are part of the outcome; they raise nothing. The caller may cancel the work
-    (see `policies.kubernetes.work`), but not the view's digest of the cluster.
+    (see `policies.kubernetes.bounds`), but not the view's digest of the cluster.
 
     Args:
         question: One of those that `questions` makes.

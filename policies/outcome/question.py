@@ -11,20 +11,19 @@ from typing import TYPE_CHECKING, Any
 from policies.admission import review
 from policies.admission.pod_forms import as_created
 from policies.admission.workload_templates import templates_of
-from policies.conversion.opt_in import Mode, mode_of
+from policies.conversion.exemptions import Mode, mode_of
 from policies.conversion.surroundings import REFUSED_CLAIM, UNSATISFIABLE
 from policies.devices.native_quotas import QuotaUse
 from policies.devices.resource_claims import Claim
 from policies.fleet.node_sizes import MORE_THAN_A_NODE
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import controller_of, generate_name_of, lookup, name_of, namespace_of
-from policies.kubernetes.pod_defaults import created_pod
-from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.pod_templates import created_pod, pod_of
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.quantities import pod_amounts
 from policies.kubernetes.view import ChangedView
 from policies.kubernetes.workloads import group_of
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.outcome.claims import (
     NamedClaim,
     Obstacle,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.admission import review
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, ChangedView
-from policies.kubernetes.work import check_cancelled
 from policies.outcome.comparison import Outcome
 from policies.quota.charging.charging import origin_of
 from policies.quota.charging.outcomes import COUNTABLE, FITS

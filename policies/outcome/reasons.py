@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.names import format_count, shorten
 from policies.kubernetes.nodes import Taint, labels_of
-from policies.kubernetes.phrases import format_count, shorten
 from policies.kubernetes.quantities import ONE, amount_text
 from policies.outcome.claims import quota_remedy
 

@@ -12,7 +12,7 @@ from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Amount
 from policies.devices.conditions import describe_failure, failing_conjunct
-from policies.kubernetes.phrases import format_list, format_ranges, inflect, shorten
+from policies.kubernetes.names import format_list, format_ranges, inflect, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

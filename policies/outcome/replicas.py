@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Held, Usage
 from policies.fleet.cluster_digest import Nodes
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import lookup, name_of, namespace_of
-from policies.kubernetes.pod_defaults import pod_priority, preempts
+from policies.kubernetes.pod_templates import pod_priority, preempts
 from policies.kubernetes.quantities import taken_by
 from policies.kubernetes.view import UNKNOWN, ClusterView
-from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import SolutionState, Solver
 from policies.outcome.claims import MOST_PODS, reservations
 from policies.outcome.nodes import NodeChecks

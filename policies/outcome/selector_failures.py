@@ -15,9 +15,9 @@ from policies.devices.allocation.reading import AllocationError, read_classes
 from policies.devices.allocation.shapes import cel_features
 from policies.devices.conditions import device_reads
 from policies.devices.resource_claims import Claim
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import shorten
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.phrases import shorten
-from policies.kubernetes.work import check_cancelled
 from policies.outcome.claims import Obstacle, ObstacleKind
 from policies.outcome.rejected_devices import value_of
 

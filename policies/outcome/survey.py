@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import NONE
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import Solution, SolutionState, Solver, allocation_problem
 from policies.outcome.audience import Holders
 from policies.outcome.device_reasons import DeviceMismatch, DeviceReasons

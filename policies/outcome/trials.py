@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import NONE
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.nodes import Taint
-from policies.kubernetes.work import check_cancelled
 from policies.outcome.allocation import SolutionState, Solver, allocation_problem
 from policies.outcome.nodes import NodeChecks
 from policies.outcome.rejected_devices import value_of

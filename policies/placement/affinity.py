@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.selectors import (
     ALWAYS,

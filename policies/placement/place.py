@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import REQUIRED, tolerates_key, tolerates_taint
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.rules.decision import Severity
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
-    from policies.placement.wishes.pod_wishes import PodWishes
+    from policies.placement.pod_wishes import PodWishes
     from policies.rules.decision import Finding
     from policies.rules.patch import Editor
     from policies.rules.request import Request
@@ -46,7 +46,7 @@ def place(
         return
     if _has_conditions(settings, wishes) or wishes.findings:
         # Most pods wish nothing, and importing what a wish needs takes longer than an offline review of theirs.
-        from policies.placement.wishes.node_conditions import apply_wish
+        from policies.placement.node_conditions import apply_wish
 
         yield from apply_wish(pod, view, settings, wishes, edits)
 
@@ -55,7 +55,7 @@ def own_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wi
     """The pod as before placement, without the conditions on nodes that its wish and the settings add."""
     if not _has_conditions(settings, wishes) or not (pod.spec.get("nodeSelector") or lookup(pod.spec, REQUIRED)):
         return pod
-    from policies.placement.wishes.node_conditions import without_conditions
+    from policies.placement.node_conditions import without_conditions
 
     return without_conditions(pod, view, settings, wishes)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.kubernetes.names import closest, format_list, shown
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, items_at, lookup
-from policies.kubernetes.phrases import closest, format_list, shown
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name

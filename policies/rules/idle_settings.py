@@ -5,8 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kubernetes.names import closest, shown
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import closest, shown
 from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
 from policies.rules.decision import Severity
 from policies.rules.registry import all_rules, get_rule, ineffective_rule_names

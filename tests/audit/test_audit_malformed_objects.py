@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.analyses.audit import AuditJSON, audit_json
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 
 ODD = [None, 0, True, "x", "", [], {}, [None], ["x"], [{}], {"x": None}, {"x": {"y": []}}, [[]], 1.5]
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from policies.admission.pod_forms import form_of
 from policies.analyses.audit import MOST_FINDINGS, AuditCounts, Survey, audit, audit_json
-from policies.kubernetes.json_documents import json_document
-from policies.kubernetes.work import Work, bounded_by
+from policies.kubernetes.bounds import Work, bounded_by
+from policies.kubernetes.objects import json_document
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.analyses.audit import audit, audit_json
-from policies.conversion.opt_in import Mode
+from policies.conversion.exemptions import Mode
 from policies.rules.settings import DEFAULTS
 from webhook.cli.audit_reports import Audited, text
 from webhook.cluster.manifests import ManifestsView

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.analyses.explain import Explanation, explain
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.outcome import questions
 from policies.rules.settings import DEFAULTS
 from webhook.cli.explanations import as_json, text

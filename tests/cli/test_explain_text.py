@@ -7,7 +7,7 @@ import pytest
 from policies.analyses.explain import Change, Explanation, Suggestion
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
-from policies.placement.wishes.unmet_wishes import UNSATISFIED
+from policies.placement.node_conditions import UNSATISFIED
 from policies.rules.decision import Finding, Severity
 from webhook.cli.explanations import text as coloured
 

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from policies.kubernetes.work import bounded_by
+from policies.kubernetes.bounds import bounded_by
 from policies.quota.limits.quota import parse_quota
 from tests.cli.quota_files import namespace, quota
 from tests.counted_work import RecordedWork

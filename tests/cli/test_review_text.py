@@ -6,7 +6,7 @@ import pytest
 
 from policies.admission import review
 from policies.admission.webhooks import ENTRIES
-from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import with_defaults
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cli.manifest_reader import ManifestReader

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.conversion.sweep import mark, next_step, references, used_by_pods
-from policies.conversion.templates import ExactRequest, claim_template
+from policies.conversion.templates import ExactRequest, claim_template, mark, next_step, references, used_by_pods
 from policies.kubernetes.names import UNUSED_SINCE
 
 NOW = datetime(2027, 1, 1, 12, tzinfo=UTC)

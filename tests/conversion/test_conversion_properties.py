@@ -16,7 +16,7 @@ from policies.conversion.record import ConversionRecord
 from policies.kubernetes.names import MANAGED, RECORD
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.labels import is_gpu_label
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.rules.decision import Decision
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS

@@ -34,7 +34,7 @@ import pytest
 import yaml
 
 from policies.admission import review
-from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.workloads import pod_templates
 from policies.rules.decision import LONGEST, Severity
 from policies.rules.registry import all_rules

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.conversion.sweep import is_ours
-from policies.conversion.templates import ExactRequest, claim_template
+from policies.conversion.templates import ExactRequest, claim_template, is_ours
 from policies.kubernetes.nodes import REQUIRED
 from policies.nvidia.predicates import TextIn
 from policies.rules.request import Request

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.analyses.explain import Explanation
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 
 JUNK = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from(["", "gpu", "80Gi", "node-1", "v1", "x y"]),

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policies.analyses.explain import explain
 from policies.analyses.explain.explanations import Explanation, redacted_explanation
-from policies.kubernetes.json_documents import json_document, parse_document
+from policies.kubernetes.objects import json_document, parse_document
 from policies.outcome import Audience, Feasibility, NodeGroup, questions
 from policies.rules.settings import DEFAULTS
 from tests.explain.conftest import BASE

@@ -6,7 +6,7 @@ import pytest
 
 from policies.analyses.explain import explain
 from policies.cel import Selector
-from policies.kubernetes.work import Work, bounded_by
+from policies.kubernetes.bounds import Work, bounded_by
 from policies.outcome import Feasibility, ObstacleKind, questions
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from policies.analyses.explain import Explanation
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.outcome.device_outcomes import MOST_DEVICES
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("60Gi")) >= 0'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from policies.analyses.explain import Explanation
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.outcome import Certainty, Feasibility
 
 OF_DRA = "kubectl get --raw /apis/resource.k8s.io/v1/{0} > {0}.json"

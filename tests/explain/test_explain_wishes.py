@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.analyses.explain import Change, Explanation, explain
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.nvidia.wishes import WORDS
 from policies.outcome import Feasibility, questions
 from policies.rules.settings import GPUAdmissionPolicy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.kubernetes.phrases import format_count, format_list, format_ranges, inflect
+from policies.kubernetes.names import format_count, format_list, format_ranges, inflect
 from policies.kubernetes.quantities import ONE, amount_text, pod_amounts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.analyses.explain import Explanation
-from policies.kubernetes.json_documents import json_document, parse_document
+from policies.kubernetes.objects import json_document, parse_document
 from policies.outcome import Feasibility, Obstacle, ObstacleKind
 
 EXPLANATION = Explanation("pod team-a/train", Feasibility.BLOCKED, "it fits no node")

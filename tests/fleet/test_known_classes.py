@@ -4,7 +4,7 @@ import pytest
 
 from policies.devices.deviceclasses import SHIPPED_TYPES
 from policies.fleet.known_classes import KnownClasses, has_nvidia_class_name, known_classes
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from tests.fleet.fleet_objects import EITHER, GPU, IMPLICIT, MIG, OTHER, cluster, device_class
 from webhook.cluster.manifests import ManifestsView
 

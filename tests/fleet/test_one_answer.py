@@ -12,17 +12,15 @@ ALLOWED = {
     | {
         "policies/conversion/surroundings.py",
         "policies/placement/advertised_resources.py",
-        "policies/placement/resource_names.py",
-        "policies/placement/resource_findings.py",
+        "policies/placement/resource_requests.py",
     },
     "selector_texts": ONLY_FLEET,
     "selected_types": ONLY_FLEET,
     "has_nvidia_class_name": ONLY_FLEET
     | {
         "policies/placement/advertised_resources.py",
-        "policies/placement/resource_names.py",
-        "policies/placement/resource_findings.py",
-        "policies/placement/wishes",
+        "policies/placement/resource_requests.py",
+        "policies/placement/wanted_nodes.py",
     },
     "parse_resource": ONLY_FLEET
     | {

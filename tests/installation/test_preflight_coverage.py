@@ -9,7 +9,7 @@ from policies.analyses.installation.component_versions import (
     kubernetes_checks,
 )
 from policies.analyses.installation.other_webhooks import coverage_checks
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.kubernetes.view import UNKNOWN
 from testbed.webhook_configurations import current_configurations
 from tests.installation.planned_objects import texts

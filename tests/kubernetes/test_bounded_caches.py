@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.caches import LONGEST_KEY, BoundedCache, remember, remember_short
+from policies.kubernetes.bounds import LONGEST_KEY, BoundedCache, remember, remember_short
 
 
 def test_least_recently_used_entry_is_dropped_first():

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from policies.kubernetes.pod_defaults import with_limit_ranges
+from policies.kubernetes.pod_templates import with_limit_ranges
 
 GPU = "nvidia.com/gpu"
 

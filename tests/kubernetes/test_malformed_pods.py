@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.names import is_dns_label, shown
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import MalformedPodError, Pod, has_pod_constraints_shape
 
 POD = {

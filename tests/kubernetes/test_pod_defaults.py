@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import with_defaults
 
 
 def pod(**resources):

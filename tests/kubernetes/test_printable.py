@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.phrases import printable, shown
+from policies.kubernetes.names import printable, shown
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.yaml import YAMLError, load_document, scan_documents
-from policies.kubernetes.yaml_scalars import plain
+from policies.kubernetes.yaml_events import plain
 
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 # Beyond 2**53 an integral float is read by its shortest digits, as Kubernetes does, and not by its exact value.

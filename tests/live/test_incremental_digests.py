@@ -13,8 +13,8 @@ from policies.fleet.cluster_digest import read_cluster, used_amounts
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import UNKNOWN
-from policies.placement.wishes.product_labels import seen_products
-from policies.placement.wishes.wanted_nodes import gpu_kinds
+from policies.placement.wanted_nodes import gpu_kinds
+from policies.placement.wish_labels import seen_products
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.trimmed import store_of

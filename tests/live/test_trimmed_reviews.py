@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policies.admission import review
 from policies.analyses.explain import Explanation, explain
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.outcome import questions
 from policies.rules.registry import all_rules
 from policies.rules.request import Request

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.nvidia.driver_versions import DriverVersion, driver_needs, needs_open_modules, needs_proprietary_modules
+from policies.nvidia.products import DriverVersion, driver_needs, needs_open_modules, needs_proprietary_modules
 
 
 def version(text):

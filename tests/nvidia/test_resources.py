@@ -2,8 +2,7 @@
 
 import pytest
 
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.resources import GPUResource, parse_resource
+from policies.nvidia.mig import GPUResource, MIGProfile, parse_resource
 
 
 @pytest.mark.parametrize(

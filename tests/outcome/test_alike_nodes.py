@@ -5,7 +5,7 @@ import random
 import pytest
 
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster
-from policies.kubernetes.work import Work, bounded_by
+from policies.kubernetes.bounds import Work, bounded_by
 from policies.outcome import questions, simulate
 from policies.outcome.audience import EVERYTHING
 from policies.outcome.survey import Survey

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from policies.placement.place import place
-from policies.placement.wishes import read_wishes
+from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
@@ -13,7 +13,7 @@ from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, Wis
 GPU = {"nvidia.com/gpu": 1}
 SHARE = {"nvidia.com/gpu.shared": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}
-OVERRULED = "policies.placement.wishes.conflicts"
+OVERRULED = "policies.placement.wish_conflicts"
 
 
 def defaults(**words):

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.gpu_nodes import GPUNodes, gpu_nodes, narrows_gpus, node_facts
-from policies.kubernetes.caches import LONGEST_KEY
+from policies.kubernetes.bounds import LONGEST_KEY
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.products import Product
 from webhook.cluster.manifests import ManifestsView

@@ -6,7 +6,7 @@ from policies.analyses.explain import explain
 from policies.fleet.node_sizes import largest_of_class
 from policies.kubernetes.pods import Pod
 from policies.outcome import questions
-from policies.placement.resource_findings import node_findings
+from policies.placement.resource_requests import node_findings
 from policies.rules.settings import DEFAULTS
 
 GPU = "nvidia.com/gpu"

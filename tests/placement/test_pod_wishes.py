@@ -6,7 +6,7 @@ from policies.admission import review
 from policies.kubernetes.names import RECORD
 from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import WORDS, Wish
-from policies.placement.wishes import read_wishes
+from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.placement.wishes import read_wishes
-from policies.placement.wishes.product_labels import product_misspellings
+from policies.placement.wish_annotations import read_wishes
+from policies.placement.wish_labels import product_misspellings
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.admission import review
-from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import with_defaults
 from policies.placement.selector_misspellings import selector_misspellings
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS

@@ -6,7 +6,7 @@ from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.node_sizes import sharing_strategy
 from policies.kubernetes.selectors import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
-from policies.placement.sharing import unshared_nodes, ways_of_sharing
+from policies.placement.resource_requests import unshared_nodes, ways_of_sharing
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
 from webhook.cluster.manifests import ManifestsView
 

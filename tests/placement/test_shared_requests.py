@@ -3,7 +3,7 @@
 import pytest
 
 from policies.kubernetes.pods import Pod
-from policies.placement.resource_names import resource_requests
+from policies.placement.advertised_resources import resource_requests
 from policies.placement.resource_requests import shared_requests
 from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 

@@ -4,7 +4,7 @@ import pytest
 
 from policies.admission import review
 from policies.kubernetes.pods import Pod
-from policies.placement.resource_findings import node_findings
+from policies.placement.resource_requests import node_findings
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml

@@ -2,8 +2,8 @@
 
 import pytest
 
-from policies.placement.wishes import read_wishes
-from policies.placement.wishes.conflicts import wish_problems
+from policies.placement.wish_annotations import read_wishes
+from policies.placement.wish_conflicts import wish_problems
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
 

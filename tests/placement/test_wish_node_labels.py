@@ -4,10 +4,9 @@ import pytest
 
 from policies.kubernetes.selectors import NodeRequirement
 from policies.nvidia.known_products import KNOWN_PRODUCTS
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.nvidia.wishes import Wish
-from policies.placement.wishes.node_labels import alternatives
-from policies.placement.wishes.product_labels import seen_products
+from policies.placement.wish_labels import alternatives, seen_products
 
 GPU, MIG, SHARED_GPU = "nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "nvidia.com/gpu.shared"
 PRODUCT = "nvidia.com/gpu.product"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from policies.nvidia.wishes import Wish
-from policies.placement.wishes.wanted_nodes import MOST_NAMES, named_nodes, requested_gpus, wanted_nodes
+from policies.placement.wanted_nodes import MOST_NAMES, named_nodes, requested_gpus, wanted_nodes
 from testbed import libyaml
 
 BY_CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"

@@ -4,7 +4,7 @@ import pytest
 
 from policies.kubernetes.pods import Pod
 from policies.placement.place import place
-from policies.placement.wishes import read_wishes
+from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault

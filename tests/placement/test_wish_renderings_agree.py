@@ -8,12 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.nvidia.known_products import KNOWN_PRODUCTS
-from policies.nvidia.labels import Subject
-from policies.nvidia.mig import MIGProfile
-from policies.nvidia.resources import parse_resource
-from policies.nvidia.wish_predicates import device_predicate
+from policies.nvidia.labels import Subject, device_predicate
+from policies.nvidia.mig import MIGProfile, parse_resource
 from policies.nvidia.wishes import Wish
-from policies.placement.wishes.node_labels import alternatives
+from policies.placement.wish_labels import alternatives
 from tests.published import published_device
 
 MEBI = 1024**2

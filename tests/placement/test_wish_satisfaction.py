@@ -2,9 +2,9 @@
 
 import pytest
 
-from policies.placement.wishes import read_wishes
-from policies.placement.wishes.unmet_wishes import unmet_wishes
-from policies.placement.wishes.wanted_nodes import requested_gpus
+from policies.placement.node_conditions import unmet_wishes
+from policies.placement.wanted_nodes import requested_gpus
+from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
 

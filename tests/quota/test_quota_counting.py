@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.work import bounded_by
+from policies.kubernetes.bounds import bounded_by
 from policies.quota.counting.counter import _NEW, Counter, Terms
 from policies.quota.counting.counting import counted_ledger
 from policies.quota.limits.quota import parse_quota

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.work import TooMuchWork, Work, bounded_by
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import OpenCharge, compact_text, select_amounts
 from policies.quota.ledger.reservations import Reservations

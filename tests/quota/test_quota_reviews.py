@@ -9,7 +9,7 @@ import pytest
 from policies.admission import entries_called, review
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.pod_defaults import with_defaults
+from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.yaml import load_document
 from policies.rules.decision import Severity
 from policies.rules.request import Request, UserInfo

@@ -14,8 +14,7 @@ from aiohttp import web
 from certs.rotation import RotationPolicy
 from policies.admission import Course, decide
 from policies.admission.webhooks import ENTRIES
-from policies.conversion.sweep import mark
-from policies.conversion.templates import content_name, without_nulls
+from policies.conversion.templates import content_name, mark, without_nulls
 from policies.kubernetes.names import UNUSED_SINCE
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.rules.charges import OWN

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from policies.admission.upkeep import missing_templates
-from policies.conversion.sweep import next_steps, used_by_pods
+from policies.conversion.templates import next_steps, used_by_pods
 from policies.devices.published_devices import published_devices
-from policies.kubernetes.work import TooMuchWork, Work, bounded_by, count_work
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, count_work
 from policies.quota.counting.counter import Counter, Terms, largest_memory
 from policies.quota.counting.counting import cover
 from policies.quota.demands.bills import bill

@@ -21,8 +21,8 @@ from policies.devices.published_devices import DeviceGroup, PublishedDevices, Sl
 from policies.fleet.known_classes import KnownClasses
 from policies.kubernetes.quantities import billionths
 from policies.kubernetes.resourceslices import Device
+from policies.nvidia.mig import parse_resource
 from policies.nvidia.products import Product
-from policies.nvidia.resources import parse_resource
 from policies.nvidia.wish_words import product_spellings
 from policies.quota.demands.classes import Classes
 from policies.quota.demands.node_kinds import BARE, NodeKinds
@@ -250,7 +250,7 @@ COUNTED = {
     "policies/nvidia/known_products.py": "names of at most 63 characters, and their words",
     "policies/nvidia/mig_layouts.py": "counts of a dozen profiles; only a command uses them",
     "policies/outcome/grants.py": "kinds of the GPUs that pods of a cluster get",
-    "policies/placement/wishes/product_labels.py": "the products of all nodes, for 4 states of the cluster; known MIG profiles",
+    "policies/placement/wish_labels.py": "the products of all nodes, for 4 states of the cluster; known MIG profiles",
     "policies/quota/demands/node_kinds.py": "kinds of nodes",
     "policies/quota/demands/device_kinds.py": "devices of stored ResourceSlices",
     "policies/quota/ledger/status.py": "texts of at most 256 characters",
@@ -265,7 +265,7 @@ def test_every_cache_that_counts_entries_says_why_these_are_small():
     found = set()
     for path in [*(ROOT / "policies").rglob("*.py"), *(ROOT / "webhook").rglob("*.py")]:
         where = str(path.relative_to(ROOT))
-        if "/sandbox/" in where or where == "policies/kubernetes/caches.py":
+        if "/sandbox/" in where or where == "policies/kubernetes/bounds.py":
             continue
         text = path.read_text()
         if "lru_cache" in text and any(

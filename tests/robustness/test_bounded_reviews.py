@@ -10,9 +10,9 @@ from policies.admission import judge, load_rules, review
 from policies.admission.webhooks import ENTRIES
 from policies.cel import selectors
 from policies.configuration.config_maps.plugin_documents import MOST_DOCUMENTS
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, count_work
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import ResultsPerObject
-from policies.kubernetes.work import TooMuchWork, Work, bounded_by, count_work
 from policies.kubernetes.yaml import load_document
 from policies.rules.decision import MOST_FINDINGS, Decision, Finding, Severity
 from policies.rules.registry import get_rule

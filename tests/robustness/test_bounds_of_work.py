@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.kubernetes.work import TooMuchWork, Work, bounded_by, check_cancelled, count_work
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, check_cancelled, count_work
 from tests.counted_work import RecordedWork
 
 

@@ -6,13 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from policies.admission import review
-from policies.conversion.opt_in import NAMESPACE_UNKNOWN
+from policies.conversion.exemptions import NAMESPACE_UNKNOWN
 from policies.kubernetes.objects import FieldPath
-from policies.rules.causes import once_per_cause, without_repeats
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy
 from policies.rules.settings.choices import RuleOverride
+from policies.rules.waivers import once_per_cause, without_repeats
 from webhook.cli import main
 from webhook.cluster.manifests import ManifestsView
 

@@ -12,7 +12,7 @@ from policies.analyses.selectors import AnalysisJSON, DeviceVerdict, Truth, anal
 from policies.analyses.selectors.analysis import MOST_ROWS
 from policies.cel import MOST_COST, CelRuntimeError, compile_selector
 from policies.devices.published_devices import published_devices
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from tests.selectors.devices import (
     ARCHITECTURE,
     MEMORY,

@@ -16,7 +16,7 @@ from policies.analyses.selectors import (
     selector_set_of_expression,
     selector_sets_of,
 )
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.rules.settings import DEFAULTS
 from tests.explain.conftest import claim, device_class, selecting, template
 from tests.selectors.devices import cluster

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from policies.kubernetes.work import TooMuchWork, Work, bounded_by, check_cancelled, count_work
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, check_cancelled, count_work
 from webhook.server.turns import run_aside, run_spread
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.analyses.usage import UsageJSON, usage_json
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from tests.usage.usage_objects import PRODUCT, claim, devices, node, pod, reasons, report, resource_slice, totals
 
 DEDICATED = {"key": "dedicated", "value": "vision", "effect": "NoSchedule"}

@@ -5,12 +5,11 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import review
-from policies.rules.causes import once_per_cause
 from policies.rules.decision import MOST_FINDINGS, Decision, Severity
 from policies.rules.registry import get_rule
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
-from policies.rules.waivers import unmatched_waivers, with_waivers
+from policies.rules.waivers import once_per_cause, unmatched_waivers, with_waivers
 from webhook.cluster.manifests import ManifestsView
 
 WAIVER = "GA406 because another team reads it"

@@ -16,7 +16,7 @@ def test_wishes_are_read_without_predicates():
 def test_wishes_become_predicates_without_the_cel_engine():
     code = (
         "import sys; from policies.nvidia.labels import Subject; from policies.nvidia.wishes import Wish; "
-        "from policies.nvidia.wish_predicates import device_predicate; "
+        "from policies.nvidia.labels import device_predicate; "
         "device_predicate(Wish.of({'product': 'H100*'}), Subject('gpu')).cel(); "
         "print(any(name.startswith('policies.devices') for name in sys.modules))"
     )

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from policies.cel import MOST_COST, compile_selector
 from policies.kubernetes.resourceslices import devices_in
-from policies.nvidia.labels import Subject
+from policies.nvidia.labels import Subject, device_predicate
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import TRUE
-from policies.nvidia.wish_predicates import device_predicate
 from policies.nvidia.wishes import ProductPatterns, Wish
 
 DRIVER = "gpu.nvidia.com"

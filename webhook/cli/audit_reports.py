@@ -10,8 +10,8 @@ import click
 from policies.admission.installed import uncovered_settings
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
+from policies.kubernetes.names import format_count, format_list, printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
-from policies.kubernetes.phrases import format_count, format_list, printable
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from webhook.cli.options import check_namespace_exists

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.kubernetes.phrases import printable, shown
+from policies.kubernetes.names import printable, shown
 from policies.kubernetes.yaml import Position, YAMLError, load_document
 from webhook.cli.dump import dump
 from webhook.cli.folders import is_covered

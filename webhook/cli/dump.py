@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
-from policies.kubernetes.yaml_scalars import plain
+from policies.kubernetes.yaml_events import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

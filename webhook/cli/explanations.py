@@ -21,8 +21,8 @@ from policies.analyses.explain.explanations import (
     suggestion_sentence,
     why_sentences,
 )
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
-from policies.kubernetes.phrases import printable
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import Progress

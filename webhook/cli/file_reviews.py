@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import in_namespace
-from policies.kubernetes.phrases import printable
 from policies.rules.request import UserInfo
 from policies.rules.settings.choices import workload_kinds
 from webhook.cli.folders import NamedFiles, exclusion_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.analyses.generate.documents import GenerationError, Target
-from policies.kubernetes.phrases import format_list
+from policies.kubernetes.names import format_list
 from webhook.cli.dump import dump
 from webhook.cli.manifest_reader import ManifestReader
 

@@ -7,7 +7,7 @@ import traceback
 
 import click
 
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 
 __all__ = ["report_internal_error"]
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.phrases import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

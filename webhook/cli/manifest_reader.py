@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import yaml
 
+from policies.kubernetes.names import printable, shown
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import printable, shown
 from policies.kubernetes.yaml import Document, Limits, Position, scan_documents
 from policies.kubernetes.yaml_nodes import Node
 from webhook.cli.folders import SUFFIXES, files_of

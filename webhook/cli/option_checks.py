@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.phrases import shown
+from policies.kubernetes.names import is_dns_label, shown
 
 __all__ = ["check_cluster_options"]
 

@@ -20,8 +20,8 @@ from policies.analyses.plan import (
     plan_json,
 )
 from policies.fleet.offers import estimates_clause
+from policies.kubernetes.names import format_count, format_list, printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
-from policies.kubernetes.phrases import format_count, format_list, printable
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome import Outcome, Situation
 from policies.rules.decision import Severity

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.kubernetes import yaml_scalars as scalars
+from policies.kubernetes import yaml_events as scalars
 
 if TYPE_CHECKING:
     from policies.kubernetes.yaml import Limits

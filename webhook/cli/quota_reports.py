@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.report.quota_json import QuotasJSON, quotas_json

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.coverage import UNREVIEWED
-from policies.kubernetes.phrases import format_count, printable
+from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Rule, Severity
 from webhook.cli.manifest_reader import STDIN
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, printable
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.sandbox.server import Sandbox
 from webhook.sandbox.statuses import Refused

@@ -17,7 +17,7 @@ from policies.analyses.selectors import (
     selector_set_of_expression,
     selector_sets_of,
 )
-from policies.kubernetes.phrases import format_count, format_list, printable
+from policies.kubernetes.names import format_count, format_list, printable
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from webhook.cli.folders import SUFFIXES
 from webhook.cli.manifest_reader import ManifestReader, Problem

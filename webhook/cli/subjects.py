@@ -16,7 +16,7 @@ from policies.kubernetes.objects import (
     name_of,
     namespace_of,
 )
-from policies.kubernetes.pod_defaults import created_pod
+from policies.kubernetes.pod_templates import created_pod
 from policies.kubernetes.view import ChangedView
 from policies.kubernetes.workloads import WORKLOADS, group_of, pod_templates
 from policies.quota.limits.quota import QUOTA_NAME, quota_shown

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from policies.kubernetes.json_documents import json_document
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
+from policies.kubernetes.objects import json_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -12,7 +12,7 @@ import click
 from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
 from policies.analyses.usage.usage_report import sum_if_known
 from policies.devices.holders import UNUSED
-from policies.kubernetes.phrases import format_amount, format_list, format_ranges, printable
+from policies.kubernetes.names import format_amount, format_list, format_ranges, printable
 from policies.kubernetes.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import orjson
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import printable
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.errors import BadAnswer, ClusterError, Unreachable
 from webhook.cluster.resources import RESOURCES

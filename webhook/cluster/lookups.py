@@ -5,8 +5,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES, Resource

@@ -14,7 +14,7 @@ from prometheus_client.samples import Sample
 
 from policies.analyses.audit import AuditCounts, KeptProofs, Survey, audit
 from policies.analyses.usage import device_states, usage_report
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.garbage_collection import CollectionPause
 from webhook.cluster.kind_reads import read_pages

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from policies.admission.upkeep import missing_templates, needed_by_workloads
-from policies.conversion.sweep import Key, mark, next_step, next_steps, unmark, used_by_pods
+from policies.conversion.templates import Key, mark, next_step, next_steps, unmark, used_by_pods
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.client import MERGE_PATCH
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
     from datetime import timedelta
 
-    from policies.conversion.sweep import Step
+    from policies.conversion.templates import Step
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Template

@@ -20,8 +20,8 @@ from policies.analyses.waiting import (
     waiting_result,
 )
 from policies.fleet import gpu_requests
+from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.work import Work, bounded_by, check_cancelled
 from policies.outcome import READ_FROM, Audience, Feasibility, questions
 from webhook.cluster.errors import APIError
 from webhook.controllers.run import IncompleteRound

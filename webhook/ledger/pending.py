@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
+from policies.kubernetes.bounds import TooMuchWork, count_work
 from policies.kubernetes.objects import Object
-from policies.kubernetes.work import TooMuchWork, count_work
 from policies.quota.ledger.allowances import (
     ChargeVerdict,
     Contended,
@@ -89,7 +89,7 @@ class PendingWrite(ABC, Generic[_Answer]):
             reading: The GPUQuota that was read.
 
         Raises:
-            TooMuchWork: the work is too much for the event loop; see `policies.kubernetes.work`.
+            TooMuchWork: the work is too much for the event loop; see `policies.kubernetes.bounds`.
         """
         self.is_judged = True  # before the check for a cancelled caller: `judge` may run in another thread
         try:

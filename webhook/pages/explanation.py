@@ -13,7 +13,7 @@ from policies.analyses.explain.explanations import (
     replicas_text,
     suggestion_sentence,
 )
-from policies.kubernetes.phrases import format_count
+from policies.kubernetes.names import format_count
 from webhook.pages.explanation_columns import BADGES, blockers_of, columns_of, states_in
 from webhook.pages.rendering import render_page, render_part
 

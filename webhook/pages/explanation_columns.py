@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.analyses.explain.explanations import fit_word, why_sentences
-from policies.kubernetes.phrases import format_count, format_list, format_ranges, inflect, number_key
+from policies.kubernetes.names import format_count, format_list, format_ranges, inflect, number_key
 from policies.outcome import Feasibility, OutcomeState
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from policies.analyses.explain.explanations import (
     obstacle_sentence,
     suggestion_sentence,
 )
-from policies.kubernetes.phrases import format_count, printable
+from policies.kubernetes.names import format_count, printable
 from webhook.pages.explanation_columns import BADGES, columns_of, states_in
 from webhook.pages.rendering import asset, render_part
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from policies.kubernetes.phrases import format_amount, printable
+from policies.kubernetes.names import format_amount, printable
 from policies.quota.limits.amounts import amount_with_unit
 
 if TYPE_CHECKING:

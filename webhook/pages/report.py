@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.analyses.overview import HIDDEN
 from policies.analyses.usage.cells import CellState
 from policies.analyses.usage.node_gpus import Provider, UnusableKind
-from policies.kubernetes.phrases import format_count, format_list, format_ranges
+from policies.kubernetes.names import format_count, format_list, format_ranges
 from policies.rules.decision import Severity
 from webhook.pages.rendering import one_word, render_page, render_part
 

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes import pod_defaults as defaults
+from policies.kubernetes import pod_templates as defaults
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from webhook.sandbox.statuses import Cause, bad_request, invalid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from policies.kubernetes.phrases import quote
+from policies.kubernetes.names import quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

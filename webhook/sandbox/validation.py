@@ -11,9 +11,8 @@ import orjson
 
 from policies.cel import CelCompileError, compile_selector
 from policies.devices.resource_claims import Claim, DeviceRequest, Subrequest
-from policies.kubernetes.names import is_dns_label, is_dns_subdomain
+from policies.kubernetes.names import is_dns_label, is_dns_subdomain, quote
 from policies.kubernetes.objects import FieldPath, mappings_at
-from policies.kubernetes.phrases import quote
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from webhook.sandbox.statuses import NO_LABEL, NO_SUBDOMAIN, Cause, unsupported_value
 

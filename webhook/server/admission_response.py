@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 from policies.rules.decision import warning_lines
 from webhook.server.admission_review import API_VERSION, KIND, name_in
 

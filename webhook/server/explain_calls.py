@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from policies.analyses.explain import Explanation
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from webhook.server.app import Route, RoutedCalls
 from webhook.server.bodies import JSON, Form
 from webhook.server.explain_gate import PATH

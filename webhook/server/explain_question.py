@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.phrases import with_full_stop
+from policies.kubernetes.names import with_full_stop
 from webhook.cluster.lookups import KindUnknownError, find_resource
 from webhook.server.bodies import BadJSON, read_json
 

@@ -22,9 +22,8 @@ from weakref import WeakValueDictionary
 import orjson
 
 from policies.admission.pod_forms import REPEATABLE, common_object, common_request
-from policies.kubernetes.caches import BoundedCache
+from policies.kubernetes.bounds import BoundedCache, Work, bounded_by
 from policies.kubernetes.view import PassingView
-from policies.kubernetes.work import Work, bounded_by
 from policies.rules.settings import ExemptPolicy, settings_for
 
 if TYPE_CHECKING:

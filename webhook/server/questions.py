@@ -15,9 +15,9 @@ from aiohttp import hdrs, web
 
 from policies.admission.workload_templates import templates_of
 from policies.analyses.explain import explain
+from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
+from policies.kubernetes.names import with_full_stop
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, namespace_of
-from policies.kubernetes.phrases import with_full_stop
-from policies.kubernetes.work import Work, bounded_by, check_cancelled
 from policies.outcome import EVERYTHING, Audience, questions
 from webhook.cluster.lookups import NotFoundError, look_up
 from webhook.server.caller_limits import CallerLimit, CallerLimits

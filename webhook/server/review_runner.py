@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.kubernetes.work import TooMuchWork, Work, bounded_by
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
 from webhook.server.turns import Busy, Deadline, Turns, run_spread
 
 if TYPE_CHECKING:

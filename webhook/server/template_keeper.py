@@ -12,9 +12,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from policies.conversion.opt_in import Mode, mode_of
-from policies.conversion.sweep import is_marked, unmark
-from policies.conversion.templates import without_nulls
+from policies.conversion.exemptions import Mode, mode_of
+from policies.conversion.templates import is_marked, unmark, without_nulls
 from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN
@@ -26,7 +25,7 @@ from webhook.server.caller_limits import AT_ONCE, PER_MINUTE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from policies.conversion.sweep import Key
+    from policies.conversion.templates import Key
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Template

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.kubernetes.work import Work, bounded_by
+from policies.kubernetes.bounds import Work, bounded_by
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,7 +124,7 @@ T = TypeVar("T")
 async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], None]) -> T:
     """Run a function in a new thread and return its result.
 
-    The bounds of work around the call hold in the thread, too (see `policies.kubernetes.work`).
+    The bounds of work around the call hold in the thread, too (see `policies.kubernetes.bounds`).
     Python cannot stop a thread from outside, so the function must check its time itself. The thread is a daemon, so that
     it does not keep the process from ending.
 

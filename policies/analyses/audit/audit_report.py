@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from policies.conversion.opt_in import Mode
-from policies.kubernetes.names import plural
+from policies.conversion.exemptions import Mode
+from policies.kubernetes.names import format_count, plural
 from policies.kubernetes.objects import name_of, namespace_of, uid_of
-from policies.kubernetes.phrases import format_count
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:

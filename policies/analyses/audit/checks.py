@@ -13,20 +13,18 @@ from policies.admission.webhooks import kinds_of
 from policies.analyses.audit.audit_report import AuditFinding
 from policies.analyses.audit.survey import ConversionResult, is_converted, requests_device_plugin
 from policies.conversion.check import ESCAPED
-from policies.conversion.opt_in import Mode, mode_of, strategy_of
+from policies.conversion.exemptions import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
 from policies.conversion.surroundings import OLD_KUBELET, TWICE, quota_problems
-from policies.conversion.sweep import is_ours, references
-from policies.conversion.templates import is_our_name
+from policies.conversion.templates import is_our_name, is_ours, references
 from policies.devices.resource_claims import Claim
 from policies.fleet.device_plugin import active_cluster_policy, nodes_with_both, old_kubelets, runs_device_plugin
-from policies.kubernetes.names import IGNORE, MANAGED
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import IGNORE, MANAGED, format_list, printable, shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
-from policies.kubernetes.phrases import format_list, printable, shown
 from policies.kubernetes.view import UNKNOWN, ChangedView, PassingView
-from policies.kubernetes.work import check_cancelled
 from policies.kubernetes.workloads import group_of
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.rules.decision import Finding, Rule, Severity
 from policies.rules.request import Request
 

@@ -13,9 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.analyses.audit.audit_report import MOST_OWNERS
-from policies.kubernetes.names import MANAGED
+from policies.kubernetes.names import MANAGED, format_count, format_list, shorten
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import format_count, format_list, shorten
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.audit.survey import Conversion, ConversionResult, is_converted, requests_device_plugin
 from policies.analyses.migrate.proof import MigrationProver
-from policies.conversion.opt_in import Mode, mode_of
+from policies.conversion.exemptions import Mode, mode_of
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import FieldPath, name_of
 from policies.kubernetes.view import UNKNOWN, ReadingView
-from policies.kubernetes.work import check_cancelled
 from policies.outcome import MOST_SUBJECTS, Outcome, Subject
 from policies.rules.decision import Rule, Severity
 

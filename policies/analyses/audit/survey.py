@@ -14,15 +14,14 @@ from policies.admission import review_concern
 from policies.admission.pod_forms import as_created, controller_label, form_of, slim_pod
 from policies.admission.workload_templates import templates_of
 from policies.conversion.converted_pods import conversion_record
-from policies.conversion.opt_in import strategy_of
+from policies.conversion.exemptions import strategy_of
 from policies.conversion.preemption import PREEMPTION
 from policies.conversion.strategies import CHOSEN
 from policies.fleet import RequestKind, extended_requests, may_request_gpu
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import controller_of, has_ended, lookup, name_of, namespace_of, uid_of
-from policies.kubernetes.pod_defaults import with_defaults
-from policies.kubernetes.pod_templates import pod_of
+from policies.kubernetes.pod_templates import pod_of, with_defaults
 from policies.kubernetes.pods import MalformedPodError, Pod
-from policies.kubernetes.work import check_cancelled
 from policies.kubernetes.workloads import group_of, has_finished
 from policies.rules.request import Request
 from policies.rules.settings.choices import workload_kinds

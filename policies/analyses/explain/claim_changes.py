@@ -10,16 +10,15 @@ from policies.analyses.explain.relaxations import Relaxation
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record
 from policies.devices.resource_claims import Claim
-from policies.kubernetes.names import PREFIX
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import PREFIX, format_list, shorten
 from policies.kubernetes.objects import items_at
-from policies.kubernetes.phrases import format_list, shorten
 from policies.kubernetes.pods import Pod
-from policies.kubernetes.work import check_cancelled
 from policies.nvidia.labels import Subject, is_gpu_label
 from policies.nvidia.wishes import Wish, WishError
 from policies.outcome import pod_question
-from policies.placement.wishes import read_wishes
-from policies.placement.wishes.wanted_nodes import existing_gpus, requested_gpus
+from policies.placement.wanted_nodes import existing_gpus, requested_gpus
+from policies.placement.wish_annotations import read_wishes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.outcome import NamedClaim, Question
-    from policies.placement.wishes import PodWishes
-    from policies.placement.wishes.wanted_nodes import RequestedGPU
+    from policies.placement.pod_wishes import PodWishes
+    from policies.placement.wanted_nodes import RequestedGPU
     from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["ConvertedClaim", "WishChange", "converted_claim", "nearest_bounds", "wish_changes"]

@@ -11,13 +11,13 @@ from policies.analyses.explain.explanations import Change, Explanation, ReviewWa
 from policies.analyses.explain.relaxations import Relaxation, relaxations
 from policies.conversion.surroundings import OLD_KUBELET, TWICE
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import format_count, format_list, printable, shorten
 from policies.kubernetes.nodes import node_taint
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import format_count, format_list, printable, shorten
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.quantities import ONE, amount_text
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.work import check_cancelled
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.outcome import EVERYTHING, Feasibility, question_warnings, simulate
 
@@ -260,7 +260,7 @@ def explain(
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 
     Problems of the question or the cluster are part of the explanation; they raise nothing. The caller may cancel the work
-    (see `policies.kubernetes.work`), but not the view's digest of the cluster.
+    (see `policies.kubernetes.bounds`), but not the view's digest of the cluster.
 
     Args:
         question: one of those that `questions` makes.

@@ -9,9 +9,9 @@ from enum import Enum, StrEnum
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from policies.kubernetes.names import format_count, format_list, with_capital, with_full_stop
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mappings_at, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, format_list, with_capital, with_full_stop
 from policies.kubernetes.resourceslices import device_fields
 from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.outcome import Certainty, DeviceOutcome, Feasibility, NodeGroup, Obstacle, Reason

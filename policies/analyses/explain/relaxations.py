@@ -11,8 +11,8 @@ from policies.cel import CelRuntimeError, Semver, split_conjuncts, without_conju
 from policies.devices.allocation.capacity import Reason as Check
 from policies.devices.allocation.usage import Amount
 from policies.devices.conditions import read_condition
+from policies.kubernetes.names import closest, format_count, format_list, shorten
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import closest, format_count, format_list, shorten
 from policies.kubernetes.quantities import billionths
 
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_dns_subdomain
+from policies.kubernetes.names import format_list, is_dns_subdomain, shown
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.phrases import format_list, shown
 from policies.kubernetes.yaml import load_document
 from policies.nvidia.identifiers import PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.known_products import choose_products

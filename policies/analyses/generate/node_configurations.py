@@ -26,8 +26,7 @@ from policies.configuration.config_maps.plugin_replicas import (
     MOST_CLIENTS,
     MOST_CLIENTS_BEFORE_TURING,
 )
-from policies.kubernetes.names import is_label_value
-from policies.kubernetes.phrases import format_count, format_list
+from policies.kubernetes.names import format_count, format_list, is_label_value
 from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig_configs import CONFIGS, DEFAULT, FILE
 from policies.nvidia.mig_layouts import (

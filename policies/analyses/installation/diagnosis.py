@@ -27,9 +27,9 @@ from policies.analyses.installation.replicas import (
     template_checks,
     version_checks,
 )
+from policies.kubernetes.names import format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
-from policies.kubernetes.phrases import format_count, format_list, inflect, shorten
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kubernetes.names import format_count, format_list, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, format_list, shorten
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.kubernetes.workloads import group_of
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

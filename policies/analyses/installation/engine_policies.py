@@ -11,10 +11,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.installation.dry_runs import label_of
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
-from policies.kubernetes.phrases import format_count, format_list
 from policies.kubernetes.webhook_rules import Write, rule_matches
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

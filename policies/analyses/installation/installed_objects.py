@@ -8,9 +8,9 @@ from policies.admission.installed import entry_of, opened_webhooks
 from policies.admission.webhooks import CONFIGURATIONS, WEBHOOKS
 from policies.analyses.installation.installation_facts import NAMESPACE, REINSTALL, Unread, unread_check
 from policies.analyses.installation.rights import missing_rules, rights_text, rule_rights
+from policies.kubernetes.names import format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, format_list, inflect, shorten
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kubernetes.names import format_list, format_ranges
 from policies.kubernetes.objects import lookup, mappings_at, name_of
-from policies.kubernetes.phrases import format_list, format_ranges
 from policies.kubernetes.view import Unknown
-from policies.rules.cluster_checks import Check, Status, forbidden_check
+from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.installed import NAME_LABEL
 from policies.admission.webhooks import CONFIGURATIONS
-from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
+from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, format_count, format_list
 from policies.kubernetes.objects import controller_of, has_ended, lookup, mapping_at, mappings_at, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, format_list
 from policies.kubernetes.webhook_rules import UnknownOperatorError, Write, rule_matches, selects
-from policies.rules.cluster_checks import Check, Status, forbidden_check
+from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -26,11 +26,10 @@ from policies.analyses.installation.other_webhooks import (
 )
 from policies.analyses.installation.rights import grant_checks, rights_checks
 from policies.analyses.installation.steps import step_checks, step_of, storage_checks
-from policies.kubernetes.names import DRA_LABEL
+from policies.kubernetes.names import DRA_LABEL, format_count, format_list
 from policies.kubernetes.objects import lookup, mapping_at, name_of
-from policies.kubernetes.phrases import format_count, format_list
 from policies.kubernetes.view import Unknown
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

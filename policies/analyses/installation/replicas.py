@@ -8,12 +8,10 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from policies.analyses.installation.installation_facts import NAMESPACE, Unread, unread_check
-from policies.conversion.sweep import is_ours, references
-from policies.conversion.templates import is_our_name
-from policies.kubernetes.names import UNUSED_SINCE
+from policies.conversion.templates import is_our_name, is_ours, references
+from policies.kubernetes.names import UNUSED_SINCE, format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import has_ended, lookup, mapping_at, mappings_at, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, format_list, inflect, shorten
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -6,9 +6,9 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.analyses.installation.dry_runs import Cause
+from policies.kubernetes.names import format_list, shorten
 from policies.kubernetes.objects import items_at, mapping_at, name_of, namespace_of
-from policies.kubernetes.phrases import format_list, shorten
-from policies.rules.cluster_checks import Check, Status
+from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.analyses.installation.dry_runs import PlannedObject, label_of
+from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
-from policies.kubernetes.phrases import format_list
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.cluster_checks import Check, Status, forbidden_check
+from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -22,11 +22,11 @@ from policies.fleet.gpu_nodes import node_facts
 from policies.fleet.offers import DriverState, NodeState, estimated_sizes, measured_sizes, read_hardware
 from policies.fleet.offers.published import PublishedSlice, gpu_slices, published_slices, slice_document
 from policies.fleet.offers.shown import shown_device
+from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import lookup, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN, ChangedView
-from policies.kubernetes.work import check_cancelled
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

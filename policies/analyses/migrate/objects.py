@@ -16,8 +16,7 @@ from policies.conversion.gpu_amounts import gpu_resources, requests_gpus
 from policies.kubernetes.names import DRA_LABEL, PREFIX, STRATEGY_LABEL
 from policies.kubernetes.neighbours import GROVE, KSERVE, KUBERAY, KUEUE, QUEUE
 from policies.kubernetes.objects import FieldPath, generate_name_of, items_at, lookup, mapping_at, name_of, namespace_of
-from policies.kubernetes.pod_defaults import created_pod
-from policies.kubernetes.pod_templates import pod_of, template_of
+from policies.kubernetes.pod_templates import created_pod, pod_of, template_of
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import parse_quantity
 from policies.kubernetes.view import ChangedView

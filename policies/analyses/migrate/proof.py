@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from policies.admission import review
 from policies.analyses.migrate import migrate_pod
 from policies.analyses.migrate.migrated_cluster import migrated_cluster
+from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.objects import items_at, lookup, name_of
-from policies.kubernetes.phrases import format_count, format_list, inflect
-from policies.kubernetes.pod_defaults import created_pod
+from policies.kubernetes.pod_templates import created_pod
 from policies.kubernetes.view import UNKNOWN, ChangedView
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.outcome import Certainty, FitComparer, Outcome, Situation, subjects_of
 from policies.quota.charging.charging import charge_decision
 from policies.quota.counting.counting import charged_amounts

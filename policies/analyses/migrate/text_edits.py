@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import yaml
 
-from policies.kubernetes.yaml_events import YAMLError, pieces
+from policies.kubernetes.yaml_events import YAMLError, pieces, plain
 from policies.kubernetes.yaml_nodes import Budget, Composition, Node, compose
-from policies.kubernetes.yaml_scalars import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,8 +8,8 @@ from policies.configuration.change import SPEC
 from policies.configuration.cluster_facts import Facts
 from policies.devices.deviceclasses import CREATED_LAST
 from policies.fleet.known_classes import known_classes
+from policies.kubernetes.names import format_count, format_list, list_command
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import format_count, format_list, list_command
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
 from policies.nvidia.pod_conditions import requested_names

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.admission.pod_forms import controller_label
 from policies.devices.resource_claims import Claim
 from policies.fleet import extended_requests
+from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import REQUIRED, labels_of, tolerates_taint
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -21,7 +22,6 @@ from policies.kubernetes.objects import (
     namespace_of,
     replace_at,
 )
-from policies.kubernetes.phrases import format_list
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.products import Product

@@ -13,12 +13,12 @@ from policies.fleet.offers.state import NO_CONFIG, config_by_labels
 from policies.kubernetes.nodes import labels_of, tolerates_taint
 from policies.kubernetes.objects import lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.config_grammar import STRATEGIES
 from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import DEFAULT, WHOLE
 from policies.nvidia.mig_products import is_capable, node_product
 from policies.nvidia.plugin_configs import PluginConfig
-from policies.nvidia.plugin_grammar import STRATEGIES
 from policies.rules.request import Request
 
 if TYPE_CHECKING:

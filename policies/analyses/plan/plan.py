@@ -18,9 +18,8 @@ from policies.analyses.plan.prediction import (
     NodeChange,
     predict,
 )
-from policies.kubernetes.names import plural
+from policies.kubernetes.names import format_list, plural
 from policies.kubernetes.objects import items_at, lookup, mapping_at
-from policies.kubernetes.phrases import format_list
 from policies.kubernetes.quantities import ONE, billionths, parse_integer
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import (

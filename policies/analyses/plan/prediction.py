@@ -22,16 +22,16 @@ from policies.fleet.offers.labels import is_label_of_state, label_offer
 from policies.fleet.offers.offer import plugin_offer
 from policies.fleet.offers.published import gpu_slices, recut_slices
 from policies.fleet.offers.state import shown_driver
+from policies.kubernetes.names import format_count
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
-from policies.kubernetes.phrases import format_count
 from policies.kubernetes.quantities import ONE, billionths
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.mig import parse_resource
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
 from policies.nvidia.mig_products import PRODUCTS, device_ids
-from policies.nvidia.resources import parse_resource
 from policies.outcome import Certainty, Situation
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from policies.cel import CelRuntimeError, begin_evaluation, steps_spent
 from policies.claims.claim_subject import CLAIMS, Facts, Subject
 from policies.devices.conditions import describe_failure
 from policies.devices.published_devices import DeviceGroup, published_devices
+from policies.kubernetes.bounds import Work, check_cancelled
+from policies.kubernetes.names import format_count, printable, shorten
 from policies.kubernetes.objects import namespace_of
-from policies.kubernetes.phrases import format_count, printable, shorten
 from policies.kubernetes.view import UNKNOWN, ClusterView
-from policies.kubernetes.work import Work, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Sequence

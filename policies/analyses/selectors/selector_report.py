@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policies.cel import MOST_COST, UNBOUNDED_COST
-from policies.kubernetes.phrases import format_count
+from policies.kubernetes.names import format_count
 
 __all__ = [
     "Analysis",

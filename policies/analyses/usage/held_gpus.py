@@ -26,15 +26,15 @@ from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import shown_device
+from policies.kubernetes.bounds import count_work
 from policies.kubernetes.nodes import Taint, labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
 from policies.kubernetes.pods import resources_in_claim
 from policies.kubernetes.quantities import ONE, billionths, taken_by
 from policies.kubernetes.resourceslices import PCI_BUS_ID
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.work import count_work
 from policies.nvidia.identifiers import DRIVER
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
 from policies.quota.demands.node_kinds import counted_offer
 

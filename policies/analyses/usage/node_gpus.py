@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.fleet.cluster_digest import ResourceUsage
 from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
+from policies.kubernetes.bounds import count_work
+from policies.kubernetes.names import shorten
 from policies.kubernetes.nodes import is_cordoned, preventing_taints
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import shorten
 from policies.kubernetes.quantities import amount_text, billionths, pod_amounts
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.work import count_work
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.quota.demands.device_kinds import replica_kind

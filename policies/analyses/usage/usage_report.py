@@ -23,10 +23,10 @@ from policies.fleet.cluster_digest import read_cluster
 from policies.fleet.device_plugin import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import LabelledResource, shown_device
-from policies.kubernetes.phrases import format_amount, format_count
+from policies.kubernetes.names import format_amount, format_count
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.nvidia.resources import GPUResource
+from policies.nvidia.mig import GPUResource
 from policies.quota.demands.node_kinds import counted_offer
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from policies.cel.types import (
     type_of,
     type_parameter,
 )
-from policies.kubernetes.work import Work
+from policies.kubernetes.bounds import Work
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

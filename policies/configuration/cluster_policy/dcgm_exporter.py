@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import COMPONENTS, WITH_OPERANDS, check_object
 from policies.configuration.config_maps.roles import LIST_KEY
+from policies.kubernetes.names import write_closest
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import write_closest
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 

@@ -17,15 +17,14 @@ from policies.configuration.config_maps.plugin_documents import configurations
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.fleet.offers.offer import MPS_WITH_MIXED
-from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.names import closest, is_dns_label, shown
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
-from policies.kubernetes.phrases import closest, shown
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.config_grammar import STRATEGIES
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig_configs import DEFAULT, WHOLE, configs_of
 from policies.nvidia.mig_products import is_capable
-from policies.nvidia.plugin_grammar import STRATEGIES
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from policies.configuration.change import CLUSTER_POLICY, CLUSTER_POLICY_DELETION, Section
 from policies.configuration.cluster_facts import counted_names, gpu_claims, gpu_pods, the_nodes
 from policies.configuration.drivers import Driver, drivers_of
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem

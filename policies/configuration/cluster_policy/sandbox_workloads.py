@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from policies.configuration.change import CLUSTER_POLICY, check_object
 from policies.configuration.cluster_facts import quoted_names, the_nodes
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload
+from policies.kubernetes.names import write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import write_closest
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import FAMILY_LABEL, MIG_CONFIG_LABEL
 from policies.nvidia.mig_configs import WHOLE

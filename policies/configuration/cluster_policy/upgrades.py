@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from policies.configuration.change import COMPONENTS, WITH_DRIVER, WITH_OPERANDS, Change, Section
 from policies.configuration.cluster_facts import counted_names, gpu_pods
 from policies.configuration.drivers import drivers_of
-from policies.kubernetes.names import is_label_key, is_label_value
+from policies.kubernetes.names import is_label_key, is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of, node_taint, tolerates_taint
 from policies.kubernetes.objects import Object, controller_of, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import write_closest
 from policies.kubernetes.selectors import LabelSelectorError, parse_label_selector
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE

@@ -8,9 +8,9 @@ from itertools import islice, product
 from typing import TYPE_CHECKING
 
 from policies.configuration.config_maps.roles import LABEL, LIST_KEY, Role, users
+from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import closest
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
 from policies.rules.decision import Place, Severity

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Embedded
 from policies.configuration.cluster_facts import quoted_names
+from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.phrases import closest
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile

@@ -15,9 +15,9 @@ from policies.kubernetes.objects import FieldPath, Object, has_ended, lookup, na
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.config_grammar import GRAMMAR, grammar_problems
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
-from policies.nvidia.plugin_grammar import GRAMMAR, grammar_problems
 from policies.rules.decision import Place, Severity
 from policies.rules.registry import Checks, Problem, problem
 

@@ -15,10 +15,11 @@ from policies.configuration.config_maps.plugin_documents import (
     policy_strategy,
     requesting_pods,
 )
+from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.config_grammar import STRATEGIES
 from policies.nvidia.identifiers import (
     COMPUTE_LABELS,
     MIG_CAPABLE_LABEL,
@@ -26,7 +27,6 @@ from policies.nvidia.identifiers import (
     full_resource_name,
     name_error,
 )
-from policies.nvidia.plugin_grammar import STRATEGIES
 from policies.nvidia.products import Product
 from policies.rules.decision import Severity
 

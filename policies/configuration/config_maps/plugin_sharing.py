@@ -10,12 +10,12 @@ from policies.fleet.offers import NodeState, read_hardware
 from policies.fleet.offers.labels import LABELS_WITH_MIG, label_offer
 from policies.fleet.offers.offer import MPS_WITH_MIG, MPS_WITH_MIXED, plugin_refusal
 from policies.fleet.offers.shown import LabelledResource, labelled_devices
+from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.config_grammar import misspelt_key
 from policies.nvidia.identifiers import GPU_RESOURCE, guess_resource, name_error
-from policies.nvidia.plugin_grammar import misspelt_key
-from policies.nvidia.resources import parse_resource
+from policies.nvidia.mig import parse_resource
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:

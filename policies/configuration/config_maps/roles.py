@@ -12,12 +12,12 @@ from policies.configuration.change import is_operator
 from policies.configuration.cluster_facts import the_nodes
 from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
+from policies.kubernetes.names import closest
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import closest
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS
-from policies.nvidia.plugin_grammar import GRAMMAR
 from policies.rules.decision import Severity
 from policies.rules.registry import Checks, Problem, problem
 

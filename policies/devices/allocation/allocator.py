@@ -23,7 +23,7 @@ from policies.devices.allocation.reading import (
 )
 from policies.devices.allocation.search import Search
 from policies.devices.allocation.usage import NONE, Usage
-from policies.kubernetes.work import check_cancelled
+from policies.kubernetes.bounds import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence

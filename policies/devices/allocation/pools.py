@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from policies.devices.allocation.reading import AllocationError, Implementation
 from policies.devices.allocation.shapes import DeviceShapes
 from policies.devices.allocation.slices import PoolId, Slice
-from policies.kubernetes.caches import BoundedCache
-from policies.kubernetes.work import check_cancelled
+from policies.kubernetes.bounds import BoundedCache, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

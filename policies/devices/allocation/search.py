@@ -12,7 +12,7 @@ from policies.devices.allocation.needs import Candidate
 from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError, Implementation, SearchBudgetExceeded
 from policies.devices.resource_claims import MOST_DEVICES
-from policies.kubernetes.work import Work, check_cancelled
+from policies.kubernetes.bounds import Work, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping

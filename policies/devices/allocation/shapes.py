@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
 from policies.devices.allocation.reading import AllocationError, Implementation
-from policies.kubernetes.work import check_cancelled
+from policies.kubernetes.bounds import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping, Sequence

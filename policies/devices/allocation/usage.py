@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.reading import AllocationError
-from policies.kubernetes.caches import remember_short
+from policies.kubernetes.bounds import remember_short
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, MIG_STRATEGY_LABEL
-from policies.nvidia.mig import Geometry, MIGProfile
+from policies.nvidia.mig import Geometry, MIGProfile, parse_resource
 from policies.nvidia.mig_layouts import fewest_gpus
 from policies.nvidia.mig_products import Engines, MIGSize, mig_size, node_product, product_named
-from policies.nvidia.resources import parse_resource
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

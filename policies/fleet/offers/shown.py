@@ -14,7 +14,7 @@ from policies.nvidia.products import Product
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.nvidia.resources import GPUResource
+    from policies.nvidia.mig import GPUResource
 
 __all__ = [
     "COUNT_SUFFIX",

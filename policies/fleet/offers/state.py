@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.fleet.offers.shown import LabelledResource
+from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
-from policies.kubernetes.phrases import format_list
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.plugin_configs import PluginConfig
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 from policies.quota.demands.bills import Uncountable
 from policies.quota.ledger.allowances import Contended
 from policies.quota.ledger.ledger import (

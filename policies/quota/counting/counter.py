@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim
 from policies.fleet.pod_claims import template_claims
+from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.pods import MalformedPodError, Pod, resources_in_claim
-from policies.kubernetes.work import count_work
 from policies.quota.charging.charging import narrow_demands, origin_of
 from policies.quota.demands.bills import bill
 from policies.quota.demands.claims import demands_of_claim, holdings_of_claim

@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, PassingView
-from policies.kubernetes.work import count_work
 from policies.quota.charging.charging import origin_of
 from policies.quota.charging.messages import Holder
 from policies.quota.counting.counter import Counter, Terms, uid_of

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import ceil
 from typing import TYPE_CHECKING, Literal
 
-from policies.kubernetes.work import count_work
+from policies.kubernetes.bounds import count_work
 from policies.nvidia.identifiers import MEMORY_LABEL
 from policies.quota.limits.selectors import EVERYTHING, Match, Selector
 from policies.quota.limits.spec import UNITS

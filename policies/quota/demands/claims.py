@@ -13,8 +13,8 @@ from policies.devices.effort import Effort
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import MOST_DEVICES, Claim
 from policies.fleet.known_classes import GPU_TYPES
+from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.demands.classes import classes

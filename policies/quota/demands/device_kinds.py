@@ -9,7 +9,7 @@ from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.kubernetes.caches import remember_short
+from policies.kubernetes.bounds import remember_short
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.identifiers import DRIVER

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.devices.published_devices import DeviceGroup
     from policies.fleet.gpu_nodes import NodeTraits
     from policies.fleet.offers.shown import ShownDevice
-    from policies.nvidia.resources import GPUResource
+    from policies.nvidia.mig import GPUResource
 
 __all__ = [
     "BARE",

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.effort import Effort
 from policies.fleet import extended_requests
 from policies.fleet.gpu_nodes import narrows_gpus
+from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, SelectionSize, required_terms
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import shown
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import ONE, pod_amounts
 from policies.kubernetes.selectors import NodeRequirement, term_requirements
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.products import Product
-from policies.nvidia.resources import IMPLICIT_PREFIX, parse_resource
 from policies.quota.demands.claims import ClaimDemands, demands_of_template
 from policies.quota.demands.classes import classes
 from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device, replica_kind, unseen_gpu, unseen_slice
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.selectors import Alternatives
     from policies.kubernetes.view import ClusterView
-    from policies.nvidia.resources import GPUResource
+    from policies.nvidia.mig import GPUResource
     from policies.quota.demands.classes import Classes
     from policies.quota.demands.node_kinds import NodeKind
     from policies.rules.settings.choices import Quotas

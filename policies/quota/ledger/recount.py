@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.work import count_work
+from policies.kubernetes.bounds import count_work
 from policies.quota.ledger.open_charges import ZERO, OpenCharge, add_amounts, subtract_amounts
 from policies.quota.ledger.status import Count, Versions
 from policies.rules.charges import OWN

@@ -7,7 +7,7 @@ from itertools import chain, islice
 from operator import is_
 from typing import TYPE_CHECKING, TypeAlias
 
-from policies.kubernetes.work import count_work
+from policies.kubernetes.bounds import count_work
 from policies.quota.ledger.open_charges import (
     ALLOWANCE,
     add_amounts,

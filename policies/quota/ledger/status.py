@@ -10,8 +10,8 @@ from functools import lru_cache
 from operator import is_
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import lookup, mappings_at
-from policies.kubernetes.work import count_work
 from policies.quota.ledger.open_charges import OpenCharge, expand_text
 from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.amounts import bare_amount

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.published_devices import gpu_groups
+from policies.kubernetes.names import closest, format_list, shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.phrases import closest, format_list, shown
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.known_products import ProductNames

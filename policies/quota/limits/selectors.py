@@ -12,8 +12,8 @@ from enum import Enum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.caches import remember_short
-from policies.kubernetes.phrases import shown
+from policies.kubernetes.bounds import remember_short
+from policies.kubernetes.names import shown
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import BRAND, any_matches, fold_name, matching_texts

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_dns_label
-from policies.kubernetes.phrases import closest
+from policies.kubernetes.names import closest, is_dns_label
 from policies.quota.limits.amounts import AmountError, quoted_value, read_hard
 from policies.quota.limits.selectors import GLOBS
 

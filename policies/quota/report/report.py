@@ -7,7 +7,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.phrases import format_list
+from policies.kubernetes.names import format_list
 from policies.quota.ledger.ledger import ROOM
 from policies.quota.ledger.open_charges import ALLOWANCE, ZERO
 from policies.quota.limits.amounts import amount_with_unit

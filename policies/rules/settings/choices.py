@@ -9,9 +9,8 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from policies.kubernetes.names import resource_name
+from policies.kubernetes.names import quote, resource_name
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import quote
 from policies.kubernetes.workloads import WORKLOADS, WorkloadKind, path_steps
 from policies.rules.decision import Finding, Severity
 

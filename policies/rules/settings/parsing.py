@@ -1,4 +1,4 @@
-"""Checks of placement settings: default wishes, and taints to tolerate."""
+"""Messages about input of a wrong type, in words of YAML; those of pydantic name types of Python."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_label_key, is_label_value
+from policies.kubernetes.names import is_label_key, is_label_value, quote
 from policies.kubernetes.nodes import NodeTaint, node_taint
 from policies.kubernetes.objects import FieldPath, items_at, lookup
-from policies.kubernetes.phrases import quote
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.wishes import Wish, WishError
 from policies.rules.settings.choices import GPUAdmissionPolicy, kind_problems
-from policies.rules.typed_input import type_problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +22,60 @@ if TYPE_CHECKING:
 
     from policies.rules.settings.choices import WishDefault
 
-__all__ = ["SettingsError", "joint_problems", "parse_settings", "spec_problems", "taint_problems", "wish_problems"]
+__all__ = [
+    "SettingsError",
+    "joint_problems",
+    "parse_settings",
+    "spec_problems",
+    "taint_problems",
+    "type_problem",
+    "wish_problems",
+]
+
+
+_WANTED = {
+    "bool_type": "must be true or false",
+    "dataclass_type": "must be a mapping",
+    "dict_type": "must be a mapping",
+    "list_type": "must be a list",
+    "model_type": "must be a mapping",
+    "string_type": "must be text",
+    "tuple_type": "must be a list",
+}
+_UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
+
+
+def type_problem(detail: Any, unknown_field: str) -> str:
+    """What is wrong with a value, without a full stop.
+
+    Args:
+        detail: An item of `ValidationError.errors`.
+        unknown_field: The sentence for a field that the format does not have.
+    """
+    kind, value = detail["type"], detail["input"]
+    shown = quote(value) if isinstance(value, str | int | float | None) else _shape(value)
+    if kind == "missing":
+        return "is missing"
+    if kind in _UNKNOWN_FIELD:
+        return unknown_field
+    if kind == "value_error":
+        return str(detail["ctx"]["error"])
+    if kind in ("enum", "literal_error"):
+        expected = detail["ctx"]["expected"].replace("'", "")
+        if value is False and "off" in expected:
+            return 'is false, which is how YAML reads off; write "off" in quotes'
+        return f"is {shown}; write {expected}"
+    if kind in ("too_short", "string_too_short"):
+        return "must not be empty"
+    wanted = _WANTED.get(kind)
+    if wanted == "must be text" and isinstance(value, int | float):
+        wanted = "must be text, in quotes"
+    message: str = detail["msg"]
+    return f"is {shown}; it {wanted}" if wanted else message[:1].lower() + message[1:]
+
+
+def _shape(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "a mapping"
 
 
 def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:

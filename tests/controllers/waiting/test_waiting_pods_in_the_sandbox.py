@@ -3,7 +3,7 @@
 import pytest
 
 from policies.analyses.waiting import pod_state
-from policies.kubernetes.work import Work, bounded_by
+from policies.kubernetes.bounds import Work, bounded_by
 from testbed import deploy
 from tests.controllers.waiting.conftest import ON
 from tests.deploy.grants import grants_of

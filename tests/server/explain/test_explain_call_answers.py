@@ -3,7 +3,7 @@
 import pytest
 
 from policies.analyses.explain import Explanation, explain
-from policies.kubernetes.json_documents import json_document
+from policies.kubernetes.objects import json_document
 from policies.outcome import questions
 from policies.rules.settings import DEFAULTS, AddedKind, GPUAdmissionPolicy, Workloads
 from tests.server.explain.calls import CLAIM, answered, ask

@@ -204,7 +204,7 @@ async def test_report_that_takes_too_long_is_given_up(view, clock, monkeypatch, 
     ended = threading.Event()
 
     def endless(audience, now):
-        from policies.kubernetes.work import count_work
+        from policies.kubernetes.bounds import count_work
 
         try:
             while True:

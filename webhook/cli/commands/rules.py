@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import policies.admission  # noqa: F401 - registers all rules
-from policies.kubernetes.names import resource_name
-from policies.kubernetes.phrases import shown
+from policies.kubernetes.names import resource_name, shown
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.rules.registry import all_rules, get_rule, ruled_kinds, rules_of_kind
 from webhook.cli.options import complete_from, output_option

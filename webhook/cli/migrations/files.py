@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import generate_name_of, name_of
-from policies.kubernetes.phrases import format_count, printable
 from webhook.cli.folders import files_of
 from webhook.cli.manifest_reader import STDIN
 from webhook.cli.repository import RepositoryReader

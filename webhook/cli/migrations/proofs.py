@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.analyses.migrate.proof import PROPERTIES, Cell, prove_migration
-from policies.kubernetes.phrases import format_count, format_list, inflect, printable
+from policies.kubernetes.names import format_count, format_list, inflect, printable
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Certainty, Outcome
 from webhook.cli.options import check_namespace_exists

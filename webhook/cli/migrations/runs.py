@@ -19,8 +19,8 @@ from policies.analyses.migrate.texts import (
     with_specs,
 )
 from policies.conversion.templates import without_nulls
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, Object, in_namespace, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import printable
 from policies.kubernetes.yaml import scan_documents
 from policies.rules.decision import TEMPLATE, Severity
 from webhook.cli.dump import colour_line

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
-from policies.rules.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
+from policies.rules.decision import Check  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.check_reports import check_sections, printable_checks
 from webhook.cli.text_layout import output_text, paragraph, terminal_width
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.phrases import format_count, printable
+from policies.kubernetes.names import format_count, printable
 from webhook.cli.review_outputs.summary import objects_by_verdict
 from webhook.cli.review_report import UNREADABLE, Level, is_stdin, repository_path
 

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 from webhook.cli.review_outputs.summary import show_summary
 from webhook.cli.review_report import UNREADABLE, Level, repository_path
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import click
 
-from policies.kubernetes.phrases import printable
+from policies.kubernetes.names import printable
 from policies.rules.registry import get_rule
 from webhook.cli.review_outputs.summary import show_summary
 from webhook.cli.review_report import UNREADABLE, Level, repository_path

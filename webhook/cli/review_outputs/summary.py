@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.phrases import format_count, printable
+from policies.kubernetes.names import format_count, printable
 from webhook.cli.review_report import Level
 from webhook.cli.text_layout import truncation
 

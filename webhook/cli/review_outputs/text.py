@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.admission.pods import MALFORMED
+from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import format_count, printable
-from policies.rules.causes import once_per_cause
+from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.dump import colour_line, diff
 from webhook.cli.review_outputs.summary import count_lines, failure_lines, place_of, verdict_of

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from policies.analyses.explain import Explanation, explain
-from policies.kubernetes.json_documents import parse_document
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
-from policies.kubernetes.phrases import format_list
+from policies.kubernetes.names import format_list
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of, parse_document
 from policies.kubernetes.view import ChangedView
 from policies.outcome import READ_FROM, questions
 from webhook.cli.explanations import Name, check_found, read_sources

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.analyses.audit import OPEN_REPORTS, POLICY_REPORTS, REPORT_NAME, is_our_report
-from policies.kubernetes.names import MANAGED, resource_name
+from policies.kubernetes.names import MANAGED, format_count, resource_name
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
-from policies.kubernetes.phrases import format_count
 from webhook.cli.running_clusters.connections import in_parallel
 from webhook.cluster.errors import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list

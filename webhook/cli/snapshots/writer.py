@@ -12,8 +12,8 @@ import click
 
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.configuration import is_configuration
+from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import name_of, namespace_of
-from policies.kubernetes.phrases import format_count
 from policies.rules.request import Request
 from webhook.cli.dump import dump
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client, stored_settings, typed_list

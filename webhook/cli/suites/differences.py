@@ -9,8 +9,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.kubernetes.names import format_list, shown
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import format_list, shown
 from policies.quota.counting.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
 from policies.quota.limits.amounts import AmountError, amount_with_unit, read_hard

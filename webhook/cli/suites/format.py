@@ -22,10 +22,10 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 import policies.admission  # noqa: F401
+from policies.kubernetes.names import quote
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import quote
 from policies.rules.registry import get_rule
-from policies.rules.typed_input import type_problem
+from policies.rules.settings.parsing import type_problem
 from webhook.cli.folders import files_of
 from webhook.cli.manifest_reader import Problem
 from webhook.cli.other_files import SUITE_GROUP, is_suite

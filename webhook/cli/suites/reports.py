@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import click
 
-from policies.kubernetes.phrases import format_count, printable
+from policies.kubernetes.names import format_count, printable
 from webhook.cli.manifest_reader import show_problems
 from webhook.cli.review_outputs.junit import add_case, add_problem, count_outcomes, find_suite
 from webhook.cli.review_report import UNREADABLE

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from policies.analyses.explain import explain
+from policies.kubernetes.names import format_list, printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, name_of
-from policies.kubernetes.phrases import format_list, printable
 from policies.outcome import questions
 from policies.rules.request import UserInfo
 from policies.rules.settings.choices import workload_kinds

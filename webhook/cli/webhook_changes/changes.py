@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.admission.installed import entry_of
+from policies.kubernetes.names import format_count, inflect
 from policies.kubernetes.objects import has_ended, lookup, mapping_at, name_of
-from policies.kubernetes.phrases import format_count, inflect
 from webhook.cli.running_clusters.connections import NoClusterError, connected_client
 from webhook.cli.webhook_changes.configurations import (
     any_bundle,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from policies.cel import CelCompileError
-from policies.kubernetes.phrases import quote
+from policies.kubernetes.names import quote
 from webhook.sandbox.admission.expressions import compile_condition
 from webhook.sandbox.statuses import Cause, invalid, unsupported_value
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.pod_defaults import with_limit_ranges
+from policies.kubernetes.pod_templates import with_limit_ranges
 from webhook.sandbox import statuses
 from webhook.sandbox.admission.calls import Caller, CallFailed
 from webhook.sandbox.admission.configurations import check_configuration

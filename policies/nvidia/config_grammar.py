@@ -12,15 +12,29 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.kubernetes.names import closest, shown
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.phrases import closest, shown
 from policies.kubernetes.schema import Field, parse_schema
 from policies.nvidia.identifiers import UNPARSED, brief, device_errors, name_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["GRAMMAR", "STRATEGIES", "GrammarProblem", "grammar_problems", "misspelt_key"]
+__all__ = [
+    "API_VERSION",
+    "DRIVERS",
+    "GRAMMAR",
+    "SCHEMAS",
+    "SINCE",
+    "STRATEGIES",
+    "TYPES_OF_DRIVER",
+    "TYPE_OF",
+    "GrammarProblem",
+    "grammar_problems",
+    "is_older",
+    "misspelt_key",
+]
+
 
 STRATEGIES = ("none", "single", "mixed")
 """The MIG strategies."""
@@ -296,3 +310,97 @@ def _of_channels(value: Any, steps: Steps) -> Iterator[GrammarProblem]:
 
 def _wrong_type(steps: Steps, value: Any, wanted: str) -> GrammarProblem:
     return GrammarProblem("value", steps, f"is {shown(value)}; {_UNPARSED}", f"write {wanted}")
+
+
+API_VERSION = "resource.nvidia.com/v1beta1"
+
+TYPE_OF = {
+    "GpuConfig": "gpu",
+    "MigDeviceConfig": "mig",
+    "VfioDeviceConfig": "vfio",
+    "ComputeDomainChannelConfig": "channel",
+    "ComputeDomainDaemonConfig": "daemon",
+}
+"""The type of the devices that a kind of config is for."""
+
+DRIVERS = {
+    "gpu.nvidia.com": ("GpuConfig", "MigDeviceConfig", "VfioDeviceConfig"),
+    "compute-domain.nvidia.com": ("ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"),
+}
+"""The kinds that each driver reads."""
+
+TYPES_OF_DRIVER = {driver: frozenset(TYPE_OF[kind] for kind in kinds) for driver, kinds in DRIVERS.items()}
+
+SINCE = {
+    ("VfioDeviceConfig", ""): "25.12.0",
+    ("VfioDeviceConfig", "iommu"): "0.4.0",
+    ("GpuConfig", "sharing.mpsConfig.multiUser"): "0.5.0",
+    ("MigDeviceConfig", "sharing.mpsConfig.multiUser"): "0.5.0",
+}
+"""The releases of the driver that were the first to have a kind, or a field of one. After 25.12 came 0.4."""
+
+_BLOCKS = {
+    "kind": """
+apiVersion: string
+kind: string
+""",
+    "mps": """
+mpsConfig: object
+  defaultActiveThreadPercentage: integer
+  defaultPinnedDeviceMemoryLimit: quantity
+  defaultPerDevicePinnedMemoryLimit: {quantity}
+  multiUser: boolean
+""",
+}
+
+_TEXTS = {
+    "GpuConfig": """
++ kind
+sharing: object
+  strategy: string
+  timeSlicingConfig: object
+    interval: string
+  + mps
+""",
+    "MigDeviceConfig": """
++ kind
+sharing: object
+  strategy: string
+  + mps
+""",
+    "VfioDeviceConfig": """
++ kind
+iommu: object
+  backendPolicy: string
+  enableAPIDevice: boolean
+""",
+    "ComputeDomainChannelConfig": """
++ kind
+domainID: string
+allocationMode: string
+""",
+    "ComputeDomainDaemonConfig": """
++ kind
+domainID: string
+""",
+}
+
+SCHEMAS: dict[str, Field] = {kind: parse_schema(text, _BLOCKS) for kind, text in _TEXTS.items()}
+
+
+_RELEASE = re.compile(r"v?(\d{1,6})\.(\d{1,6})")
+_FIRST_YEAR = 24
+
+
+def is_older(release: str, other: str) -> bool:
+    """True if a release came before another; False where one of them cannot be read."""
+    one, two = _release_order(release), _release_order(other)
+    return one is not None and two is not None and one < two
+
+
+def _release_order(release: str) -> tuple[bool, int, int] | None:
+    match = _RELEASE.match(release)
+    if match is None:
+        return None
+    major, minor = int(match[1]), int(match[2])
+    return major < _FIRST_YEAR, major, minor

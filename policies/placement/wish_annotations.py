@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.names import IGNORE, PREFIX, RECORD
-from policies.kubernetes.phrases import closest
+from policies.kubernetes.names import IGNORE, PREFIX, RECORD, closest
 from policies.nvidia.pod_conditions import has_our_annotations
 from policies.nvidia.wishes import WORDS, Wish, WishError
-from policies.placement.wishes.pod_wishes import ANNOTATIONS, PodWishes
+from policies.placement.pod_wishes import ANNOTATIONS, PodWishes
 from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["DAEMON_SET", "read_wishes"]
+
 
 DAEMON_SET = "DaemonSet"
 
@@ -82,7 +82,7 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
         return PodWishes(findings=(*read.without_effect().findings, *without_effect))
     if defaults:
         # Most namespaces have none.
-        from policies.placement.wishes.conflicts import without_conflicting_defaults
+        from policies.placement.wish_conflicts import without_conflicting_defaults
 
         texts = without_conflicting_defaults(pod, view, texts, defaults)
     return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.names import PREFIX
+from policies.kubernetes.names import PREFIX, format_list, printable
 from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.phrases import format_list, printable
 from policies.nvidia.wishes import Wish
 from policies.rules.decision import Severity
 from policies.rules.registry import rule
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding, Rule
 
 __all__ = ["ANNOTATIONS", "PodWishes"]
+
 
 ANNOTATIONS = FieldPath(["metadata", "annotations"])
 _DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"

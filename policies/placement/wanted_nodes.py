@@ -22,13 +22,11 @@ from policies.nvidia.identifiers import (
     PRODUCT_LABEL,
 )
 from policies.nvidia.identifiers import DRIVER as DRIVER_NAME
-from policies.nvidia.labels import Subject
+from policies.nvidia.labels import Subject, device_predicate
+from policies.nvidia.mig import IMPLICIT_PREFIX, GPUResource, parse_resource
 from policies.nvidia.predicates import TRUE, attribute_of
-from policies.nvidia.resources import IMPLICIT_PREFIX, GPUResource, parse_resource
-from policies.nvidia.wish_predicates import device_predicate
 from policies.nvidia.wishes import Wish
-from policies.placement.wishes.node_labels import alternatives
-from policies.placement.wishes.product_labels import PRODUCT_SUFFIX, SHARED, label_prefix, seen_products
+from policies.placement.wish_labels import PRODUCT_SUFFIX, SHARED, alternatives, label_prefix, seen_products
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from policies.fleet.gpu_nodes import NodeTraits
     from policies.fleet.known_classes import DeviceType
     from policies.kubernetes.pods import Pod
-    from policies.placement.wishes.product_labels import SeenProducts
+    from policies.placement.wish_labels import SeenProducts
 
 __all__ = [
     "MOST_NAMES",

@@ -12,9 +12,8 @@ from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.products import fold_name, matching_texts
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
-from policies.placement.wishes.node_labels import DRIVER, RUNTIME, excludes_mig
-from policies.placement.wishes.product_labels import product_misspellings
-from policies.placement.wishes.wanted_nodes import requested_gpus, wanted_nodes
+from policies.placement.wanted_nodes import requested_gpus, wanted_nodes
+from policies.placement.wish_labels import DRIVER, RUNTIME, excludes_mig, product_misspellings
 from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
@@ -23,16 +22,15 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
-    from policies.nvidia.mig import MIGProfile
-    from policies.nvidia.resources import GPUResource
-    from policies.nvidia.wishes import ProductPatterns
+    from policies.nvidia.mig import GPUResource, MIGProfile
+    from policies.nvidia.wish_words import ProductPatterns
     from policies.placement.affinity import Contradiction
-    from policies.placement.wishes.pod_wishes import PodWishes
-    from policies.placement.wishes.wanted_nodes import RequestedGPU
+    from policies.placement.pod_wishes import PodWishes
+    from policies.placement.wanted_nodes import RequestedGPU
     from policies.rules.decision import Finding
 
-
 __all__ = ["IMPOSSIBLE", "wish_problems", "without_conflicting_defaults"]
+
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """Text that only names of MIG devices contain."""

@@ -1,21 +1,31 @@
-"""Caches bounded by the total weight of their entries.
-
-Tenants choose the texts that many caches are keyed by: selectors, names, quantities. A cache that only counts its
-entries lets one tenant fill the memory with large ones. `lru_cache` is for keys whose size is bounded already: parts of
-objects that the API server has validated and stored, such as labels of nodes.
-"""
+"""Bounds: caches limited by the weight of their entries, and work that is counted and may pause."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache, update_wrapper, wraps
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterator
 
-__all__ = ["LONGEST_KEY", "BoundedCache", "CachedFunction", "remember", "remember_short"]
+__all__ = [
+    "LONGEST_KEY",
+    "BoundedCache",
+    "CachedFunction",
+    "TooMuchWork",
+    "Work",
+    "bounded_by",
+    "check_cancelled",
+    "count_work",
+    "remember",
+    "remember_short",
+]
+
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")
@@ -136,3 +146,84 @@ def _is_short(argument: object) -> bool:
         items = cast("tuple[object, ...]", argument)
         return len(items) <= _MOST_ITEMS and all(map(_is_short, items))
     return True
+
+
+class TooMuchWork(Exception):  # noqa: N818 - not an error: the work is done elsewhere
+    """The work is more than is allowed here."""
+
+
+class Work:
+    """The work that may be done.
+
+    It bounds everything in a block (see `bounded_by`), or one part that counts its work by itself.
+    """
+
+    __slots__ = ("_check", "_exceeded", "left")
+
+    def __init__(
+        self,
+        units: float = inf,
+        *,
+        check: Callable[[], None] | None = None,
+        exceeded: Callable[[], Exception] = TooMuchWork,
+    ) -> None:
+        """Allow some work.
+
+        Args:
+            units: The number of units.
+            check: Called between steps; may pause, or raise an exception to cancel the work. Between two calls there is at
+                most one evaluation or compilation of a selector, or a few milliseconds of other work.
+            exceeded: Returns the exception that `count` raises.
+        """
+        self.left = units
+        self._check = check
+        self._exceeded = exceeded
+
+    def count(self, units: int) -> None:
+        """Take units before the work is done; raise the exception of `exceeded` if fewer are left."""
+        self.left -= units
+        if self.left < 0:
+            raise self._exceeded()
+
+    def spend(self, units: int) -> bool:
+        """Take units, even if fewer are left; False then, and from then on."""
+        self.left -= units
+        return self.left >= 0
+
+    def take(self, units: int) -> bool:
+        """Take units if so many are left; False otherwise."""
+        if units > self.left:
+            return False
+        self.left -= units
+        return True
+
+    def check(self) -> None:
+        """Pause or raise between two steps, as the caller wants."""
+        if self._check is not None:
+            self._check()
+
+
+_BOUNDS: ContextVar[tuple[Work, ...]] = ContextVar("bounds of work", default=())
+"""The bounds of the work under way, the widest first."""
+
+
+@contextmanager
+def bounded_by(work: Work) -> Iterator[None]:
+    """Bound all work in a block. The bounds around the block hold, too."""
+    token = _BOUNDS.set((*_BOUNDS.get(), work))
+    try:
+        yield
+    finally:
+        _BOUNDS.reset(token)
+
+
+def count_work(units: int) -> None:
+    """Count work before it is done. Does nothing outside `bounded_by`."""
+    for work in _BOUNDS.get():
+        work.count(units)
+
+
+def check_cancelled() -> None:
+    """Pause, or raise an exception of the caller's, between two steps. Does nothing outside `bounded_by`."""
+    for work in _BOUNDS.get():
+        work.check()
