@@ -45,6 +45,18 @@ ESCAPED = rule(
 )
 
 
+SELECTS_AGAIN = rule(
+    "GA325",
+    "A converted pod must not select nodes by GPU labels",
+    default=Severity.WARN,
+    why="""
+    Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
+    where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
+    remedy="let the webhook that adds it run before convert-pods.gpu-admission.io",
+    source="docs/conversion.md",
+)
+
+
 def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conversion]) -> Iterator[Finding]:
     """Findings about a pod that still requests GPUs from the device plugin in a namespace that converts.
 
@@ -60,7 +72,9 @@ def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conv
         return
     earlier = conversion_record(pod)
     if not settings.conversion.keep_translated_labels and earlier is not None:
-        yield from _selects_again(pod)
+        for place, key in NodeConstraints.of(pod.spec).places():
+            text = f"{key} selects nodes by their GPUs, and this pod has been converted"
+            yield SELECTS_AGAIN.finding(place, text)
     if not requests_gpus(pod):
         return
     used = pod.used_claims
@@ -82,21 +96,3 @@ def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conv
                 yield STILL_REQUESTS.finding(path, f"is requested from the device plugin, and the pod {other} as well")
             else:
                 yield ESCAPED.finding(path, "is still requested from the device plugin; the pod has not been converted")
-
-
-SELECTS_AGAIN = rule(
-    "GA325",
-    "A converted pod must not select nodes by GPU labels",
-    default=Severity.WARN,
-    why="""
-    Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
-    where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
-    remedy="let the webhook that adds it run before convert-pods.gpu-admission.io",
-    source="docs/conversion.md",
-)
-
-
-def _selects_again(pod: Pod) -> Iterator[Finding]:
-    """Findings about conditions on GPU labels that were added to a pod after it was converted."""
-    for path, key in NodeConstraints.of(pod.spec).places():
-        yield SELECTS_AGAIN.finding(path, f"{key} selects nodes by their GPUs, and this pod has been converted")

@@ -15,7 +15,7 @@ from policies.kubernetes.nodes import REQUIRED, required_terms
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.labels import SharedGPUError, UntranslatableError, is_gpu_label, translate
-from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of
+from policies.nvidia.predicates import Predicate, all_of, any_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,7 +59,8 @@ class NodeConstraints:
         """The constraints in a pod's spec."""
         selector = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if is_gpu_label(key)}
         terms = required_terms(spec)
-        return cls(selector, terms if any(_gpu_part(term) for term in terms) else None)
+        expressions = (item for term in terms for item in term.get("matchExpressions") or [])
+        return cls(selector, terms if any(map(_is_about_gpus, expressions)) else None)
 
     def places(self) -> Iterator[tuple[FieldPath, str]]:
         """The conditions on GPUs: paths, each with the label."""
@@ -89,20 +90,8 @@ class NodeConstraints:
             ConstraintError: no predicate on devices is exact.
         """
         selector = [_translate(path, expression, subject) for path, expression in self._entries()]
-        return all_of([*selector, self._affinity(subject)])
-
-    def errors(self, subject: Subject) -> Iterator[ConstraintError]:
-        """An error for each condition without an equivalent predicate on such a device."""
-        terms = (condition for index, _ in self._matching_terms() for condition in self._gpu_expressions(index))
-        for path, expression in (*self._entries(), *terms):
-            try:
-                _translate(path, expression, subject)
-            except ConstraintError as error:
-                yield error
-
-    def _affinity(self, subject: Subject) -> Predicate:
         if self.terms is None:
-            return TRUE
+            return all_of(selector)
         predicates = [
             all_of(_translate(path, expression, subject) for path, expression in self._gpu_expressions(index))
             for index, _ in self._matching_terms()
@@ -113,7 +102,16 @@ class NodeConstraints:
                 "separated"
             )
             raise ConstraintError(_TERMS, reason, mixed=True)
-        return any_of(predicates)
+        return all_of([*selector, any_of(predicates)])
+
+    def errors(self, subject: Subject) -> Iterator[ConstraintError]:
+        """An error for each condition without an equivalent predicate on such a device."""
+        terms = (condition for index, _ in self._matching_terms() for condition in self._gpu_expressions(index))
+        for path, expression in (*self._entries(), *terms):
+            try:
+                _translate(path, expression, subject)
+            except ConstraintError as error:
+                yield error
 
     def remove(self, editor: Editor) -> None:
         """Remove the GPU part from the pod; only if `predicate` found an exact translation."""
@@ -134,7 +132,14 @@ class NodeConstraints:
                     editor.remove(_TERMS / index)
             rests = [(0, rests[0][1])]
         for index, _ in rests:
-            _remove_gpu_part(editor, _TERMS / index)
+            path = _TERMS / index / "matchExpressions"
+            expressions = lookup(editor.document, path) or []
+            positions = [place for place, item in enumerate(expressions) if _is_about_gpus(item)]
+            if positions and len(positions) == len(expressions):
+                editor.remove(path)
+            else:
+                for position in reversed(positions):
+                    editor.remove(path / position)
 
     def restore(self, editor: Editor, stored: Mapping[str, Any]) -> None:
         """Replace these constraints in a pod by those of its stored spec."""
@@ -190,10 +195,6 @@ def _is_about_gpus(expression: Term) -> bool:
     return is_gpu_label(expression.get("key") or "")
 
 
-def _gpu_part(term: Term) -> list[Term]:
-    return [item for item in term.get("matchExpressions") or [] if _is_about_gpus(item)]
-
-
 def _rest(term: Term) -> list[Any]:
     """The conditions of a term on the node itself, sorted, so that they can be compared."""
     expressions = [item for item in term.get("matchExpressions") or [] if not _is_about_gpus(item)]
@@ -226,17 +227,6 @@ def _translate(path: FieldPath, expression: Term, subject: Subject) -> Predicate
     except UntranslatableError as error:
         subject_of_reason = "" if path[-1] == key else f"{key} "
         raise ConstraintError(path, f"{subject_of_reason}{error}", shared=isinstance(error, SharedGPUError)) from error
-
-
-def _remove_gpu_part(editor: Editor, term: FieldPath) -> None:
-    path = term / "matchExpressions"
-    expressions = lookup(editor.document, path) or []
-    positions = [place for place, item in enumerate(expressions) if _is_about_gpus(item)]
-    if positions and len(positions) == len(expressions):
-        editor.remove(path)
-    else:
-        for position in reversed(positions):
-            editor.remove(path / position)
 
 
 def _remove_affinity(editor: Editor) -> None:

@@ -86,7 +86,8 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
     if not places:
         edits = Editor(pod.document)
         if strategy != "leave" and not _has_gpu_default(pod, namespace, view):
-            _remove_resources(pod, edits)
+            for container in pod.all_containers:
+                remove_resources(container, gpu_resources(container), edits)
         return Conversion(edits=edits)
     record, obstacles = _build_record(pod, amounts, places, view, wish)
     return STRATEGIES[strategy](ConversionCandidate(pod, namespace, view, settings, record, places, obstacles))
@@ -220,11 +221,6 @@ def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -
             if size > LONGEST_SELECTOR:
                 text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_SELECTOR} are allowed"
                 yield TOO_LONG.finding(places[resource], text)
-
-
-def _remove_resources(pod: Pod, edits: Editor) -> None:
-    for container in pod.all_containers:
-        remove_resources(container, gpu_resources(container), edits)
 
 
 def _has_gpu_default(pod: Pod, namespace: str, view: ClusterView) -> bool:

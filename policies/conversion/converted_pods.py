@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
@@ -174,7 +174,12 @@ def reapply(pod: Pod, stored: Pod, record: ConversionRecord) -> Reapplied:
     """
     edits = Editor(pod.document)
     changes_gpus = _changes_gpus(pod, stored)
-    findings = tuple(islice(_differences(pod, stored, record), _MOST)) if changes_gpus else ()
+    differences = chain(
+        _amount_differences(pod, record),
+        _selector_differences(pod, stored, record),
+        _wish_differences(pod, stored, record),
+    )
+    findings = tuple(islice(differences, _MOST)) if changes_gpus else ()
     restored = changes_gpus and not findings
     if restored:
         _restore(pod, stored, record, edits)
@@ -288,13 +293,6 @@ _AFFINITY = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
 _REFUSED = "and the GPUs of a pod cannot change"
 
 
-def _differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """Findings about GPU requests of a pod that differ from its record."""
-    yield from _amount_differences(pod, record)
-    yield from _selector_differences(pod, stored, record)
-    yield from _wish_differences(pod, stored, record)
-
-
 IMMUTABLE = rule(
     "GA328",
     "The GPUs of a pod must not change after it was created",
@@ -322,16 +320,12 @@ def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Finding]
         for resource in sorted({*now, *before}):
             if now.get(resource, 0) != before.get(resource, 0):
                 path = limit_path(container, resource) if resource in now else container.path / "resources" / "limits"
-                yield IMMUTABLE.finding(path, _amount_text(resource, now, before))
+                is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
+                text = f"{is_now} and the pod was created with {before.get(resource) or 'none'}, {_REFUSED}"
+                yield IMMUTABLE.finding(path, text)
     for (name, _), resources in recorded.items():
         if any(resources.values()):
             yield IMMUTABLE.finding(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
-
-
-def _amount_text(resource: str, now: Mapping[str, int], before: Mapping[str, int]) -> str:
-    is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
-    was = f"the pod was created with {before.get(resource) or 'none'}"
-    return f"{is_now} and {was}, {_REFUSED}"
 
 
 def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from policies.rules.registry import rule
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.kubernetes.neighbours import ForeignRequest, Neighbour
+    from policies.kubernetes.neighbours import ForeignRequest
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
@@ -106,7 +106,6 @@ def strategy_problems(namespace: str, view: ClusterView) -> Iterator[Finding]:
 
 
 _LABELS = FieldPath(["metadata", "labels"])
-_METADATA = FieldPath(["metadata"])
 
 
 OTHER_SCHEDULER = rule(
@@ -174,7 +173,10 @@ EXEMPT = rule(
 def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """One finding per reason to leave the pod as it is; none if it is to be converted."""
     if settings.exempts_from_conversion:
-        yield replace(EXEMPT.finding(_METADATA, "the user who creates the pod is exempt from conversion"), exempt=True)
+        yield replace(
+            EXEMPT.finding(FieldPath(["metadata"]), "the user who creates the pod is exempt from conversion"),
+            exempt=True,
+        )
     foreign: dict[str, ForeignRequest] = {}
     if any(GPU_RESOURCE in amounts for each in pod.all_containers for amounts in (each.limits, each.requests)):
         for each in foreign_requests(pod):
@@ -182,40 +184,31 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     scheduler = pod.spec.get("schedulerName") or "default-scheduler"
     neighbour = neighbour_of_scheduler(scheduler)
     if scheduler not in settings.conversion.schedulers and (neighbour is None or neighbour.name not in foreign):
-        yield _other_scheduler(scheduler, neighbour, settings)
-    if (mark := kueue_mark(pod)) is not None:
-        yield _counted_by_kueue(pod, mark)
-    for each in foreign.values():
-        yield _foreign(each, pod)
+        text = (
+            f"{shown(scheduler)} is not known to allocate claims (known: {', '.join(settings.conversion.schedulers)})"
+        )
+        remedy = None
+        if neighbour is not None and neighbour.allocates_claims:
+            text = f"{shown(scheduler)} is not in conversion.schedulers"
+            remedy = f"list it there, because {neighbour.name} allocates ResourceClaims"
+        yield OTHER_SCHEDULER.finding(SPEC / "schedulerName", text, remedy)
+    if (mark := kueue_mark(pod)) is not None and pod.controller_kind:
+        text = "Kueue counts each of these pods by the resources that it requests now"
+        remedy = "for DRA, let the pod template name a ResourceClaimTemplate, and map its DeviceClass in Kueue's deviceClassMappings"
+        yield KUEUE.finding(mark, text, remedy)
+    elif mark is not None:
+        yield KUEUE.finding(mark, "Kueue counts this pod by the resources that it requests now")
+    for request in foreign.values():
+        text = (
+            f"with it, {request.neighbour.name} hands out {request.meaning} as {GPU_RESOURCE}, and a claim would request "
+            "any whole GPU"
+        )
+        remedy = "remove it if the pod needs whole GPUs"
+        if (profile := MIGProfile.parse(str(lookup(pod.document, request.path)))) is not None:
+            remedy = f"for a claim of such a device, request nvidia.com/mig-{profile.label} and remove the label"
+        yield FOREIGN.finding(request.path, text, remedy)
     if pod.labels.get(DRA_LABEL) == "disabled" and settings.conversion.allow_pod_opt_out:
         yield OPTED_OUT.finding(_LABELS / DRA_LABEL, 'is "disabled"')
-
-
-def _other_scheduler(scheduler: str, neighbour: Neighbour | None, settings: GPUAdmissionPolicy) -> Finding:
-    path = SPEC / "schedulerName"
-    if neighbour is not None and neighbour.allocates_claims:
-        remedy = f"list it there, because {neighbour.name} allocates ResourceClaims"
-        return OTHER_SCHEDULER.finding(path, f"{shown(scheduler)} is not in conversion.schedulers", remedy)
-    known = ", ".join(settings.conversion.schedulers)
-    return OTHER_SCHEDULER.finding(path, f"{shown(scheduler)} is not known to allocate claims (known: {known})")
-
-
-def _counted_by_kueue(pod: Pod, mark: FieldPath) -> Finding:
-    if not pod.controller_kind:
-        return KUEUE.finding(mark, "Kueue counts this pod by the resources that it requests now")
-    text = "Kueue counts each of these pods by the resources that it requests now"
-    remedy = "for DRA, let the pod template name a ResourceClaimTemplate, and map its DeviceClass in Kueue's deviceClassMappings"
-    return KUEUE.finding(mark, text, remedy)
-
-
-def _foreign(request: ForeignRequest, pod: Pod) -> Finding:
-    name, meaning = request.neighbour.name, request.meaning
-    text = f"with it, {name} hands out {meaning} as {GPU_RESOURCE}, and a claim would request any whole GPU"
-    profile = MIGProfile.parse(str(lookup(pod.document, request.path)))
-    if profile is None:
-        return FOREIGN.finding(request.path, text, "remove it if the pod needs whole GPUs")
-    remedy = f"for a claim of such a device, request nvidia.com/mig-{profile.label} and remove the label"
-    return FOREIGN.finding(request.path, text, remedy)
 
 
 OPT_OUT_REFUSED = rule(

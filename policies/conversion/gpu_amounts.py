@@ -174,9 +174,7 @@ MOST_CONTAINERS = 1_000
 MOST_RESOURCES = 200
 """GPU resources over all containers, including amounts of 0."""
 
-_NODE_SELECTOR = SPEC / "nodeSelector"
 _TERMS = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
-_OWN_LABEL = "select the nodes by one label of your own"
 
 
 TOO_LARGE = rule(
@@ -199,21 +197,16 @@ def size_problems(pod: Pod) -> Iterator[Finding]:
         more = "initContainers" if len(pod.init_containers) > len(pod.containers) else "containers"
         text = f"the pod has {containers} containers, and at most {MOST_CONTAINERS} can be compared in time"
         yield TOO_LARGE.finding(SPEC / more, text, "spread the work over several pods")
-    yield from _selector_problems(pod)
+    size = SelectionSize.of(pod.spec)
+    for path, count, things, most in (
+        (SPEC / "nodeSelector", size.labels, "labels", MOST_EXPRESSIONS),
+        (_TERMS, size.expressions, "expressions", MOST_EXPRESSIONS),
+        (_TERMS, size.values, "values in its expressions", MOST_VALUES),
+    ):
+        if count > most:
+            text = f"has {count} {things}, and at most {most} can be compared in time"
+            yield TOO_LARGE.finding(path, text, "select the nodes by one label of your own")
     named = ((container, resource) for container in pod.all_containers for resource in gpu_resources(container))
     for container, resource in islice(named, MOST_RESOURCES, MOST_RESOURCES + 1):
         text = f"the containers of the pod name more than {MOST_RESOURCES} GPU resources, the most that can be compared in time"
         yield TOO_LARGE.finding(limit_path(container, resource), text, "name in each container only what it needs")
-
-
-def _selector_problems(pod: Pod) -> Iterator[Finding]:
-    size = SelectionSize.of(pod.spec)
-    if size.labels > MOST_EXPRESSIONS:
-        text = f"has {size.labels} labels, and at most {MOST_EXPRESSIONS} can be compared in time"
-        yield TOO_LARGE.finding(_NODE_SELECTOR, text, _OWN_LABEL)
-    if size.expressions > MOST_EXPRESSIONS:
-        text = f"has {size.expressions} expressions, and at most {MOST_EXPRESSIONS} can be compared in time"
-        yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)
-    if size.values > MOST_VALUES:
-        text = f"has {size.values} values in its expressions, and at most {MOST_VALUES} can be compared in time"
-        yield TOO_LARGE.finding(_TERMS, text, _OWN_LABEL)

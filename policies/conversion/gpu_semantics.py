@@ -63,9 +63,15 @@ def gpu_semantics(
         named = [(path, Product.parse(value)) for path, value in selected]
         return _selected_semantics(named, always=constraints.always_selects(PRODUCT_LABEL))
     products = _products_for(spec, wish, view)
-    if _wishes_mig(wish):
-        return GPUSemantics("mig", shared=_all_shared(products))
-    return _semantics_on_nodes(products, at)
+    all_shared = bool(products) and all(product.shared for product in products)
+    patterns = wish.products.includes if wish.products is not None else ()
+    if patterns and all("mig" in pattern.lower() for pattern in patterns):  # no whole GPU has MIG in its name
+        return GPUSemantics("mig", shared=all_shared)
+    profiles = {product.profile for product in products if not product.invalid}
+    if len(profiles) > 1:
+        return GPUSemantics(finding=_ambiguous(products, at))
+    profile = next(iter(profiles), None)
+    return GPUSemantics("mig" if profile else "gpu", profile, all_shared)
 
 
 def _products_for(spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> Counter[Product]:
@@ -102,12 +108,6 @@ def _labelled_products(spec: Mapping[str, Any], nodes: GPUNodes, view: ClusterVi
     return found
 
 
-def _wishes_mig(wish: Wish) -> bool:
-    """True if every wished product is that of MIG devices; no whole GPU has MIG in its name."""
-    includes = wish.products.includes if wish.products is not None else ()
-    return bool(includes) and all("mig" in pattern.lower() for pattern in includes)
-
-
 AMBIGUOUS = rule(
     "GA309",
     "nvidia.com/gpu must mean one kind of device",
@@ -134,25 +134,13 @@ def _selected_semantics(selected: list[tuple[FieldPath, Product]], *, always: bo
     return GPUSemantics(finding=AMBIGUOUS.finding(path, text, "name products of one kind only"))
 
 
-def _semantics_on_nodes(products: Counter[Product], at: FieldPath) -> GPUSemantics:
-    profiles = {product.profile for product in products if not product.invalid}
-    if len(profiles) > 1:
-        return GPUSemantics(finding=_ambiguous(products, at))
-    profile = next(iter(profiles), None)
-    return GPUSemantics("mig" if profile else "gpu", profile, _all_shared(products))
-
-
-def _all_shared(products: Counter[Product]) -> bool:
-    return bool(products) and all(product.shared for product in products)
-
-
 def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
     kinds: Counter[MIGProfile | None] = Counter()
     for product, count in products.items():
         if not product.invalid:
             kinds[product.profile] += count
     meanings = [
-        f"{'a MIG ' + str(profile) + ' device' if profile else 'a whole GPU'} on {_nodes(count)}"
+        f"{'a MIG ' + str(profile) + ' device' if profile else 'a whole GPU'} on {count} node{'s' * (count > 1)}"
         for profile, count in sorted(kinds.items(), key=lambda item: str(item[0] or ""))
     ]
     forms = [f"nvidia.com/mig-{profile.label} for a MIG device" for profile in sorted(filter(None, kinds))]
@@ -162,10 +150,6 @@ def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
     return AMBIGUOUS.finding(
         at, f"stands for {' and '.join(meanings)}, and the pod does not choose", "write " + " or ".join(forms)
     )
-
-
-def _nodes(count: int) -> str:
-    return "1 node" if count == 1 else f"{count} nodes"
 
 
 _SHARES = f"{DRIVER}/shares"
@@ -194,13 +178,17 @@ def requested_shares(
     """
     shares: dict[str, int] = {}
     findings: list[Finding] = []
+    groups = gpu_groups(view)
     for resource, path in places.items():
-        mig = record.device_class(resource) == MIG_CLASS
-        offered = _share_counts(view, "mig" if mig else "gpu")
+        device_type = "mig" if record.device_class(resource) == MIG_CLASS else "gpu"
+        offered = {shares_of(each.first) for each in (() if groups is UNKNOWN else groups) if each.type == device_type}
         whole = next(iter(offered)) if len(offered) == 1 else None
-        is_share = _is_share(resource, record.wish, shared_gpu=shared_gpu)
+        parsed = parse_resource(resource)
+        is_share = (parsed is not None and parsed.shared) or (
+            resource == GPU_RESOURCE and shared_gpu and record.wish.sharing != "exclusive"
+        )
         if is_share or record.wish.sharing == "shared":
-            if any(offered) or (not is_share and gpu_groups(view) is UNKNOWN):
+            if any(offered) or (not is_share and groups is UNKNOWN):
                 shares[resource] = 1
             else:
                 findings.append(_no_shares(resource, record, path, view, is_share=is_share))
@@ -218,14 +206,6 @@ def shares_of(device: Device) -> int | None:
     if not device.is_shareable:
         return 0
     return int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
-
-
-def _is_share(resource: str, wish: Wish, *, shared_gpu: bool) -> bool:
-    """True if the device plugin hands out shares under this name, and the pod does not wish otherwise."""
-    parsed = parse_resource(resource)
-    return (parsed is not None and parsed.shared) or (
-        resource == GPU_RESOURCE and shared_gpu and wish.sharing != "exclusive"
-    )
 
 
 NO_SHARES = rule(
@@ -266,11 +246,3 @@ def _no_shares(
     if whole and wish.products is None:
         remedy += f', or choose one that is not shared, such as gpu-admission.io/product: "{printable(min(whole))}"'
     return SHARED.finding(path, text, f"{remedy}; or keep this pod on device-plugin nodes")
-
-
-def _share_counts(view: ClusterView, device_type: str) -> set[int | None]:
-    """The distinct numbers of shares per device of one type, as `shares_of` counts them."""
-    groups = gpu_groups(view)
-    if groups is UNKNOWN:
-        return set()
-    return {shares_of(group.first) for group in groups if group.type == device_type}

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from policies.conversion.record import ConversionCandidate
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
 
 __all__ = ["gpu_holding", "lost_preemption"]
@@ -95,11 +94,12 @@ def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int
         # Most pods have no class, and all pods of a cluster need not be read for them.
         return priority, {}
     holdings = view.count_each("Pod", gpu_holding, _Preemptible(priority, frozenset(candidate.places)))
-    return priority, {
-        each: count
-        for each, count in ({} if holdings is UNKNOWN else holdings).items()
-        if _is_lower(each, priority, view)
-    }
+    lower = {}
+    for each, count in ({} if holdings is UNKNOWN else holdings).items():
+        own = pod_priority({"priority": each.priority, "priorityClassName": each.priority_class}, view)
+        if own is not UNKNOWN and own < priority:
+            lower[each] = count
+    return priority, lower
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +113,6 @@ class _Preemptible:
     def __call__(self, holding: Holding) -> bool:
         is_higher = holding.priority is not None and holding.priority >= self.priority
         return not is_higher and not self.resources.isdisjoint(holding.resources)
-
-
-def _is_lower(holding: Holding, priority: int, view: ClusterView) -> bool:
-    spec = {"priority": holding.priority, "priorityClassName": holding.priority_class}
-    own = pod_priority(spec, view)
-    return own is not UNKNOWN and own < priority
 
 
 def gpu_holding(pod: Object) -> Holding | None:
@@ -151,11 +145,7 @@ def _amounts(value: Any) -> Iterable[tuple[str, Any]]:
     return value.items() if isinstance(value, dict) else ()
 
 
-def _length(text: str, _: tuple[str, ...]) -> int:
-    return len(text)
-
-
-@remember(_MOST_RECORDS, _length)
+@remember(_MOST_RECORDS, lambda text, _: len(text))
 def _recorded_resources(text: str) -> tuple[str, ...]:
     """The resources that a converted pod requested, by its record, which is not verified here."""
     record = ConversionRecord.parse(text)

@@ -262,14 +262,15 @@ class ConversionRecord:
             TooManyDevicesError: more devices than a claim can hold.
         """
         known = _CLAIMS.get(self.annotation)
-        if known is None:
-            known = self._make_claim()
-            _CLAIMS.put(self.annotation, known, len(self.annotation) + len(str(known.spec)))
-        return known
-
-    def _make_claim(self) -> RecordedClaim:
+        if known is not None:
+            return known
         pieces = device_layout(self.containers)
-        predicates = {piece.resource: self._predicate(self.subject(piece.resource)) for piece in pieces}
+        predicates: dict[str, Predicate] = {}
+        for resource in dict.fromkeys(piece.resource for piece in pieces):
+            subject = self.subject(resource)
+            profile = profile_is(subject.profile) if subject.profile else TRUE
+            conditions = [profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)]
+            predicates[resource] = all_of(conditions)
         expressions = {resource: cel_expressions(predicate) for resource, predicate in predicates.items()}
         template = claim_template(
             "",
@@ -284,7 +285,9 @@ class ConversionRecord:
                 for piece in pieces
             ],
         )
-        return RecordedClaim(pieces, predicates, expressions, template.name, template.spec)
+        made = RecordedClaim(pieces, predicates, expressions, template.name, template.spec)
+        _CLAIMS.put(self.annotation, made, len(self.annotation) + len(str(made.spec)))
+        return made
 
     def shared_condition(self) -> ConstraintError | None:
         """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
@@ -303,10 +306,6 @@ class ConversionRecord:
         if resource in self.classes:
             return self.classes[resource]
         return GPU_CLASS if self.subject(resource).kind == "gpu" else MIG_CLASS
-
-    def _predicate(self, subject: Subject) -> Predicate:
-        profile = profile_is(subject.profile) if subject.profile else TRUE
-        return all_of([profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)])
 
     def template(self, namespace: str) -> Template:
         """The template of this pod.
@@ -361,21 +360,13 @@ class ConversionRecord:
             )
             and self.gpu in ("gpu", "mig")
             and all(type(count) is int and count > 0 for count in self.shares.values())
-            and self._has_sound_classes()
+            and (not self.classes or self.classes.keys() == {*self.requested})
+            and all(map(is_dns_subdomain, self.classes.values()))
             and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
         )
 
-    def _has_sound_classes(self) -> bool:
-        if not self.classes:
-            return True
-        return self.classes.keys() == {*self.requested} and all(map(is_dns_subdomain, self.classes.values()))
 
-
-def _length(text: str, _: ConversionRecord | None) -> int:
-    return len(text)
-
-
-@remember(_MOST_PARSED, _length)
+@remember(_MOST_PARSED, lambda text, _: len(text))
 def _parse(text: str) -> ConversionRecord | None:
     try:
         document = json.loads(text)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from policies.conversion.record import ConversionCandidate, ConversionRecord
-    from policies.kubernetes.pods import Container, Pod
+    from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.rules.decision import Finding
 
@@ -75,7 +75,9 @@ def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterato
 
 def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor) -> None:
     """Let containers use the requests of the claim instead of extended resources."""
-    claim = _free_claim_name(pod)
+    taken = {claim.get("name") for claim in pod.resource_claims}
+    names = ("gpu", *(f"gpu-{number}" for number in range(1, len(taken) + 1)))
+    claim = next(name for name in names if name not in taken)
     requests = requests_by_container(record.claim.pieces)
     for container in pod.all_containers:
         if container.name in requests:
@@ -84,12 +86,6 @@ def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor
     for container in pod.all_containers:
         remove_resources(container, gpu_resources(container), edits)
     edits.extend(SPEC / "resourceClaims", [{"name": claim, "resourceClaimTemplateName": template_name}])
-
-
-def _free_claim_name(pod: Pod) -> str:
-    taken = {claim.get("name") for claim in pod.resource_claims}
-    names = ("gpu", *(f"gpu-{number}" for number in range(1, len(taken) + 1)))
-    return next(name for name in names if name not in taken)
 
 
 def leave(candidate: ConversionCandidate) -> Conversion:
@@ -153,7 +149,11 @@ def rename(candidate: ConversionCandidate) -> Conversion:
     edits = Editor(candidate.pod.document)
     counts = {each.name: each.resources for each in record.containers}
     for container in candidate.pod.all_containers:
-        _rename_in(container, counts.get(container.name, {}), classes, edits)
+        resources = container.path / "resources"
+        for resource, count in sorted(counts.get(container.name, {}).items()):
+            for section in ("limits", "requests") if count else ():
+                edits.add(resources / section / (IMPLICIT_PREFIX + classes[resource]), str(count))
+        remove_resources(container, gpu_resources(container), edits)
     if not candidate.settings.conversion.keep_translated_labels:
         record.constraints.remove(edits)
     mark(candidate.pod, record, edits)
@@ -217,14 +217,6 @@ def _classes_with_two_names(pod: Pod, classes: Mapping[str, str]) -> Iterator[Fi
                 path = container.path / "resources" / "limits"
                 text = f"requests DeviceClass {name} by two names, of which renaming leaves only one"
                 yield NOT_RENAMED.finding(path, text, "request all of these GPUs by one name")
-
-
-def _rename_in(container: Container, counts: Mapping[str, int], classes: Mapping[str, str], edits: Editor) -> None:
-    for resource, count in sorted(counts.items()):
-        if count:
-            for section in ("limits", "requests"):
-                edits.add(container.path / "resources" / section / (IMPLICIT_PREFIX + classes[resource]), str(count))
-    remove_resources(container, gpu_resources(container), edits)
 
 
 def class_for(resource: str, view: ClusterView) -> str | Unknown | None:

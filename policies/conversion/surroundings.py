@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.conversion.record import ConversionCandidate, ConversionRecord, RecordedClaim
-    from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
     from policies.nvidia.predicates import Predicate
     from policies.rules.decision import Finding, Template
@@ -99,12 +98,15 @@ def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
         return UNKNOWN
     old = nodes.nodes_with(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
     with_devices = {} if devices is UNKNOWN or not old else devices.types_by_node
-    return tuple(_kubelet(node, by_dra=node.name in with_devices) for node in old)
-
-
-def _kubelet(node: GPUNode, *, by_dra: bool) -> _Kubelet:
-    by_plugin = node.traits.has_device_plugin or node.traits.has_gpu_labels
-    return _Kubelet(node.name, node.traits.kubelet, by_plugin, by_dra)
+    return tuple(
+        _Kubelet(
+            node.name,
+            node.traits.kubelet,
+            node.traits.has_device_plugin or node.traits.has_gpu_labels,
+            node.name in with_devices,
+        )
+        for node in old
+    )
 
 
 UNSATISFIABLE = rule(
@@ -138,9 +140,12 @@ def unmatched_requests(
         matching = [group for group in candidates if predicate.matches(group.first)]
         mismatch = _mismatch(predicate, shares, matching)
         if mismatch is not None:
-            wished = device_predicate(record.wish, record.subject(resource)) != TRUE
+            # The setting of placement is about wishes only.
+            is_wished = device_predicate(record.wish, record.subject(resource)) != TRUE
+            denied = is_wished and settings.placement.unsatisfiable == "deny"
+            severity = Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
             text = mismatch + _existing_devices(candidates, wanted_type)
-            yield UNSATISFIABLE.finding(path, text, severity=_severity(settings, wished=wished))
+            yield UNSATISFIABLE.finding(path, text, severity=severity)
         elif not shares:
             yield from _too_few(resource, path, record.claim, matching)
 
@@ -166,12 +171,6 @@ def _mismatch(predicate: Predicate, shares: int, matching: list[DeviceGroup]) ->
     if matching:
         return f"no device that{conditions or ' there is'} is offered in shares; "
     return f"no device{conditions}; " if conditions else ""
-
-
-def _severity(settings: GPUAdmissionPolicy, *, wished: bool) -> Severity:
-    """DENY if either setting refuses; the setting of placement is about wishes only."""
-    denied = wished and settings.placement.unsatisfiable == "deny"
-    return Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
 
 
 def _kind(wanted_type: str) -> str:
@@ -337,13 +336,10 @@ def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped
     parsed = parse_resource(resource)
     if scoped or parsed is None or parsed.mig or parsed.shared or device_class != GPU_CLASS:
         return remedy
-    if _carries(view.get("DeviceClass", device_class), resource):
+    existing = view.get("DeviceClass", device_class)
+    if isinstance(existing, dict) and extended_resource_name(existing) == resource:
         return f"{remedy}, or upgrade the API server to Kubernetes 1.36, which counts them"
     return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} (Kubernetes 1.36)"
-
-
-def _carries(device_class: Object | Unknown | None, resource: str) -> bool:
-    return isinstance(device_class, dict) and extended_resource_name(device_class) == resource
 
 
 REFUSED_CLAIM = rule(
