@@ -436,12 +436,8 @@ def is_exempt(subject: Subject) -> bool:
     access, namespace = subject.settings.access, subject.namespace
     if not access.exempt_service_accounts:
         return False
-    account = _service_account(subject)
+    # `serviceAccount` is the old name of the field, still in use.
+    names = (subject.spec.get("serviceAccountName"), subject.spec.get("serviceAccount"))
+    account = next((name for name in names if isinstance(name, str) and name), "default")
     parts = (pattern.partition("/") for pattern in access.exempt_service_accounts)
     return any(fnmatchcase(namespace, where) and fnmatchcase(account, who) for where, _, who in parts)
-
-
-def _service_account(subject: Subject) -> str:
-    """The pod's service account; `serviceAccount` is the old name of the field, still in use."""
-    names = (subject.spec.get("serviceAccountName"), subject.spec.get("serviceAccount"))
-    return next((name for name in names if isinstance(name, str) and name), "default")

@@ -14,7 +14,7 @@ from policies.access.subject import ACCESS, CIRCUMSTANCES, Subject, is_exempt
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
@@ -37,18 +37,13 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if not findings:
         return
     yield from findings
-    severity = _gravest_severity(findings, subject) if subject.containers else None
-    if severity is not None:
-        for circumstance in CIRCUMSTANCES.run(subject):
-            yield replace(circumstance, severity=severity)
-
-
-def _gravest_severity(findings: Iterable[Finding], subject: Subject) -> Severity | None:
-    """The severity of circumstances: the gravest of the other findings; None if all of these are off."""
-    settings = subject.settings
+    # Circumstances are as grave as the gravest of the other findings.
     found = {
         settings.severity_of(finding.rule.id, finding.severity, subject.namespace)
         for finding in findings
-        if not finding.rule.suspicion
+        if subject.containers and not finding.rule.suspicion
     }
-    return next((severity for severity in (Severity.DENY, Severity.WARN, Severity.AUDIT) if severity in found), None)
+    severity = next((each for each in (Severity.DENY, Severity.WARN, Severity.AUDIT) if each in found), None)
+    if severity is not None:
+        for circumstance in CIRCUMSTANCES.run(subject):
+            yield replace(circumstance, severity=severity)

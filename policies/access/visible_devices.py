@@ -141,20 +141,15 @@ def sourced_variable(container: Container, variable: str, subject: Subject) -> S
     """
     for index, source in reversed(list(container.items("envFrom"))):
         for field, kind in _KINDS.items():
-            name = lookup(source, (field, "name"))
-            key = _key(variable, source.get("prefix"))
-            if not isinstance(name, str) or key is None:
+            name, prefix = lookup(source, (field, "name")), source.get("prefix")
+            start = prefix if isinstance(prefix, str) else ""
+            if not isinstance(name, str) or not variable.startswith(start):
                 continue
-            value = _value(kind, subject.view.get(kind, name, subject.namespace), key)
+            document = subject.view.get(kind, name, subject.namespace)
+            value = _value(kind, document, variable.removeprefix(start))
             if value is not None:
                 return SourcedVariable(container.path / "envFrom" / index / field, kind, name, value)
     return None
-
-
-def _key(variable: str, prefix: Any) -> str | None:
-    """The key that becomes the variable; None if the prefix rules the variable out."""
-    start = prefix if isinstance(prefix, str) else ""
-    return variable.removeprefix(start) if variable.startswith(start) else None
 
 
 def _value(kind: str, document: Any, key: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.conversion.record import ConversionRecord
-from policies.kubernetes.bounds import remember
+from policies.kubernetes.bounds import remember, text_length
 from policies.kubernetes.names import RECORD, format_count, format_list
 from policies.kubernetes.objects import has_ended, items_at, lookup
 from policies.kubernetes.pod_templates import lowest_priority, pod_priority, preempts
@@ -145,7 +145,7 @@ def _amounts(value: Any) -> Iterable[tuple[str, Any]]:
     return value.items() if isinstance(value, dict) else ()
 
 
-@remember(_MOST_RECORDS, lambda text, _: len(text))
+@remember(_MOST_RECORDS, text_length)
 def _recorded_resources(text: str) -> tuple[str, ...]:
     """The resources that a converted pod requested, by its record, which is not verified here."""
     record = ConversionRecord.parse(text)

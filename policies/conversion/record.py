@@ -22,7 +22,7 @@ from policies.conversion.constraints import NodeConstraints
 from policies.conversion.templates import ExactRequest, cel_expressions, claim_template
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
-from policies.kubernetes.bounds import BoundedCache, remember
+from policies.kubernetes.bounds import BoundedCache, remember, text_length
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, device_predicate, profile_is
@@ -366,7 +366,7 @@ class ConversionRecord:
         )
 
 
-@remember(_MOST_PARSED, lambda text, _: len(text))
+@remember(_MOST_PARSED, text_length)
 def _parse(text: str) -> ConversionRecord | None:
     try:
         document = json.loads(text)

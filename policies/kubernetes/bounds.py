@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import lru_cache, update_wrapper, wraps
 from math import inf
 from threading import Lock
-from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
@@ -24,6 +24,7 @@ __all__ = [
     "count_work",
     "remember",
     "remember_short",
+    "text_length",
 ]
 
 
@@ -115,6 +116,11 @@ def remember(most: int, weigh: Callable[[K, V], int]) -> Callable[[Callable[[K],
         weigh: Returns the weight of an argument and its result.
     """
     return lambda function: CachedFunction(function, weigh, most)
+
+
+def text_length(text: str, _: Any) -> int:
+    """The weight of a text and its result: the characters of the text."""
+    return len(text)
 
 
 def remember_short(entries: int) -> Callable[[Callable[P, V]], Callable[P, V]]:

@@ -105,16 +105,17 @@ def nearest_profile(wanted: MIGProfile, known: Iterable[MIGProfile]) -> MIGProfi
     like = [
         profile for profile in known if wanted.gpu_slices == profile.gpu_slices or wanted.memory_gb == profile.memory_gb
     ]
-    return min(like, key=lambda profile: (*_difference(wanted, profile), profile), default=None)
 
+    def difference(profile: MIGProfile) -> tuple[bool, bool, bool, int, MIGProfile]:
+        return (
+            wanted.gpu_slices != profile.gpu_slices,
+            wanted.attributes != profile.attributes,
+            wanted.compute_slices != profile.compute_slices,
+            abs(wanted.memory_gb - profile.memory_gb),
+            profile,
+        )
 
-def _difference(wanted: MIGProfile, profile: MIGProfile) -> tuple[bool, bool, bool, int]:
-    return (
-        wanted.gpu_slices != profile.gpu_slices,
-        wanted.attributes != profile.attributes,
-        wanted.compute_slices != profile.compute_slices,
-        abs(wanted.memory_gb - profile.memory_gb),
-    )
+    return min(like, key=difference, default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +305,9 @@ def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterV
             yield NOT_ADVERTISED.finding(request.path, text, f'write "{correct}"')
         return
     provided = view.derive(_provided_resources)
-    if _is_offered(request.resource, nodes) or (provided is not UNKNOWN and request.resource in provided):
+    # Names outside `nvidia.com/` may be of any device plugin.
+    advertised = nodes.offers if request.resource.startswith(VENDOR_PREFIX) else nodes.extended_resources
+    if request.resource in advertised or (provided is not UNKNOWN and request.resource in provided):
         return
     devices = _dra_devices(request.resource, nodes, view)
     if devices:
@@ -313,13 +316,6 @@ def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterV
         exists, remedy = alternative_to(request.resource, nodes)
     doubt = "; DeviceClasses are unknown, so one may provide it" if provided is UNKNOWN else ""
     yield NOT_ADVERTISED.finding(request.path, f"no node advertises it; {exists}{doubt}", remedy)
-
-
-def _is_offered(resource: str, nodes: GPUNodes) -> bool:
-    """True if a node advertises a resource; names outside `nvidia.com/` may be of any device plugin."""
-    if resource.startswith(VENDOR_PREFIX):
-        return resource in nodes.offers
-    return resource in nodes.extended_resources
 
 
 def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:

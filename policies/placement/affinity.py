@@ -87,8 +87,13 @@ def require(alternatives: Alternatives, edits: Editor) -> None:
     unmet = {place: branches for place, branches in by_term.items() if () not in branches}
     if () in wanted or (own.terms is not None and not unmet):
         return
-    if len(wanted) == 1 and all(_is_entry(item) and item.key not in own.selector for item in wanted[0]):
-        _select(wanted[0] if own.terms is None else _any_of(unmet), edits)
+    if len(wanted) == 1 and all(
+        item.operator == "In" and len(item.values) == 1 and item.key not in own.selector for item in wanted[0]
+    ):
+        # With terms, every requirement that some term does not imply.
+        lacking = [item for branches in unmet.values() for branch in branches for item in branch]
+        for item in wanted[0] if own.terms is None else dict.fromkeys(lacking):
+            edits.add(_SELECTOR / item.key, item.values[0])
     elif own.terms is None:
         _check_terms(len(wanted))
         edits.add(_TERMS, [{"matchExpressions": _expressions(branch)} for branch in wanted])
@@ -208,16 +213,6 @@ def _unmet(alternatives: Alternatives, given: Conjunction) -> Alternatives:
     return tuple(dict.fromkeys(tuple(item for item in branch if not given.implies(item)) for branch in possible))
 
 
-def _any_of(unmet: Mapping[int, Alternatives]) -> _Branch:
-    """Every requirement that some term does not imply."""
-    return tuple(dict.fromkeys(item for branches in unmet.values() for branch in branches for item in branch))
-
-
-def _select(branch: _Branch, edits: Editor) -> None:
-    for item in branch:
-        edits.add(_SELECTOR / item.key, item.values[0])
-
-
 def _multiply(terms: Sequence[Mapping[str, Any]], unmet: Mapping[int, Alternatives], edits: Editor) -> None:
     """Combine terms with alternatives: the first in the term itself, the others in copies at the end.
 
@@ -238,20 +233,13 @@ def _multiply(terms: Sequence[Mapping[str, Any]], unmet: Mapping[int, Alternativ
 def _conflict(conditions: Sequence[_Condition], branch: _Branch) -> Contradiction:
     """The first condition that excludes a requirement, else the first that does with other conditions."""
     pairs = [(condition, item) for condition in conditions for item in branch if condition[2].key == item.key]
-    both_can_hold = {item.key: can_hold(_on(item.key, conditions, branch)) for item in branch}
+    everything = [*(own for _, _, own in conditions), *branch]
+    both_can_hold = {item.key: can_hold(each for each in everything if each.key == item.key) for item in branch}
     guilty = [(condition, item) for condition, item in pairs if not both_can_hold[item.key]]
     (path, text, _), requirement = next(
         ((condition, item) for condition, item in guilty if not can_hold((condition[2], item))), guilty[0]
     )
     return Contradiction(path, text, requirement)
-
-
-def _on(key: str, conditions: Sequence[_Condition], branch: _Branch) -> Iterator[NodeRequirement]:
-    return (item for item in (*(own for _, _, own in conditions), *branch) if item.key == key)
-
-
-def _is_entry(requirement: NodeRequirement) -> bool:
-    return requirement.operator == "In" and len(requirement.values) == 1
 
 
 def _expressions(branch: _Branch) -> list[dict[str, Any]]:
@@ -266,12 +254,11 @@ def _check_terms(count: int) -> None:
 def _check_size(spec: Mapping[str, Any]) -> None:
     """Raise an error if a comparison would take too long."""
     size = SelectionSize.of(spec)
-    _check(_SELECTOR, size.labels, "labels", MOST_EXPRESSIONS)
-    _check(_TERMS, size.terms, "terms", MOST_EXPRESSIONS)
-    _check(_TERMS, size.expressions, "expressions", MOST_EXPRESSIONS)
-    _check(_TERMS, size.values, "values in its expressions", MOST_VALUES)
-
-
-def _check(path: FieldPath, count: int, what: str, most: int) -> None:
-    if count > most:
-        raise TooManyTermsError(path, f"has {count} {what}, and at most {most} can be compared in time")
+    for path, count, things, most in (
+        (_SELECTOR, size.labels, "labels", MOST_EXPRESSIONS),
+        (_TERMS, size.terms, "terms", MOST_EXPRESSIONS),
+        (_TERMS, size.expressions, "expressions", MOST_EXPRESSIONS),
+        (_TERMS, size.values, "values in its expressions", MOST_VALUES),
+    ):
+        if count > most:
+            raise TooManyTermsError(path, f"has {count} {things}, and at most {most} can be compared in time")

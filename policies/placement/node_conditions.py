@@ -37,7 +37,7 @@ from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
@@ -91,21 +91,16 @@ def unmet_wishes(
         if groups is UNKNOWN and gpu.devices is not None:
             continue
         if not nodes.nodes and (groups is UNKNOWN or not groups):
-            missed: _Missed | None = _Missed(next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
+            missed: _Missed | None = (next(iter(wishes.texts)), "no node of the cluster has a GPU", _ADD_ONE)
         else:
             missed = _unmet_word(gpu, view, wishes)
-        if missed and missed.message not in reported:
-            reported.add(missed.message)
-            yield wishes.finding(UNSATISFIED, missed.word, missed.message, missed.remedy, severity=severity)
+        if missed and missed[1] not in reported:
+            reported.add(missed[1])
+            yield wishes.finding(UNSATISFIED, *missed, severity=severity)
 
 
-@dataclass(frozen=True, slots=True)
-class _Missed:
-    """A word that no GPU meets."""
-
-    word: str
-    message: str
-    remedy: str | None
+_Missed = tuple[str, str, str | None]
+"""A word that no GPU meets, a message, and a remedy."""
 
 
 def _unmet_word(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Missed | None:
@@ -120,7 +115,7 @@ def _unmet_word(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Mis
                 remedy: str | None = f'write "{sold}"'
             else:
                 remedy = _UNNOTICED if all(each.group is not None for each in existing) else None
-            return _Missed(word, unmet_text(word, part, written, left), remedy)
+            return word, unmet_text(word, part, written, left), remedy
         left = meeting
     return None
 
@@ -187,19 +182,26 @@ def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingG
         written: The value of the word as its author wrote it.
         existing: The GPUs of the cluster, at least one kind.
     """
+    nodes: Counter[str] = Counter()
+    for each in existing:
+        nodes[_name(each)] += each.nodes
+    most_first = sorted(nodes.items(), key=lambda item: (-item[1], item[0]))
     if wish.products is not None:
-        return f"{_products(existing)}; none has {_pattern_text(wish.products)}"
+        parts = [
+            f"{format_count(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
+            for place, (product, count) in enumerate(most_first)
+        ]
+        return f"{_first(parts)}; none has {_pattern_text(wish.products)}"
     phrases = _WORDS[word]
-    text = " or ".join(part.strip() for part in written.split(","))
-    return f"{_facts(existing, phrases)}; {phrases.wanted.format(printable(text))}"
-
-
-def _products(existing: Sequence[ExistingGPU]) -> str:
+    facts: defaultdict[str, set[str]] = defaultdict(set)
+    for each in existing:
+        facts[_name(each)].add(getattr(each, phrases.fact))
     parts = [
-        f"{format_count(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
-        for place, (product, count) in enumerate(_by_number(existing))
+        f"{product} on {format_count(count, 'node')} {_fact(facts[product], phrases, phrases.next_is if place else phrases.is_like)}"
+        for place, (product, count) in enumerate(most_first)
     ]
-    return _first(parts)
+    text = " or ".join(part.strip() for part in written.split(","))
+    return f"{_first(parts)}; {phrases.wanted.format(printable(text))}"
 
 
 def _pattern_text(patterns: ProductPatterns) -> str:
@@ -209,36 +211,13 @@ def _pattern_text(patterns: ProductPatterns) -> str:
     return " or ".join(patterns.includes) + (f" without {excluded}" if excluded else "")
 
 
-def _facts(existing: Sequence[ExistingGPU], phrases: _Phrases) -> str:
-    facts: defaultdict[str, set[str]] = defaultdict(set)
-    for each in existing:
-        facts[_name(each)].add(getattr(each, phrases.fact))
-    parts = [
-        f"{product} on {format_count(count, 'node')} {_fact(facts[product], phrases, phrases.next_is if place else phrases.is_like)}"
-        for place, (product, count) in enumerate(_by_number(existing))
-    ]
-    return _first(parts)
-
-
 def _fact(values: set[str], phrases: _Phrases, phrase: str) -> str:
-    known = sorted(filter(None, values), key=_numbers)
+    known = sorted(filter(None, values), key=lambda text: ([int(number) for number in _NUMBER.findall(text)], text))
     if not known:
         return "has no label for it"
     if phrases.values:
         return phrase.format(" or ".join(name for value, name in phrases.values if value in known))
     return phrase.format(printable(known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"))
-
-
-def _numbers(text: str) -> tuple[list[int], str]:
-    return [int(number) for number in _NUMBER.findall(text)], text
-
-
-def _by_number(existing: Iterable[ExistingGPU]) -> list[tuple[str, int]]:
-    """The products, those of most nodes first."""
-    nodes: Counter[str] = Counter()
-    for each in existing:
-        nodes[_name(each)] += each.nodes
-    return sorted(nodes.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _name(existing: ExistingGPU) -> str:
@@ -304,8 +283,16 @@ def _add_conditions(
         yield _not_required(error, wanted, wishes)
         return
     yield from unmet_wishes(requested, view, wishes, settings)
-    yield from _untold(wanted, wishes)
-    yield from _by_name(wanted, wishes)
+    for gpu in wanted.untold:
+        text = f"neither labels of nodes nor ResourceSlices show which nodes have such a GPU for {gpu.name}"
+        yield wishes.no_effect(text, "request it by a claim with such a selector")
+    if names := wanted.names:
+        limit = f", of at most {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
+        text = (
+            f"no label describes the GPUs of {format_count(len(names), 'node')}{limit}, so the pod is tied to the names of "
+            f"those that have such a GPU now: {format_ranges(names)}"
+        )
+        yield wishes.finding(BY_NAME, next(iter(wishes.texts)), text)
     yield from shared
 
 
@@ -334,12 +321,6 @@ def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
     yield wishes.no_effect("the pod brings its own claims", remedy)
 
 
-def _untold(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
-    for gpu in wanted.untold:
-        text = f"neither labels of nodes nor ResourceSlices show which nodes have such a GPU for {gpu.name}"
-        yield wishes.no_effect(text, "request it by a claim with such a selector")
-
-
 BY_NAME = rule(
     "GA408",
     "A wish must be met by labels, not by the names of nodes",
@@ -350,16 +331,3 @@ BY_NAME = rule(
     remedy="label the namespace gpu-admission.io/dra: enabled, so that the pod requests by a claim",
     source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
 )
-
-
-def _by_name(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Finding]:
-    names = wanted.names
-    if names:
-        limit = f", of at most {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
-        word = next(iter(wishes.texts))
-        yield wishes.finding(
-            BY_NAME,
-            word,
-            f"no label describes the GPUs of {format_count(len(names), 'node')}{limit}, so the pod is tied to the names of those "
-            f"that have such a GPU now: {format_ranges(names)}",
-        )

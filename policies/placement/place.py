@@ -14,7 +14,7 @@ from policies.rules.decision import Severity
 from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
@@ -86,7 +86,16 @@ def missing_tolerations(pod: Pod, namespace: str, settings: GPUAdmissionPolicy) 
     Source: k8s.io/kubernetes plugin/pkg/admission/extendedresourcetoleration.
     """
     existing = [each for each in pod.spec.get("tolerations") or [] if each.get("operator") in _OPERATORS]
-    return _uncovered_tolerations(_own_tolerations(namespace, settings), existing)
+    missing: list[dict[str, str]] = []
+    for toleration in _own_tolerations(namespace, settings):
+        tolerated = [*existing, *missing]
+        if not (
+            tolerates_taint(tolerated, toleration)
+            if "value" in toleration
+            else tolerates_key(tolerated, toleration["key"], toleration["effect"])
+        ):
+            missing.append(toleration)
+    return missing
 
 
 def keep_tolerations(pod: Pod, stored: Pod, edits: Editor, namespace: str, settings: GPUAdmissionPolicy) -> None:
@@ -121,20 +130,6 @@ def _toleration(taint: TaintTolerated) -> dict[str, str]:
     if not taint.value:
         return {"key": taint.key, "operator": "Exists", "effect": taint.effect}
     return {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
-
-
-def _uncovered_tolerations(wanted: Iterable[dict[str, str]], existing: list[dict[str, Any]]) -> list[dict[str, str]]:
-    """The tolerations, in order, that the pod's own and the preceding ones do not include."""
-    missing: list[dict[str, str]] = []
-    for toleration in wanted:
-        tolerated = [*existing, *missing]
-        if not (
-            tolerates_taint(tolerated, toleration)
-            if "value" in toleration
-            else tolerates_key(tolerated, toleration["key"], toleration["effect"])
-        ):
-            missing.append(toleration)
-    return missing
 
 
 _HIGHEST = 1_000_000_000

@@ -23,7 +23,7 @@ from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
     from policies.devices.resource_claims import DeviceRequest
     from policies.fleet.gpu_nodes import GPUNode
@@ -235,26 +235,17 @@ def shared_requests(
     nodes = gpu_nodes(view) if large_requests else UNKNOWN
     if nodes is UNKNOWN:
         return
-    selected = nodes.select(pod.spec)
-    shares = SingleShares(view, settings)
-    offered = {request.resource for request in large_requests if request.resource in nodes.offers}
-    refusing = {resource: _refusing_nodes(resource, selected, shares) for resource in offered}
-    ways = {resource: ways_of_sharing(sharing, resource) for resource, sharing in refusing.items() if sharing}
-    others = {resource: _number_of_unshared(resource, nodes.nodes) for resource in ways}
+    selected, shares = nodes.select(pod.spec), SingleShares(view, settings)
+    refusing: dict[str, tuple[str, int]] = {}
+    for resource in {request.resource for request in large_requests if request.resource in nodes.offers}:
+        offering = [node for node in selected if resource in node.offers]
+        if offering and all(shares.is_single(node.labels, resource) for node in offering):
+            unshared = (node for node in nodes.nodes if resource in node.offers)
+            others = sum(sharing_strategy(node.labels, resource) is None for node in unshared)
+            refusing[resource] = ways_of_sharing(offering, resource), others
     for request in large_requests:
-        if request.resource in ways:
-            yield _finding(request, ways[request.resource], others[request.resource])
-
-
-def _refusing_nodes(resource: str, nodes: Sequence[GPUNode], shares: SingleShares) -> list[GPUNode]:
-    """The nodes that offer a resource, if each gives a container one share only; otherwise empty."""
-    if any(resource in node.offers and not shares.is_single(node.labels, resource) for node in nodes):
-        return []
-    return [node for node in nodes if resource in node.offers]
-
-
-def _number_of_unshared(resource: str, nodes: Sequence[GPUNode]) -> int:
-    return sum(resource in node.offers and sharing_strategy(node.labels, resource) is None for node in nodes)
+        if request.resource in refusing:
+            yield _finding(request, *refusing[request.resource])
 
 
 ONE_SHARE = rule(

@@ -29,7 +29,7 @@ from policies.nvidia.wishes import Wish
 from policies.placement.wish_labels import PRODUCT_SUFFIX, SHARED, alternatives, label_prefix, seen_products
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from policies.devices.published_devices import DeviceGroup
@@ -149,19 +149,14 @@ def wanted_nodes(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterVie
 def _with_selected(seen: SeenProducts, spec: Mapping[str, Any]) -> SeenProducts:
     """The products seen, and those that the pod selects itself: it may know what comes."""
     selected: defaultdict[str, set[str]] = defaultdict(set)
-    for key, values in _selected_labels(spec):
-        if key.endswith(PRODUCT_SUFFIX):
-            selected[key].update(values)
-    return {**seen, **{key: seen.get(key, frozenset()).union(values) for key, values in selected.items()}}
-
-
-def _selected_labels(spec: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
     for key, value in (spec.get("nodeSelector") or {}).items():
-        yield key, [value]
-    for term in required_terms(spec):
-        for expression in term.get("matchExpressions") or []:
-            if expression.get("operator") == "In":
-                yield expression.get("key") or "", expression.get("values") or []
+        if key.endswith(PRODUCT_SUFFIX):
+            selected[key].add(value)
+    for expression in (each for term in required_terms(spec) for each in term.get("matchExpressions") or []):
+        key = expression.get("key") or ""
+        if expression.get("operator") == "In" and key.endswith(PRODUCT_SUFFIX):
+            selected[key].update(expression.get("values") or [])
+    return {**seen, **{key: seen.get(key, frozenset()).union(values) for key, values in selected.items()}}
 
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -190,7 +185,8 @@ def named_nodes(wish: Wish, requested: RequestedGPU, view: ClusterView) -> Alter
     names = sorted(right - wrong)
     if not names:
         return ()
-    if not wrong and _is_about_sharing(wish, requested):
+    devices = requested.devices
+    if not wrong and devices is not None and device_predicate(wish, devices) == TRUE:  # the wish is about sharing only
         return ((NodeRequirement(PRODUCT_LABEL, "DoesNotExist"),),) if requested.labels else ALWAYS
     return ((NodeRequirement(HOSTNAME, "In", tuple(names[:MOST_NAMES])),),)
 
@@ -233,10 +229,6 @@ def _published_gpus(view: ClusterView, *, only_without_gfd: bool) -> tuple[Unlab
         for group in groups
     )
     return tuple(each for each in gpus if each.hostnames)
-
-
-def _is_about_sharing(wish: Wish, requested: RequestedGPU) -> bool:
-    return requested.devices is not None and device_predicate(wish, requested.devices) == TRUE
 
 
 _NO_TYPES = frozenset[str]()

@@ -64,7 +64,13 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     if not settings.placement.wishes and not has_our_annotations(pod.document):
         return _NOTHING
     own = {word: pod.annotations[PREFIX + word] for word in WORDS if PREFIX + word in pod.annotations}
-    defaults = {word: text for word, text in _defaults(namespace, settings).items() if word not in own}
+    defaults = {  # the last one that holds in the namespace
+        word: text
+        for default in settings.placement.wishes
+        if default.holds_in(namespace)
+        for word, text in default.wish.items()
+        if word not in own
+    }
     findings = []
     texts = {}
     for word, text in {**own, **defaults}.items():
@@ -86,16 +92,6 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
 
         texts = without_conflicting_defaults(pod, view, texts, defaults)
     return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
-
-
-def _defaults(namespace: str, settings: GPUAdmissionPolicy) -> dict[str, str]:
-    """The default of each word: the last one that holds in the namespace."""
-    return {
-        word: text
-        for default in settings.placement.wishes
-        if default.holds_in(namespace)
-        for word, text in default.wish.items()
-    }
 
 
 NO_WISH = rule(

@@ -75,7 +75,7 @@ def known_labels(resource: GPUResource) -> tuple[str, ...]:
     For `nvidia.com/gpu` these are whole GPUs: which MIG devices a node hands out by that name is its own affair.
     """
     if not resource.mig:
-        return _whole()
+        return KNOWN_PRODUCTS
     return mig_labels(resource.profile) if resource.profile else ()
 
 
@@ -95,15 +95,10 @@ def mig_labels(profile: MIGProfile | None = None) -> tuple[str, ...]:
     """Labels of MIG devices of known products: of one profile, or of every one that the products have."""
     return tuple(
         label
-        for name in _whole()
+        for name in KNOWN_PRODUCTS
         for each in ([profile] if profile else _profiles(name))
         if _has(name, each) and is_label_value(label := f"{name}-MIG-{each.label}")
     )
-
-
-@cache
-def _whole() -> tuple[str, ...]:
-    return KNOWN_PRODUCTS
 
 
 def _profiles(name: str) -> list[MIGProfile]:
@@ -230,14 +225,20 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
         seen: The products of nodes, and others that the pod may mean.
     """
     prefix = label_prefix(resource)
+    strategies = _STRATEGIES.get(wish.sharing or "")
+    memory = []
+    if wish.min_memory is not None:
+        memory.append(NodeRequirement(prefix + ".memory", "Gt", (str(wish.min_memory - 1),)))
+    if wish.max_memory is not None:
+        memory.append(NodeRequirement(prefix + ".memory", "Lt", (str(wish.max_memory + 1),)))
     parts = [
         _product_values(wish, resource, prefix + PRODUCT_SUFFIX, seen),
         ((NodeRequirement(FAMILY_LABEL, "In", tuple(sorted(wish.families))),),) if wish.families else ALWAYS,
         _at_least(COMPUTE_LABELS, wish.min_compute_capability),
-        (tuple(_memory(wish, prefix + ".memory")),),
+        (tuple(memory),),
         _at_least(DRIVER, wish.min_driver),
         _at_least(RUNTIME, wish.min_cuda),
-        _sharing_requirement(wish, prefix + ".sharing-strategy"),
+        ((NodeRequirement(prefix + ".sharing-strategy", "In", strategies),),) if strategies else ALWAYS,
     ]
     return reduce(both, (part for part in parts if part != ALWAYS), ALWAYS)
 
@@ -323,13 +324,6 @@ def _future_labels(include: str, resource: GPUResource) -> Iterable[str]:
     return (name, f"NVIDIA-{name}")
 
 
-def _memory(wish: Wish, key: str) -> Iterator[NodeRequirement]:
-    if wish.min_memory is not None:
-        yield NodeRequirement(key, "Gt", (str(wish.min_memory - 1),))
-    if wish.max_memory is not None:
-        yield NodeRequirement(key, "Lt", (str(wish.max_memory + 1),))
-
-
 def _at_least(keys: tuple[str, ...], least: tuple[int, ...] | None) -> Alternatives:
     """A version of at least some numbers: greater in one of them, and equal in those before it."""
     if least is None:
@@ -347,8 +341,3 @@ def _equal(key: str, number: int) -> NodeRequirement:
     """A number; versions of drivers have two digits behind a dot, `05`."""
     texts = {str(number), f"{number:02}"} if key in DRIVER else {str(number)}
     return NodeRequirement(key, "In", tuple(sorted(texts)))
-
-
-def _sharing_requirement(wish: Wish, key: str) -> Alternatives:
-    strategies = _STRATEGIES.get(wish.sharing or "")
-    return ((NodeRequirement(key, "In", strategies),),) if strategies else ALWAYS
