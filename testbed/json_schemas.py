@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 from policies.analyses.audit import AuditJSON
 from policies.analyses.usage import UsageJSON
 from policies.kubernetes.objects import documents_adapter
-from policies.quota.report.quota_json import QuotasJSON
+from policies.quota.quota_json import QuotasJSON
 from webhook.cli.commands.rules import RulesJSON
 from webhook.cli.doctor.report import DiagnosisJSON
 from webhook.cli.explanations import ExplanationsJSON

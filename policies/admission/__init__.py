@@ -1,10 +1,9 @@
 """Decides on admission requests: the one pipeline of concerns, and reviews by a view."""
 
 from policies.admission.concerns import load_rules
-from policies.admission.pipeline import Course, decide
+from policies.admission.pipeline import Charge, Course, Ensure, Failure, Finish, Judge, Part, Read, Step, decide
 from policies.admission.review import entries_called, judge, review, review_concern
 from policies.admission.severities import finish
-from policies.admission.steps import Charge, Ensure, Failure, Finish, Judge, Part, Read, Step
 
 __all__ = [
     "Charge",

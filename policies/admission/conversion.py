@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["conversion", "conversion_check", "is_converted", "preview", "reapply", "with_own_templates"]
+__all__ = ["conversion", "conversion_check", "preview", "reapply", "with_own_templates"]
 
 
 @review_created_pod
@@ -76,7 +76,7 @@ def _converted_pod(
 
 @review_created_pod
 def preview(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """The conversion that a pod would have; `policies.admission.previews` makes warnings of it."""
+    """The conversion that a pod would have; `finish` makes warnings of it."""
     wishes = read_wishes(pod, request.namespace, view, settings)
     own = own_conditions(pod, view, settings, wishes)
     return _converted_pod(own, own, wishes, request.of(own.document), view, settings)
@@ -110,11 +110,6 @@ def reapply(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -
     if answer.restored:
         keep_tolerations(pod, stored, answer.edits, request.namespace, settings)
     return Decision(findings=tuple(answer.findings), patch=tuple(answer.edits.operations), object=answer.edits.document)
-
-
-def is_converted(pod: Pod) -> bool:
-    """True if a pod was converted before, as far as its marks prove it."""
-    return conversion_record(pod) is not None
 
 
 def with_own_templates(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> ClusterView:

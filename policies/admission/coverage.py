@@ -1,4 +1,4 @@
-"""Coverage: requests that no rule looks at, and the GPUs that their objects mention."""
+"""Findings of offline reviews only: objects that no rule looks at, and keys that are given twice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.admission.pods import reapplies_pod, updates_pod
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.admission.workload_templates import templates_of, unread_pods
-from policies.kubernetes.names import IGNORE, closest, printable
+from policies.kubernetes.names import IGNORE, closest, printable, shown
 from policies.kubernetes.neighbours import NEIGHBOURS
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.workloads import WORKLOADS
@@ -20,14 +20,57 @@ from policies.rules.settings.choices import workload_kinds
 from policies.rules.settings.exemptions import NEVER_MATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["OFFLINE_KINDS", "UNREVIEWED", "find_gap", "reviewed_kinds"]
+__all__ = ["OFFLINE_KINDS", "UNREVIEWED", "duplicate_keys", "find_gap", "reviewed_kinds"]
+
+
+DUPLICATE_KEY = rule(
+    "GA710",
+    "A mapping of a manifest must not have the same key twice",
+    default=Severity.DENY,
+    why="""
+    YAML and JSON forbid it, and readers differ: kubectl and Helm silently send the last value and drop the others, while
+    kustomize, and with it Argo CD and Flux, refuses the document. Only an offline review sees it, because the API server
+    gets what kubectl made of it.""",
+    remedy="keep one of them",
+    source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
+    offline=True,
+    kinds=(EVERY_KIND,),
+)
+
+
+_OUTCOME = "kubectl silently keeps only the last value"
+
+
+def duplicate_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Finding]:
+    """A finding for each key that an object has more than once.
+
+    Two objects in one document have one finding for all keys that they share.
+
+    Args:
+        duplicates: The lines of each such key, by the path of its value.
+    """
+    version, kind = FieldPath(["apiVersion"]), FieldPath(["kind"])
+    if version in duplicates and kind in duplicates:
+        second = duplicates[version][1]
+        message = f"another object begins near line {second} without a line --- before it; {_OUTCOME} of each key"
+        yield DUPLICATE_KEY.finding(version, message, "write a line --- between the objects")
+        duplicates = {path: lines for path, lines in duplicates.items() if len(path) > 1}
+    for path, lines in duplicates.items():
+        *before, last = lines
+        others = ", ".join(map(str, before))
+        message = (
+            f"duplicate key {shown(path[-1])}: given at line{'s' * (len(before) > 1)} {others} and again at line {last}; "
+            f"{_OUTCOME}"
+        )
+        yield DUPLICATE_KEY.finding(FieldPath(path), message)
+
 
 UNREVIEWED = rule(
     "GA705",
@@ -146,8 +189,11 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
     kinds = reviewed_kinds(settings)
     if kind in kinds and (why := _unreviewed_operation(request)):
         return why, ""
-    if kind == ("", "ConfigMap") and _is_configuration(request, view, settings):
-        return None
+    if kind == ("", "ConfigMap"):
+        from policies.configuration import is_configuration
+
+        if is_configuration(request, view, settings):
+            return None
     if request.namespace in NEVER_MATCHED:
         remedy = "create it in another namespace to have it reviewed"
         return f'no webhook is called for namespace "{request.namespace}"', remedy
@@ -157,12 +203,6 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
     if kind in _KINDS:
         return None
     return _unread(request, view, settings) or (None if kind in kinds else _unknown_kind(request, kinds))
-
-
-def _is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
-    from policies.admission.configuration import is_configuration
-
-    return is_configuration(request, view, settings)
 
 
 def _unread(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.admission.coverage import UNREVIEWED, find_gap
+from policies.admission.coverage import UNREVIEWED, duplicate_keys, find_gap
 from policies.admission.review import review
 from policies.admission.severities import finish, judged_findings
 from policies.admission.webhooks import ENTRIES
@@ -152,7 +152,7 @@ def review_object(
             _write(edits, found, template_of(answer.object, found.template))
     reported = once_per_cause([_findings(part) for part in parts], "pod template")
     decided = dict.fromkeys(finding for part in reported for finding in part)
-    findings = judged_findings(_as_written(duplicates), request, settings, settled=decided)
+    findings = judged_findings(duplicate_keys(duplicates or {}), request, settings, settled=decided)
     if not decision.not_reviewed:
         unmatched = _unmatched_in_pods(parts, request, view, settings)
         findings = (*findings, *unmatched_waivers(findings, request, view, settings), *unmatched)
@@ -175,15 +175,6 @@ def review_object(
         requested=tuple(_charges(parts)),
         left_out=left_out,
     )
-
-
-def _as_written(duplicates: Mapping[FieldPath, Sequence[int]] | None) -> Iterable[Finding]:
-    """Findings on the text of a manifest, which the API server never sees."""
-    if not duplicates:
-        return ()
-    from policies.admission.documents import duplicate_keys
-
-    return duplicate_keys(duplicates)
 
 
 def _review_workload(pods: WorkloadPods) -> Decision:

@@ -1,9 +1,4 @@
-"""The one pipeline: the concerns of an entry, one after the other, with the effects between them.
-
-`decide` is the only loop over concerns. It yields steps, and a driver sets the result of each: the server with threads,
-deadlines, templates and ledgers (`webhook.server.driver`), everything else from a view (`policies.admission.review`).
-Rules run in `Judge` steps only. Objects that another step finds can lead to a second `Judge`, but no effect happens twice.
-"""
+"""The one pipeline: the concerns of an entry, one after the other, with the effects between them."""
 
 from __future__ import annotations
 
@@ -11,20 +6,114 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.admission.severities import is_final
-from policies.admission.steps import Charge, Ensure, Failure, Finish, Judge, Part, Read, Step
 from policies.rules.decision import Decision
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Generator
+    from collections.abc import Container, Generator, Mapping
 
     from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import Key
+    from policies.quota.outcomes import ChargeOutcome, Holder
+    from policies.rules.charges import ChargeRequest
+    from policies.rules.decision import Template
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["Course", "decide"]
+__all__ = ["Charge", "Course", "Ensure", "Failure", "Finish", "Judge", "Part", "Read", "Step", "decide"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The failure of a concern that fails open, and is skipped."""
+
+    identifier: str
+    """The id in the log."""
+    remark: str
+    """The warning for the author."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One concern of a call, and the request that it reviews."""
+
+    entry: Entry
+    concern: Concern
+    request: Request
+    """Its object has the changes of the concerns before."""
+    share: int | None
+    """The number of concerns that share the time left, for a concern that fails open; None if it may use all of it."""
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step; the driver sets fields that have a default, and no others."""
+
+    part: Part
+    objects: Mapping[Key, Object | None]
+    """Objects to see instead of those of the view: templates of this request, and objects that were read for it. None for
+    one that does not exist."""
+    failure: Failure | None = field(default=None, kw_only=True)
+    """Set if the step failed, and the concern fails open."""
+
+
+@dataclass(slots=True)
+class Judge(_Step):
+    """Run the rules of a concern. Pure: a driver may do it twice, and in a thread."""
+
+    decision: Decision | None = None
+    """The decision of the rules, with their own severities. None only after a failure."""
+
+
+@dataclass(slots=True)
+class Finish(_Step):
+    """Apply the severities of the settings and the waivers of the object. Pure, as `Judge`."""
+
+    decision: Decision
+    """The decision of the rules, after the charge."""
+    answer: Decision | None = None
+    """The answer of the concern. None only after a failure."""
+
+
+@dataclass(slots=True)
+class Ensure(_Step):
+    """Create the templates that a converted pod refers to, if they do not exist."""
+
+    templates: tuple[Template, ...]
+    foreign: Mapping[Key, Object] = field(default_factory=dict)
+    """Stored templates of the same names with other content."""
+    is_forged: bool = False
+    """True if the namespace does not convert, so the call cannot come from the API server."""
+
+
+@dataclass(slots=True)
+class Read(_Step):
+    """Read the objects that a charge depends on and the view does not show."""
+
+    charge: ChargeRequest
+    keys: tuple[Key, ...]
+    found: Mapping[Key, Object | None] = field(default_factory=dict)
+    """Empty if nothing can be read, as offline."""
+    outcome: ChargeOutcome | None = None
+    """Set if the charge has its outcome without them: the namespace has no quota, or they could not be read."""
+
+
+@dataclass(slots=True)
+class Charge(_Step):
+    """Charge the object to the quota of its namespace."""
+
+    charge: ChargeRequest
+    outcome: ChargeOutcome | None = None
+    """None only after a failure."""
+    holders: tuple[Holder, ...] = ()
+    """Pods and claims that hold some of a quota that is exceeded."""
+    names_holders: bool = True
+    """False if the refusal only says how many there are."""
+
+
+Step = Judge | Finish | Ensure | Read | Charge
+
 
 S = TypeVar("S", bound=Step)
 
@@ -101,7 +190,7 @@ def _answer(part: Part, course: Course) -> Generator[Step, None, Decision]:
             raise TypeError(f"the driver answered nothing for {part.concern}")
         decision = judge.decision
         if decision.charges:
-            from policies.admission.quota import settle_charge
+            from policies.quota.outcomes import settle
 
             (charge,) = decision.charges
             charged = Charge(part, objects, charge)
@@ -115,7 +204,9 @@ def _answer(part: Part, course: Course) -> Generator[Step, None, Decision]:
                 charged.outcome = read.outcome
             if charged.outcome is None:
                 yield from _done(charged)
-            decision = settle_charge(decision, charged)
+            if charged.outcome is None:
+                raise TypeError("the driver left a charge without an outcome")
+            decision = settle(decision, charged.outcome, charged.holders, names_holders=charged.names_holders)
         answer = decision
         if not is_final(part.concern, decision, request):
             finished = yield from _done(Finish(part, objects, decision))

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from policies.admission.concerns import judge_concern, judge_configuration
 from policies.admission.coverage import find_gap
-from policies.admission.pipeline import Course, decide
+from policies.admission.pipeline import Charge, Course, Ensure, Finish, Judge, Read, decide
 from policies.admission.pods import reapplies_pod, refused_amounts, unknown_namespace
 from policies.admission.severities import finish, judged_findings
-from policies.admission.steps import Charge, Ensure, Finish, Judge, Read
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, ENTRIES, WRITES
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import MalformedPodError
@@ -96,9 +95,9 @@ def _decide_by_view(entry: Entry, course: Course, view: ClusterView, settings: G
             case Finish(part=part, decision=decision):
                 step.answer = finish(part.concern, decision, part.request, settings)
             case Charge():
-                from policies.admission.quota import charge_by_view
+                from policies.quota.counting import outcome_by_view
 
-                charge_by_view(step, view, settings)
+                step.outcome = outcome_by_view(step.charge, ChangedView(view, step.objects), settings)
             case Ensure() | Read():
                 # Later concerns see the templates, and there is nothing else to read.
                 pass

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.names import IGNORE
+from policies.kubernetes.names import IGNORE, RECORD
 from policies.kubernetes.objects import lookup, name_of
+from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.rules.decision import Decision, Severity
 from policies.rules.settings import DEFAULTS, settings_for
 from policies.rules.waivers import with_waivers, without_repeats
@@ -49,9 +50,7 @@ def finish(concern: Concern, decision: Decision, request: Request, settings: GPU
     context = decision.context
     decision = replace(decision, findings=findings, context=())
     if concern == "preview":
-        from policies.admission.previews import preview_warnings
-
-        decision = preview_warnings(decision, request)
+        decision = _preview_warnings(decision, request)
     findings = with_waivers(decision.findings, request, own)
     is_reported = any(found.severity in _REPORTED and not found.waived for found in findings)
     remarks = (*decision.remarks, *(context if is_reported else ()))
@@ -60,6 +59,35 @@ def finish(concern: Concern, decision: Decision, request: Request, settings: GPU
         return decision
     # A waiver that settings refuse refuses the object as well.
     return replace(decision, patch=(), object=request.object, templates=(), annotations={})
+
+
+def _preview_warnings(converted: Decision, request: Request) -> Decision:
+    """Warnings that say what a conversion would do; nothing is changed and nothing refused.
+
+    `placement` reviews the same pod and reports what is wrong with its wish.
+    """
+    findings = tuple(
+        finding.as_announcement("would be refused") if finding.severity is Severity.DENY else finding
+        for finding in converted.findings
+        if finding.rule.subject != "placement"
+    )
+    remarks: list[str] = []
+    if converted.allowed and converted.patch:
+        from policies.conversion.record import ConversionRecord
+
+        remarks = [
+            f"would be converted to ResourceClaimTemplate {template.name}: "
+            + ", ".join(
+                f"{each['exactly']['count']} x {each['exactly']['deviceClassName']} ({each['name']})"
+                for each in template.spec["spec"]["devices"]["requests"]
+            )
+            for template in converted.templates
+        ]
+        if not remarks:
+            record = ConversionRecord.parse(lookup(converted.object, ("metadata", "annotations", RECORD)) or "")
+            renamed = {} if record is None else record.classes
+            remarks = [f"would be renamed: {old} to {IMPLICIT_PREFIX}{name}" for old, name in renamed.items()]
+    return Decision(findings=findings, object=request.object, remarks=tuple(remarks))
 
 
 def _settings_of(

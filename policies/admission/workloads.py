@@ -163,7 +163,7 @@ def shortage(pods: WorkloadPods) -> Iterable[Finding]:
     before = {pod.text: count.pods for pod, count in _with_counts(pods.before)}
     if all(count.pods <= before.get(pod.text, 0) for pod, count in counted):
         return ()
-    from policies.admission.workload_charges import shortages
+    from policies.quota.workload_totals import shortages
 
     return shortages(((pods.decision(pod), count) for pod, count in counted), document, request, view, settings)
 

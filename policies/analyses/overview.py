@@ -14,7 +14,7 @@ from policies.analyses.usage import usage_report
 from policies.analyses.usage.cells import node_cells
 from policies.devices.holders import Holder
 from policies.kubernetes.view import Unknown
-from policies.quota.report.reporting import quota_reports
+from policies.quota.quota_report import quota_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from policies.analyses.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
-    from policies.quota.report.report import LimitUse, QuotaReport
+    from policies.quota.quota_report import LimitUse, QuotaReport
     from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["HIDDEN", "NodeOverview", "Overview", "QuotaOverview", "limited_overview", "overview", "visible_overview"]

@@ -17,10 +17,9 @@ from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
 from policies.devices.native_quotas import QuotaUse, counts_as_resource, counts_pod, native_quotas, refused_claims
 from policies.devices.published_devices import DeviceGroup, gpu_groups, largest_node, published_devices
 from policies.devices.resource_claims import Claim
-from policies.fleet.device_plugin import nodes_with_both, old_kubelets
+from policies.fleet.device_plugin import nodes_with_both, old_kubelets, oversized_finding
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import known_classes
-from policies.fleet.node_sizes import oversized_finding
 from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.pods import SPEC

@@ -8,25 +8,27 @@ reported, never guessed.
 
 from __future__ import annotations
 
-from policies.outcome.audience import EVERYTHING, Audience
-from policies.outcome.certainty import Certainty
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind
 from policies.outcome.comparison import (
     MOST_SUBJECTS,
     FitComparer,
     FitComparison,
+    LimitComparison,
+    LimitUse,
     Outcome,
+    QuotaRefusal,
     affected_subjects,
+    certain_fits,
+    certain_limits,
     compare_fits,
+    compare_limits,
+    quota_refusals,
 )
-from policies.outcome.device_outcomes import DeviceOutcome, OutcomeState
-from policies.outcome.estimates import certain_fits, certain_limits
 from policies.outcome.fits import Fit, Situation
-from policies.outcome.node_groups import NodeGroup
+from policies.outcome.node_groups import Certainty, DeviceOutcome, NodeGroup, OutcomeState
 from policies.outcome.outcome import READ_FROM, Feasibility, PlacementOutcome, simulate, warm
 from policies.outcome.question import Question, pod_question, question_warnings, questions
-from policies.outcome.quotas import LimitComparison, LimitUse, QuotaRefusal, compare_limits, quota_refusals
-from policies.outcome.reasons import Reason, ReasonKind
+from policies.outcome.reasons import EVERYTHING, Audience, Reason, ReasonKind
 from policies.outcome.trials import DeviceShortage, RejectedDevices, RequestShortage
 from policies.outcome.workloads import Subject, subjects_of
 

@@ -13,8 +13,8 @@ from policies.devices.feature_gates import offers
 from policies.devices.native_quotas import refused_claims
 from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import NodeShapes
+from policies.fleet.device_plugin import SingleShares
 from policies.fleet.known_classes import known_classes
-from policies.fleet.node_sizes import SingleShares
 from policies.kubernetes.names import format_list, format_ranges
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import ONE

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.usage import Usage
     from policies.devices.resource_claims import Claim, Constraint
     from policies.outcome.allocation import AllocationProblem
-    from policies.outcome.audience import Holders
+    from policies.outcome.reasons import Holders
 
 __all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason"]
 

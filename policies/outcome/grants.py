@@ -24,8 +24,7 @@ from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile, parse_resource
 from policies.nvidia.products import fold_name
 from policies.outcome.allocation import Solution, SolutionState, Solver
-from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device, replica_kind
-from policies.quota.demands.node_kinds import Offer, node_kinds
+from policies.quota.demands.device_kinds import ConsumedCapacity, Offer, node_kinds, quota_device, replica_kind
 from policies.rules.charges import DeviceKind
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.resourceslices import Device
     from policies.kubernetes.view import ClusterView
     from policies.outcome.survey import AlikeNodes, Survey
-    from policies.quota.demands.node_kinds import NodeKind
+    from policies.quota.demands.device_kinds import NodeKind
 
 __all__ = ["Grant", "GrantFinder", "QualityChange", "quality_changes"]
 

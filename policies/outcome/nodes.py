@@ -10,7 +10,7 @@ from policies.devices.allocation.node_selectors import TargetNode
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import NodeSelection
 from policies.devices.native_quotas import QuotaUse
-from policies.fleet.node_sizes import sharing_labels
+from policies.fleet.device_plugin import sharing_labels
 from policies.kubernetes.nodes import (
     REQUIRED,
     UNSCHEDULABLE,

@@ -13,10 +13,9 @@ from policies.fleet.cluster_digest import ResourceUsage, read_cluster, used_amou
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list
 from policies.outcome.allocation import Solver, device_names, unknown_device_obstacles
-from policies.outcome.audience import EVERYTHING
-from policies.outcome.certainty import Assumption, Certainty, assumptions, certainty_with
 from policies.outcome.claims import Obstacle, ObstacleKind, unknown_kind_remedy
-from policies.outcome.node_groups import NodeGroups, node_groups
+from policies.outcome.node_groups import Assumption, Certainty, NodeGroups, assumptions, certainty_with, node_groups
+from policies.outcome.reasons import EVERYTHING
 from policies.outcome.replicas import count_replicas, pods_to_end
 from policies.outcome.selector_failures import costly_selectors, failure_obstacle
 from policies.outcome.survey import Survey
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from policies.fleet.cluster_digest import Cluster
     from policies.kubernetes.nodes import Taint
     from policies.kubernetes.view import ClusterView
-    from policies.outcome.audience import Audience
     from policies.outcome.question import Question
+    from policies.outcome.reasons import Audience
     from policies.outcome.replicas import PodsToEnd, ReplicaCount
     from policies.outcome.trials import DeviceShortage
     from policies.rules.settings import GPUAdmissionPolicy

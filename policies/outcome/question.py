@@ -15,7 +15,7 @@ from policies.conversion.exemptions import Mode, mode_of
 from policies.conversion.surroundings import REFUSED_CLAIM, UNSATISFIABLE
 from policies.devices.native_quotas import QuotaUse
 from policies.devices.resource_claims import Claim
-from policies.fleet.node_sizes import MORE_THAN_A_NODE
+from policies.fleet.device_plugin import MORE_THAN_A_NODE
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import controller_of, generate_name_of, lookup, name_of, namespace_of
 from policies.kubernetes.pod_templates import created_pod, pod_of
@@ -36,8 +36,8 @@ from policies.outcome.claims import (
     quota_obstacles,
     split_claims,
 )
-from policies.quota.charging.outcomes import FITS
 from policies.quota.limits.quota import QUOTA_NAME
+from policies.quota.outcomes import FITS
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.conditions import FailedCondition
     from policies.devices.resource_claims import Claim, Subrequest
-    from policies.outcome.audience import Holders
+    from policies.outcome.reasons import Holders
 
 __all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "described_rejections", "value_of"]
 

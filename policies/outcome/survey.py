@@ -13,10 +13,9 @@ from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome.allocation import Solution, SolutionState, Solver, allocation_problem
-from policies.outcome.audience import Holders
 from policies.outcome.device_reasons import DeviceMismatch, DeviceReasons
 from policies.outcome.nodes import NodeChecks
-from policies.outcome.reasons import Reason, ReasonKind, node_reason
+from policies.outcome.reasons import Holders, Reason, ReasonKind, node_reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -24,9 +23,8 @@ if TYPE_CHECKING:
     from policies.fleet.cluster_digest import Cluster, ResourceUsage
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
-    from policies.outcome.audience import Audience
     from policies.outcome.question import Question
-    from policies.outcome.reasons import NodeMismatch
+    from policies.outcome.reasons import Audience, NodeMismatch
     from policies.rules.settings import GPUAdmissionPolicy
 
 __all__ = ["AlikeNodes", "Failure", "Survey"]

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet import RequestKind, gpu_requests
+from policies.fleet.device_plugin import SingleShares, largest_below, largest_of_class, oversized_finding
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.fleet.node_sizes import SingleShares, largest_below, largest_of_class, oversized_finding
 from policies.fleet.offers.shown import sharing_strategy
 from policies.fleet.pod_claims import pod_claims
 from policies.kubernetes.names import format_count, format_list, printable, shown

@@ -292,7 +292,7 @@ class Decision:
     templates: tuple[Template, ...] = ()
     charges: tuple[ChargeRequest, ...] = ()
     """At most one charge to write to the namespace's quota before the object is admitted. The caller of the concern `quota`
-    writes it and adds the result (`policies.quota.charging.outcomes.settle`)."""
+    writes it and adds the result (`policies.quota.outcomes.settle`)."""
     annotations: dict[str, str] = field(default_factory=dict)
     """For the API server's audit log, besides the findings; keys are qualified-name parts."""
     retry_after: int | None = None

@@ -7,8 +7,8 @@ import pytest
 from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import FieldPath
-from policies.quota.charging.messages import Unavailable
 from policies.quota.ledger.allowances import NoQuota
+from policies.quota.outcomes import Unavailable
 from policies.rules.charges import OWN, ChargeRequest
 from policies.rules.decision import Decision, Severity, Template
 from policies.rules.registry import get_rule

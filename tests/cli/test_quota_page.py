@@ -10,15 +10,14 @@ import click
 import pytest
 
 from policies.kubernetes.objects import FieldPath
-from policies.quota.charging.messages import exceeded_message
-from policies.quota.charging.outcomes import FITS
-from policies.quota.counting.counting import holders
+from policies.quota.counting import holders
 from policies.quota.ledger.allowances import admit
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import compact_text
 from policies.quota.ledger.status import charge_items, read_charge
 from policies.quota.limits.quota import parse_quota
-from policies.quota.report.reporting import quota_report
+from policies.quota.outcomes import FITS, exceeded_message
+from policies.quota.quota_report import quota_report
 from policies.rules.charges import OWN, Bill, Charge
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml

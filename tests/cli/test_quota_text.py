@@ -9,9 +9,9 @@ import click
 import pytest
 
 from policies.kubernetes.objects import FieldPath
-from policies.quota.charging.messages import Holder
 from policies.quota.limits.quota import Limit, Quota
-from policies.quota.report.report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
+from policies.quota.outcomes import Holder
+from policies.quota.quota_report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
 from webhook.cli.quota_reports import QuotaReports, text
 
 

@@ -10,7 +10,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from policies.analyses.usage import DeviceState
-from policies.quota.charging.outcomes import OUTCOMES
+from policies.quota.outcomes import OUTCOMES
 from policies.rules.decision import Severity
 from testbed import libyaml
 from tests.deploy.test_metrics_page import served_families

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.amounts import MOST
-from policies.quota.limits.quota import API_VERSION, QUOTA_NAME, QuotaError, parse_quota
-from policies.quota.limits.spec import MOST_GLOBS, MOST_LIMITS, UNITS
+from policies.quota.limits.quota import API_VERSION, MOST_GLOBS, MOST_LIMITS, QUOTA_NAME, UNITS, QuotaError, parse_quota
 from policies.rules.charges import OWN, Bill, Charge
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.crds import definition_problems, schema_problems

@@ -8,7 +8,7 @@ import pytest
 
 from policies.analyses.explain import Explanation
 from policies.kubernetes.objects import json_document
-from policies.outcome.device_outcomes import MOST_DEVICES
+from policies.outcome.node_groups import MOST_DEVICES
 
 MEMORY = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("60Gi")) >= 0'
 

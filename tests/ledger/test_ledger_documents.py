@@ -3,8 +3,7 @@
 from fractions import Fraction
 
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import OpenCharge
-from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.open_charges import OpenCharge, Reservations
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN, Bill
 from webhook.ledger.documents import Documents

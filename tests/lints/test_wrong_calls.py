@@ -15,7 +15,7 @@ COMMANDS = "webhook/cli/commands"
 WRONG_CALLS = [
     (CONCERNS, "conversion(request, view, own)", "conversion(request, view)"),
     (CONCERNS, "quota(request, view, own)", "quota(request, own, view)"),
-    (CONCERNS, "access(request, view, own)", "access(request, view, own).verdicts"),
+    (CONCERNS, "_access(request, view, own)", "_access(request, view, own).verdicts"),
     (CONCERNS, "namespaces(request, view, settings)", "namespaces(view, request, settings)"),
     (COVERAGE, "is_configuration(request, view, settings)", "is_configuration(request, settings)"),
     (f"{COMMANDS}/usage.py", "report_usage(kubeconfig, context, namespace)", "report_usage(kubeconfig, namespace)"),

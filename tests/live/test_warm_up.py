@@ -2,7 +2,7 @@
 
 from policies import outcome
 from policies.admission import review
-from policies.admission.warm import warm
+from policies.admission.concerns import warm
 from policies.analyses import explain as explanation
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS

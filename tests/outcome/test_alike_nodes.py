@@ -7,7 +7,7 @@ import pytest
 from policies.fleet.cluster_digest import ResourceUsage, read_cluster
 from policies.kubernetes.bounds import Work, bounded_by
 from policies.outcome import questions, simulate
-from policies.outcome.audience import EVERYTHING
+from policies.outcome.reasons import EVERYTHING
 from policies.outcome.survey import Survey
 from policies.rules.settings import DEFAULTS
 from tests.explain import conftest as k8s

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.analyses.explain import explain
-from policies.fleet.node_sizes import largest_of_class
+from policies.fleet.device_plugin import largest_of_class
 from policies.kubernetes.pods import Pod
 from policies.outcome import questions
 from policies.placement.resource_requests import node_findings

@@ -2,8 +2,8 @@
 
 import pytest
 
+from policies.fleet.device_plugin import sharing_strategy
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.fleet.node_sizes import sharing_strategy
 from policies.kubernetes.selectors import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
 from policies.placement.resource_requests import unshared_nodes, ways_of_sharing

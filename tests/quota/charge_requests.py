@@ -1,6 +1,6 @@
 """Quotas, and charges of objects that are being created."""
 
-from policies.admission.quota import quota as decide_charge
+from policies.admission.concerns import quota as decide_charge
 from policies.quota.demands.bills import charge_under
 from policies.quota.limits.quota import parse_quota
 from policies.rules.request import Request, UserInfo

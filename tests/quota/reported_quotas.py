@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from policies.quota.ledger.open_charges import compact_text
 from policies.quota.ledger.status import read_charge
 from policies.quota.limits.quota import parse_quota
-from policies.quota.report.reporting import quota_report
+from policies.quota.quota_report import quota_report
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 

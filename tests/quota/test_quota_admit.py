@@ -4,9 +4,8 @@ import pytest
 
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, admit, admit_unwritten
 from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger, NotPrimed
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge, Reservations
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.reservations import Reservations
 from policies.quota.limits.quota import Limit, Quota
 from policies.rules.charges import OWN, Bill, Charge
 

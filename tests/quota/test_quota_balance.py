@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charging.charging import charge_decision
-from policies.quota.counting.balance import open_balance
+from policies.quota.balance import open_balance
+from policies.quota.charging import charge_decision
 from policies.quota.ledger.ledger import Ledger
 from policies.rules.settings import DEFAULTS
 from tests.quota.charge_requests import SCHEDULER, creating

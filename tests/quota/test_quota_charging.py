@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.fleet.pod_claims import MOST_CLAIMS
-from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
+from policies.quota.charging import MOST_UNSEEN, charge_decision
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.rules.charges import OWN
 from policies.rules.request import Request

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policies.fleet.known_classes import GPU_TYPES
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.demands.claims import demands_of_claim, demands_of_template, holdings_of_claim
-from policies.quota.demands.necessary_conditions import necessary_conditions
+from policies.quota.demands.classes import necessary_conditions
 from policies.rules.charges import DeviceDemand, DeviceKind
 from policies.rules.settings import DEFAULTS, Quotas
 from webhook.cluster.manifests import ManifestsView

@@ -5,14 +5,14 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.objects import FieldPath, with_conditions
-from policies.quota.counting.conditions import (
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.recount import (
     enforced_condition,
     not_counted_condition,
     ready_condition,
     says_that_all_have_seen,
     unreadable_condition,
 )
-from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.status import Count
 from policies.quota.limits.quota import Limit, Quota, QuotaError
 

@@ -3,8 +3,8 @@
 import pytest
 
 from policies.kubernetes.bounds import bounded_by
-from policies.quota.counting.counter import _NEW, Counter, Terms
-from policies.quota.counting.counting import counted_ledger
+from policies.quota.counter import _NEW, Counter, Terms
+from policies.quota.counting import counted_ledger
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
 from policies.rules.settings.choices import Quotas

@@ -7,8 +7,7 @@ import pytest
 from policies.devices.published_devices import published_devices
 from policies.fleet.offers.shown import ShownSharing
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.demands.device_kinds import ConsumedCapacity, QuotaDevice, quota_device
-from policies.quota.demands.node_kinds import Offer, node_kinds
+from policies.quota.demands.device_kinds import ConsumedCapacity, Offer, QuotaDevice, node_kinds, quota_device
 from policies.rules.charges import DeviceKind
 from webhook.cluster.manifests import ManifestsView
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.quota.counting.counter import Counter, Terms
+from policies.quota.counter import Counter, Terms
 from policies.quota.limits.quota import parse_quota
 from policies.rules.settings.choices import Quotas
 from tests.quota.counted_objects import claim, document, pod, status_of

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charging.messages import Holder
-from policies.quota.counting.counting import cover, holders
+from policies.quota.counting import cover, holders
 from policies.quota.limits.quota import parse_quota
+from policies.quota.outcomes import Holder
 from policies.rules.settings.choices import Quotas
 from tests.quota.counted_objects import claim, document, pod, status_of
 from webhook.cluster.manifests import ManifestsView

@@ -13,9 +13,8 @@ from policies.quota.ledger.ledger import (
     Over,
     Unstorable,
 )
-from policies.quota.ledger.open_charges import OpenCharge
+from policies.quota.ledger.open_charges import OpenCharge, Reservations
 from policies.quota.ledger.recount import Snapshot, recount
-from policies.quota.ledger.reservations import Reservations
 from policies.quota.ledger.status import charge_items
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.limits.selectors import Selector

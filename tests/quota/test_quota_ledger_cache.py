@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
 from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import OpenCharge, compact_text, select_amounts
-from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.open_charges import OpenCharge, Reservations, compact_text, select_amounts
 from policies.quota.limits.quota import Limit, Quota
 from policies.rules.charges import OWN, Bill
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.view import UNKNOWN, PassingView
-from policies.quota.counting.counter import Counter, Terms
+from policies.quota.counter import Counter, Terms
 from policies.quota.demands.bills import charge_under
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.quota.ledger.recount import Snapshot, recount

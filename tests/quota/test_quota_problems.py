@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.quota.ledger.ledger import ROOM
-from policies.quota.report.report import QuotaState
+from policies.quota.quota_report import QuotaState
 from tests.quota.reported_quotas import EMPTY, before, charge, counted, namespace, node, pod, quota, reported
 
 LEADER = "see whether gpu-admission runs and has a leader (kubectl describe lease gpu-admission -n gpu-admission)"

@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.objects import json_document
-from policies.quota.report.quota_json import QuotasJSON, quotas_json
-from policies.quota.report.report import QuotaState
+from policies.quota.quota_json import QuotasJSON, quotas_json
+from policies.quota.quota_report import QuotaState
 from tests.quota.reported_quotas import before, charge, counted, namespace, node, pod, quota, reported
 
 

@@ -6,15 +6,14 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.objects import FieldPath
-from policies.quota.charging.charging import CHARGED_LATER
-from policies.quota.charging.messages import Holder, Unavailable
-from policies.quota.charging.outcomes import OUTCOMES, outcome_name, settle
+from policies.quota.charging import CHARGED_LATER
 from policies.quota.demands.bills import Uncountable, UnknownMemory, UnknownProduct
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
 from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.limits.quota import Limit, QuotaError
 from policies.quota.limits.selectors import Selector
+from policies.quota.outcomes import OUTCOMES, Holder, Unavailable, outcome_name, settle
 from policies.rules.charges import ChargeRequest, DeviceDemand, TooManyClaims
 from policies.rules.decision import Decision, Severity
 

@@ -9,10 +9,10 @@ import pytest
 
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pod_templates import PodCount
-from policies.quota.charging.workload_totals import PodsAtOnce, find_shortage
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.limits.quota import Limit, Quota
+from policies.quota.workload_totals import PodsAtOnce, find_shortage
 from policies.rules.charges import OWN, Bill, Charge
 
 GI = 2**30

@@ -9,8 +9,8 @@ from policies.admission.upkeep import missing_templates
 from policies.conversion.templates import next_steps, used_by_pods
 from policies.devices.published_devices import published_devices
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, count_work
-from policies.quota.counting.counter import Counter, Terms, largest_memory
-from policies.quota.counting.counting import cover
+from policies.quota.counter import Counter, Terms, largest_memory
+from policies.quota.counting import cover
 from policies.quota.demands.bills import bill
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount

@@ -25,7 +25,7 @@ from policies.nvidia.mig import parse_resource
 from policies.nvidia.products import Product
 from policies.nvidia.wish_words import product_spellings
 from policies.quota.demands.classes import Classes
-from policies.quota.demands.node_kinds import BARE, NodeKinds
+from policies.quota.demands.device_kinds import BARE, NodeKinds
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
@@ -251,8 +251,7 @@ COUNTED = {
     "policies/nvidia/mig_layouts.py": "counts of a dozen profiles; only a command uses them",
     "policies/outcome/grants.py": "kinds of the GPUs that pods of a cluster get",
     "policies/placement/wish_labels.py": "the products of all nodes, for 4 states of the cluster; known MIG profiles",
-    "policies/quota/demands/node_kinds.py": "kinds of nodes",
-    "policies/quota/demands/device_kinds.py": "devices of stored ResourceSlices",
+    "policies/quota/demands/device_kinds.py": "kinds of nodes; devices of stored ResourceSlices",
     "policies/quota/ledger/status.py": "texts of at most 256 characters",
     "policies/rules/settings/choices.py": "8 versions of the settings",
     "webhook/server/app.py": "64 queries of at most 8 KiB, which is aiohttp's limit of a request line",

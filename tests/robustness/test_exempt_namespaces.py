@@ -9,7 +9,7 @@ import pytest
 from policies.admission import entries_called, review
 from policies.admission.webhooks import ENTRIES
 from policies.analyses.audit.survey import Conversions
-from policies.quota.report.reporting import quota_report
+from policies.quota.quota_report import quota_report
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, Access, Configuration, GPUAdmissionPolicy, Quotas

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from policies.access import validate
 from policies.kubernetes.pods import Pod
-from policies.quota.counting.counter import Counter, Terms
+from policies.quota.counter import Counter, Terms
 from policies.quota.demands.bills import charge_under
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Snapshot, recount

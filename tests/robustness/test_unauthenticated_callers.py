@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from policies.quota.charging.messages import Holder, exceeded_message
 from policies.quota.ledger.ledger import Exceeded, Ledger, Over
+from policies.quota.outcomes import Holder, exceeded_message
 from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.server.caller_limits import AT_ONCE, PER_MINUTE, Callers
 

@@ -12,9 +12,8 @@ import click
 from policies.kubernetes.names import printable
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.limits.amounts import amount_with_unit
-from policies.quota.report.quota_json import QuotasJSON, quotas_json
-from policies.quota.report.report import QuotaState
-from policies.quota.report.reporting import COUNTED_FROM, QUOTA, quota_reports
+from policies.quota.quota_json import QuotasJSON, quotas_json
+from policies.quota.quota_report import COUNTED_FROM, QUOTA, QuotaState, quota_reports
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import (
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.kubernetes.view import ClusterView
-    from policies.quota.report.report import LimitUse, QuotaReport
+    from policies.quota.quota_report import LimitUse, QuotaReport
     from policies.rules.charges import Amounts, Unit
     from policies.rules.settings import GPUAdmissionPolicy
 

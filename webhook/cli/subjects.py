@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.kubernetes.workloads import WorkloadKind
     from policies.kubernetes.yaml import Position
-    from policies.quota.counting.balance import QuotaBalance
+    from policies.quota.balance import QuotaBalance
     from policies.rules.decision import Finding
     from policies.rules.request import Operation, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
@@ -259,7 +259,7 @@ class ChargedReviews:
         return self._balances[namespace]
 
     def _open_balance(self, namespace: str, document: Object) -> QuotaBalance | None:
-        from policies.quota.counting.balance import open_balance
+        from policies.quota.balance import open_balance
 
         before = self._view.before_review("Pod", "ResourceClaim", _QUOTA)
         return open_balance(namespace, document, before, self._settings.quota)

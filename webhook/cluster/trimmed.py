@@ -16,7 +16,7 @@ from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
 from policies.kubernetes.names import PREFIX, SCHEDULABLE
 from policies.kubernetes.objects import has_ended, lookup
-from policies.quota.counting.conditions import awaits_replicas
+from policies.quota.ledger.recount import awaits_replicas
 from webhook.cluster.store import Sharing, Store
 from webhook.cluster.store_counts import DeletedUids, OtherPods
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import lookup, name_of
-from policies.quota.counting.conditions import awaits_replicas
+from policies.quota.ledger.recount import awaits_replicas
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time
 from webhook.cluster.errors import APIError, ClusterError

@@ -12,12 +12,11 @@ from policies.devices.holders import KIND as POD_GROUP
 from policies.devices.holders import pod_group
 from policies.kubernetes.objects import lookup, with_conditions
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.counting.conditions import ready_condition
-from policies.quota.counting.counter import Counter
+from policies.quota.counter import Counter
 from policies.quota.ledger.allowances import has_allowance
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE
-from policies.quota.ledger.recount import Snapshot, recount
+from policies.quota.ledger.recount import Snapshot, ready_condition, recount
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
 from webhook.cluster.errors import APIError
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
-    from policies.quota.counting.counter import Terms
+    from policies.quota.counter import Terms
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.ledger.status import Versions
     from policies.quota.limits.quota import Quota

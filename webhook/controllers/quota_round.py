@@ -12,20 +12,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.admission.warm import warm
+from policies.admission.concerns import warm
 from policies.devices.holders import KIND as POD_GROUP
 from policies.kubernetes.objects import lookup, name_of, namespace_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.counting.conditions import (
+from policies.quota.counter import Terms
+from policies.quota.ledger.allowances import has_allowance
+from policies.quota.ledger.ledger import Ledger
+from policies.quota.ledger.open_charges import ALLOWANCE
+from policies.quota.ledger.recount import (
     enforced_condition,
     not_counted_condition,
     says_that_all_have_seen,
     unreadable_condition,
 )
-from policies.quota.counting.counter import Terms
-from policies.quota.ledger.allowances import has_allowance
-from policies.quota.ledger.ledger import Ledger
-from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, is_enforced
 from policies.rules.settings.exemptions import exemption_in_cluster
 from webhook.cluster.client import MERGE_PATCH

@@ -8,6 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.admission import Charge, Ensure, Failure, Finish, Judge, Read, finish, judge
+from policies.kubernetes.view import ChangedView
+from policies.quota.counting import outcome_by_view
 from policies.quota.ledger.allowances import NoQuota
 from policies.quota.limits.quota import quota_shown
 from policies.rules.decision import MOST_FINDINGS, TEMPLATE
@@ -125,9 +127,8 @@ class Driver:
             case Charge() if self.quotas is not None:
                 await self.quotas.charge(step, settings, run.deadline)
             case Charge():
-                from policies.admission.quota import charge_by_view
-
-                await run(partial(charge_by_view, step, self.view, settings))
+                seen = ChangedView(self.view, step.objects)
+                step.outcome = await run(partial(outcome_by_view, step.charge, seen, settings))
 
     def _failure(self, step: Step, error: Exception) -> Failure:
         what = LATE if isinstance(error, TimeoutError) else FAILED

@@ -20,7 +20,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from policies.admission.webhooks import ENTRIES
-from policies.quota.charging.outcomes import OUTCOMES
+from policies.quota.outcomes import OUTCOMES
 from webhook.ledger.forwarding_writer import ANSWERS
 from webhook.server.guarded_connection import CLOSED
 
@@ -294,7 +294,7 @@ class Metrics:
         self._templates[outcome].inc()
 
     def count_quota_outcome(self, entry: str, outcome: str) -> None:
-        """Count a charge by entry and outcome, one of `policies.quota.charging.outcomes.OUTCOMES`."""
+        """Count a charge by entry and outcome, one of `policies.quota.outcomes.OUTCOMES`."""
         self._quota_outcomes[entry, outcome].inc()
 
     def count_forwarded_charge(self, answer: str) -> None:

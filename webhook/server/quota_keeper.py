@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import lookup
-from policies.quota.charging.messages import Unavailable
-from policies.quota.charging.outcomes import outcome_name
-from policies.quota.counting.counter import Counter
-from policies.quota.counting.counting import cover, holders
+from policies.quota.counter import Counter
+from policies.quota.counting import cover, holders
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.allowances import ChargeVerdict, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
+from policies.quota.outcomes import Unavailable, outcome_name
 from policies.rules.charges import OWN
 from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.lists import list_all
@@ -35,9 +34,8 @@ if TYPE_CHECKING:
     from policies.admission import Charge, Read
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
-    from policies.quota.charging.messages import Holder
-    from policies.quota.charging.outcomes import ChargeOutcome
     from policies.quota.limits.quota import Quota
+    from policies.quota.outcomes import ChargeOutcome, Holder
     from policies.rules.charges import Amounts, ChargeRequest
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy

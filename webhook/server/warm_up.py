@@ -11,7 +11,7 @@ import orjson
 
 from policies import outcome
 from policies.admission import Course, decide
-from policies.admission.warm import warm
+from policies.admission.concerns import warm
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.view import ChangedView

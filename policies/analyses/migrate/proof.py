@@ -14,8 +14,8 @@ from policies.kubernetes.pod_templates import created_pod
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.nvidia.mig import parse_resource
 from policies.outcome import Certainty, FitComparer, Outcome, Situation, subjects_of
-from policies.quota.charging.charging import charge_decision
-from policies.quota.counting.counting import charged_amounts
+from policies.quota.charging import charge_decision
+from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown

@@ -9,7 +9,7 @@ from policies.configuration.change import Change
 from policies.configuration.cluster_facts import Facts, selectable_configs
 from policies.configuration.config_maps.plugin_documents import configurations
 from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
-from policies.fleet.offers.state import NO_CONFIG, config_by_labels
+from policies.fleet.offers.hardware import NO_CONFIG, config_by_labels
 from policies.kubernetes.nodes import labels_of, tolerates_taint
 from policies.kubernetes.objects import lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN

@@ -18,10 +18,9 @@ from policies.fleet.offers import (
     possible_hardware,
     read_hardware,
 )
-from policies.fleet.offers.labels import is_label_of_state, label_offer
-from policies.fleet.offers.offer import plugin_offer
+from policies.fleet.offers.hardware import shown_driver
+from policies.fleet.offers.offer import is_label_of_state, label_offer, plugin_offer
 from policies.fleet.offers.published import gpu_slices, recut_slices
-from policies.fleet.offers.state import shown_driver
 from policies.kubernetes.names import format_count
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.plan.node_configuration import NodeConfiguration
     from policies.fleet.offers import Hardware
-    from policies.fleet.offers.labels import LabelOffer
+    from policies.fleet.offers.offer import LabelOffer
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
     from policies.nvidia.mig import MIGProfile

@@ -35,8 +35,7 @@ from policies.kubernetes.resourceslices import PCI_BUS_ID
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import parse_resource
-from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
-from policies.quota.demands.node_kinds import counted_offer
+from policies.quota.demands.device_kinds import ConsumedCapacity, counted_offer, quota_device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -27,7 +27,7 @@ from policies.kubernetes.names import format_amount, format_count
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import GPUResource
-from policies.quota.demands.node_kinds import counted_offer
+from policies.quota.demands.device_kinds import counted_offer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

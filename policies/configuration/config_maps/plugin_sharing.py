@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from policies.configuration.cluster_facts import the_nodes
 from policies.configuration.config_maps.plugin_documents import CONFIGURATION, nodes_using, policy_strategy
 from policies.fleet.offers import NodeState, read_hardware
-from policies.fleet.offers.labels import LABELS_WITH_MIG, label_offer
-from policies.fleet.offers.offer import MPS_WITH_MIG, MPS_WITH_MIXED, plugin_refusal
+from policies.fleet.offers.offer import LABELS_WITH_MIG, MPS_WITH_MIG, MPS_WITH_MIXED, label_offer, plugin_refusal
 from policies.fleet.offers.shown import LabelledResource, labelled_devices
 from policies.kubernetes.names import shown
 from policies.kubernetes.nodes import labels_of

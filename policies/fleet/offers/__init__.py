@@ -1,16 +1,19 @@
 """Offers: the resources, labels and devices of a node, by its hardware and configuration."""
 
-from policies.fleet.offers.hardware import Cut, Hardware, measured_sizes, read_hardware
-from policies.fleet.offers.offer import NodeOffer, offer_of
-from policies.fleet.offers.state import (
+from policies.fleet.offers.hardware import (
+    Cut,
     DriverState,
+    Hardware,
     MemoryEstimate,
     NodeState,
     config_by_labels,
     estimated_sizes,
     estimates_clause,
+    measured_sizes,
     possible_hardware,
+    read_hardware,
 )
+from policies.fleet.offers.offer import NodeOffer, offer_of
 
 __all__ = [
     "Cut",

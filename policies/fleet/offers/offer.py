@@ -5,29 +5,140 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.fleet.offers.labels import LabelOffer, label_offer
 from policies.fleet.offers.published import published_slices
-from policies.fleet.offers.shown import MIG_PREFIX
-from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.fleet.offers.shown import COUNT_SUFFIX, ENGINE_LABELS, MIG_PREFIX
+from policies.nvidia.identifiers import GPU_RESOURCE, MEMORY_LABEL, MIG_CAPABLE_LABEL, MIG_STRATEGY_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.fleet.offers.hardware import Cut, Hardware
+    from policies.fleet.offers.hardware import Cut, Hardware, NodeState
     from policies.fleet.offers.published import PublishedSlice
-    from policies.fleet.offers.state import NodeState
-    from policies.nvidia.plugin_configs import PluginConfig
+    from policies.nvidia.mig import MIGProfile
+    from policies.nvidia.plugin_configs import PluginConfig, Sharing
 
 __all__ = [
+    "LABELS_WITH_MIG",
     "MPS_WITH_MIG",
     "MPS_WITH_MIXED",
+    "LabelOffer",
     "NodeOffer",
     "PluginOffer",
     "cut_refusal",
+    "is_label_of_state",
+    "label_offer",
     "offer_of",
     "plugin_offer",
     "plugin_refusal",
 ]
+
+
+LABELS_WITH_MIG = "MPS sharing is not supported for mig devices"
+_MPS_LABEL = "nvidia.com/mps.capable"
+_OF_STATE = (
+    *(f"{GPU_RESOURCE}.{name}" for name in ("product", "count", "replicas", "memory", "sharing-strategy")),
+    f"{GPU_RESOURCE}.multiprocessors",
+    MIG_STRATEGY_LABEL,
+    _MPS_LABEL,
+)
+_OF_STATE_PREFIXES = (MIG_PREFIX, f"{GPU_RESOURCE}.slices.", f"{GPU_RESOURCE}.engines.")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelOffer:
+    """The labels of a GPU Feature Discovery that has started, or the reason for which it exits."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    refusal: str = ""
+    """The message with which it exits, so that the node keeps its labels; empty if it starts."""
+    predicted: frozenset[str] = frozenset()
+    """The names of labels whose values are estimates: the memory of MIG devices that no GPU has yet."""
+
+
+def is_label_of_state(name: str) -> bool:
+    """True for a label that follows from how GPUs are cut and shared."""
+    return name in _OF_STATE or name.startswith(_OF_STATE_PREFIXES)
+
+
+def label_offer(hardware: Hardware, state: NodeState) -> LabelOffer:
+    """The labels of the GPUs of a node; labels whose value is unknown are left out."""
+    config, cut = state.config, state.cut
+    if config.label_error:
+        return LabelOffer(refusal=config.label_error)
+    sharing = config.sharing
+    is_mps, has_mig = sharing is not None and sharing.strategy == "mps", cut.has_mig(hardware.gpus)
+    if is_mps and has_mig:
+        return LabelOffer(refusal=LABELS_WITH_MIG)
+    labels = {MIG_CAPABLE_LABEL: "true" if hardware.mig is not None else "false", **hardware.labels}
+    # Without a whole GPU, those with MIG on are described as not shared, with 0 replicas.
+    labels |= _base(GPU_RESOURCE, hardware.product, hardware.gpus, sharing if cut.whole else None)
+    if not cut.whole:
+        labels[f"{GPU_RESOURCE}.replicas"] = "0"
+    if hardware.memory is not None:
+        labels[MEMORY_LABEL] = str(hardware.memory)
+    labels[_MPS_LABEL] = "true" if is_mps else "false"
+    predicted: set[str] = set()
+    if state.strategy in ("single", "mixed"):
+        labels[MIG_STRATEGY_LABEL] = state.strategy
+    if state.strategy == "mixed":
+        for profile, count in cut.devices.items():
+            found, estimates = _of_devices(f"{MIG_PREFIX}{profile.label}", hardware, profile, count, sharing)
+            labels |= found
+            predicted |= estimates
+    elif state.strategy == "single" and has_mig:
+        if _is_invalid(cut, hardware.gpus):
+            invalid = {"product": f"{hardware.product}-MIG-INVALID", "count": "0", "replicas": "0", "memory": "0"}
+            invalid["sharing-strategy"] = ""
+            labels |= {f"{GPU_RESOURCE}.{name}": value for name, value in invalid.items()}
+        else:
+            labels.pop(MEMORY_LABEL, None)
+            for profile, count in cut.devices.items():
+                found, estimates = _of_devices(GPU_RESOURCE, hardware, profile, count, sharing)
+                labels |= found
+                predicted |= estimates
+    if not hardware.product:
+        labels = {name: value for name, value in labels.items() if not name.endswith(".product")}
+    return LabelOffer(labels, predicted=frozenset(predicted))
+
+
+def _is_invalid(cut: Cut, gpus: int) -> bool:
+    """True if the single strategy does not go with the GPUs.
+
+    Source: internal/lm/mig-strategy.go newMigStrategySingleLabeler.
+    """
+    return cut.first_empty_gpu(gpus) is not None or bool(cut.whole) or len(cut.devices) != 1
+
+
+def _base(resource: str, product: str, count: int, sharing: Sharing | None) -> dict[str, str]:
+    """Product, count, replicas and sharing strategy of a resource.
+
+    Source: internal/lm/resource.go baseLabeler.
+    """
+    replicas = sharing.labelled_replicas(resource) if sharing is not None else 1
+    is_shared = sharing is not None and replicas > 1
+    suffix = "-SHARED" if sharing is not None and is_shared and not sharing.is_renamed else ""
+    return {
+        f"{resource}.product": f"{product}{suffix}",
+        f"{resource}{COUNT_SUFFIX}": str(count),
+        f"{resource}.replicas": str(replicas),
+        f"{resource}.sharing-strategy": sharing.strategy if sharing is not None and is_shared else "none",
+    }
+
+
+def _of_devices(
+    resource: str, hardware: Hardware, profile: MIGProfile, count: int, sharing: Sharing | None
+) -> tuple[dict[str, str], set[str]]:
+    """The labels of MIG devices of one profile, and the names of those that are estimates."""
+    labels = _base(resource, f"{hardware.product}-MIG-{profile.label}", count, sharing)
+    labels[f"{resource}.slices.gi"] = str(profile.gpu_slices)
+    labels[f"{resource}.slices.ci"] = str(profile.compute_slices or profile.gpu_slices)
+    size = hardware.size(profile)
+    memory = f"{resource}.memory"
+    if size.memory is not None:
+        labels[memory] = str(size.memory)
+    engines = zip(ENGINE_LABELS, size.engines, strict=True)
+    labels |= {f"{resource}.{name}": str(number) for name, number in engines if number is not None}
+    return labels, set() if size.bounds is None else {memory}
 
 
 MPS_WITH_MIXED = "using --mig-strategy=mixed is not supported with MPS"

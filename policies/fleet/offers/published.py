@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from policies.fleet.offers.state import NUMA_NODE, shown_driver
+from policies.fleet.offers.hardware import NUMA_NODE, shown_driver
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
@@ -25,8 +25,7 @@ from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, p
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from policies.fleet.offers.hardware import Cut, Hardware
-    from policies.fleet.offers.state import DriverState, NodeState
+    from policies.fleet.offers.hardware import Cut, DriverState, Hardware, NodeState
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
     from policies.nvidia.mig_layouts import Placement

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.kubernetes.bounds import count_work
 from policies.nvidia.identifiers import MEMORY_LABEL
+from policies.quota.limits.quota import UNITS
 from policies.quota.limits.selectors import EVERYTHING, Match, Selector
-from policies.quota.limits.spec import UNITS
 from policies.rules.charges import Bill, Charge
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
-from policies.quota.demands.classes import classes
+from policies.quota.demands.classes import NecessaryConditions, classes
 from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
-from policies.quota.demands.necessary_conditions import NecessaryConditions
 from policies.rules.charges import UNSEEN, DeviceDemand, DeviceKind
 from policies.rules.registry import Problem, problem
 

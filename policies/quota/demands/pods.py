@@ -21,8 +21,17 @@ from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.products import Product
 from policies.quota.demands.claims import ClaimDemands, demands_of_template
 from policies.quota.demands.classes import classes
-from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device, replica_kind, unseen_gpu, unseen_slice
-from policies.quota.demands.node_kinds import BARE, NodeKinds, mig_product_label, node_kinds
+from policies.quota.demands.device_kinds import (
+    BARE,
+    ConsumedCapacity,
+    NodeKinds,
+    mig_product_label,
+    node_kinds,
+    quota_device,
+    replica_kind,
+    unseen_gpu,
+    unseen_slice,
+)
 from policies.rules.charges import OWN, UNSEEN, DeviceDemand, DeviceKind
 from policies.rules.registry import Problem, problem
 
@@ -37,7 +46,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig import GPUResource
     from policies.quota.demands.classes import Classes
-    from policies.quota.demands.node_kinds import NodeKind
+    from policies.quota.demands.device_kinds import NodeKind
     from policies.rules.settings.choices import Quotas
 
 __all__ = [

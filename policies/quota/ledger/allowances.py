@@ -8,8 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Unstorable
-from policies.quota.ledger.open_charges import ALLOWANCE, ZERO, OpenCharge, add_amounts, open_charge
-from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.open_charges import ALLOWANCE, ZERO, OpenCharge, Reservations, add_amounts, open_charge
 from policies.rules.charges import OWN, Bill
 
 if TYPE_CHECKING:

@@ -12,8 +12,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import lookup
-from policies.quota.ledger.open_charges import ZERO, OpenCharge, compact_text, open_charge, subtract_amounts
-from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.open_charges import (
+    ZERO,
+    OpenCharge,
+    Reservations,
+    compact_text,
+    open_charge,
+    subtract_amounts,
+)
 from policies.quota.ledger.status import (
     Count,
     GarbageError,

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import lookup, mappings_at
-from policies.quota.ledger.open_charges import OpenCharge, expand_text
-from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.open_charges import OpenCharge, Reservations, expand_text
 from policies.quota.limits.amounts import bare_amount
 from policies.rules.charges import Bill
 

@@ -12,7 +12,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
 from policies.nvidia.known_products import ProductNames
 from policies.nvidia.products import Product
-from policies.quota.demands.node_kinds import node_kinds, visible_kinds
+from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.limits.selectors import GLOBS, Match, Selector
 from policies.rules.charges import DeviceKind

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.fleet.offers.hardware import Cut, Hardware
-from policies.fleet.offers.state import NodeState
+from policies.fleet.offers.hardware import Cut, Hardware, NodeState
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import Engines, MIGSize, product_named
 from policies.nvidia.plugin_configs import PluginConfig

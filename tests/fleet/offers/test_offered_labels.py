@@ -3,7 +3,7 @@
 import pytest
 
 from policies.fleet.offers import Cut, Hardware, NodeState, read_hardware
-from policies.fleet.offers.labels import label_offer
+from policies.fleet.offers.offer import label_offer
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
 from policies.nvidia.plugin_configs import PluginConfig

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from policies.fleet.offers import DriverState, NodeState, read_hardware
 from policies.fleet.offers.hardware import gpu_number
-from policies.fleet.offers.labels import label_offer
-from policies.fleet.offers.offer import plugin_offer
+from policies.fleet.offers.offer import label_offer, plugin_offer
 from policies.fleet.offers.published import published_slices
 from tests.fleet.offers.reference import cut_of, hardware_of, needs_reference, runs, sizes_in, state_of
 

@@ -4,7 +4,7 @@ import pytest
 
 from policies.fleet.pod_claims import MOST_CLAIMS
 from policies.kubernetes.view import PassingView
-from policies.quota.charging.charging import MOST_UNSEEN, charge_decision
+from policies.quota.charging import MOST_UNSEEN, charge_decision
 from policies.quota.demands import pods as demands
 from policies.quota.ledger.ledger import ROOM
 from policies.rules.request import Request

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.analyses.usage import READ_FROM, usage_report
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.view import PassingView, Unknown
-from policies.quota.report.reporting import COUNTED_FROM, QUOTA
+from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds

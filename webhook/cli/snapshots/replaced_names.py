@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import IGNORE
 from policies.kubernetes.objects import lookup, mappings_at, name_of
-from policies.quota.ledger.open_charges import compact_text
-from policies.quota.ledger.reservations import Reservations
+from policies.quota.ledger.open_charges import Reservations, compact_text
 from policies.quota.ledger.status import GarbageError, read_charges
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.rules.settings.exemptions import NEVER_MATCHED

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.names import format_list, shown
 from policies.kubernetes.objects import lookup
-from policies.quota.counting.counting import charged_amounts
+from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
 from policies.quota.limits.amounts import AmountError, amount_with_unit, read_hard
 from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown

@@ -1,4 +1,4 @@
-"""Charges where no ledger is written: the outcome of one, and the sum of several."""
+"""Counting: the amounts of existing pods and claims under the limits of a quota."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, PassingView
-from policies.quota.charging.charging import origin_of
-from policies.quota.charging.messages import Holder
-from policies.quota.counting.counter import Counter, Terms, uid_of
+from policies.quota.charging import origin_of
+from policies.quota.counter import Counter, Terms, uid_of
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.allowances import NoQuota, admit, without_uncertain_charges
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.open_charges import add_amounts, larger_amounts, subtract_amounts, sum_amounts
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
+from policies.quota.outcomes import Holder
 from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
-    from policies.quota.charging.outcomes import ChargeOutcome
     from policies.quota.ledger.recount import Counted
     from policies.quota.limits.quota import Quota
+    from policies.quota.outcomes import ChargeOutcome
     from policies.rules.charges import Amounts, ChargeRequest
     from policies.rules.settings import GPUAdmissionPolicy
     from policies.rules.settings.choices import Quotas

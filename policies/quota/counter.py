@@ -14,11 +14,11 @@ from policies.fleet.pod_claims import template_claims
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.pods import MalformedPodError, Pod, resources_in_claim
-from policies.quota.charging.charging import narrow_demands, origin_of
+from policies.quota.charging import narrow_demands, origin_of
 from policies.quota.demands.bills import bill
 from policies.quota.demands.claims import demands_of_claim, holdings_of_claim
 from policies.quota.demands.classes import classes
-from policies.quota.demands.node_kinds import node_kinds, visible_kinds
+from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.demands.pods import holdings_of_pod, priority_class_of
 from policies.quota.ledger.open_charges import add_amounts, larger_amounts
 from policies.quota.ledger.recount import Counted, SharedClaims

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import controller_of, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.counting.counting import decisive_ledger, held_amounts
+from policies.quota.counting import decisive_ledger, held_amounts
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, add_amounts, open_charge, subtract_amounts, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from policies.rules.settings.choices import Quotas
 
 __all__ = ["QuotaBalance", "open_balance"]
+
 
 _MOST_OWNERS = 5
 """Maximum controllers above a pod that are followed. A pod of a CronJob has two."""

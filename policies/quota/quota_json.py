@@ -8,15 +8,18 @@ from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Literal
 
 from policies.quota.ledger.open_charges import amount_texts
-from policies.quota.report.report import Condition, QuotaState  # noqa: TC001 - pydantic reads the annotation
+from policies.quota.quota_report import (
+    Condition,  # noqa: TC001 - pydantic reads the annotation
+    QuotaState,  # noqa: TC001 - pydantic reads the annotation
+)
 from policies.rules.charges import Unit  # noqa: TC001 - pydantic reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from policies.quota.charging.messages import Holder
-    from policies.quota.report.report import LimitUse, QuotaReport, Reservation
+    from policies.quota.outcomes import Holder
+    from policies.quota.quota_report import LimitUse, QuotaReport, Reservation
 
 __all__ = ["QuotasJSON", "quotas_json"]
 

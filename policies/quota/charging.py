@@ -1,4 +1,4 @@
-"""Origins: the pod or PodGroup that a claim was made for, and the devices that the claim can get."""
+"""The charge of an object that is being created: its pieces, its origin, and what is missing."""
 
 from __future__ import annotations
 

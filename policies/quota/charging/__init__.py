@@ -1,1 +1,0 @@
-"""Charging: the charge of an object that is being created, and the answer to its creation."""

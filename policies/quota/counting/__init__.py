@@ -1,1 +1,0 @@
-"""Counting: the amounts of existing pods and claims under the limits of a quota."""

@@ -1,1 +1,0 @@
-"""The report on a quota: its limits, their use, and the pods and claims that hold them."""
