@@ -37,7 +37,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     """Findings for a claim, template, DeviceClass or ComputeDomain; none for objects of other kinds."""
     subject = Subject.of(request, Facts(view, settings, compares=request.compares))
     if subject is not None:
-        subject.facts.effort.reserve([selector.text for selector in subject.selectors])
+        subject.effort.reserve([selector.text for selector in subject.selectors])
         yield from CLAIMS.run(subject)
         if (cut := comparison_notice(subject)) is not None:
             yield cut

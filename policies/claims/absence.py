@@ -43,11 +43,11 @@ Place = tuple[str, ...]
 """A place in a device: () is the device, ("attributes",) all domains, ("attributes", domain, name) one attribute."""
 
 ITEM = 3
-"""How many steps lead to an attribute or a capacity."""
+"""The number of steps to an attribute or a capacity."""
 
 
 class Presence(Enum):
-    """Whether a value is an optional, and whether that has a value."""
+    """The presence of a value: plain, or an optional with or without a value."""
 
     PLAIN = "no optional as far as is known"
     PRESENT = "an optional with a value"
@@ -62,11 +62,11 @@ class Unset(Enum):
 
 
 class Value(NamedTuple):
-    """What a part of a selector can be. For an optional, most fields describe its content."""
+    """The possible values of a part of a selector. For an optional, most fields describe its content."""
 
     can_be_true: bool = True
     can_be_false: bool = True
-    """What is neither counts as both, so that nothing is overlooked."""
+    """A value that is neither counts as both, so that nothing is overlooked."""
     error: int | None = None
     """Where in the text the read is that can fail here; None if none can."""
     place: Place | None = None
@@ -138,7 +138,7 @@ _MAPS = ("attributes", "capacity")
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """What is known of the device."""
+    """The known facts about the device."""
 
     missing: Place = ()
     """The attribute or capacity that it lacks: ("attributes", domain, name); empty for none."""
@@ -147,7 +147,7 @@ class Assumption:
 
 
 def outcome(selector: Selector, assumption: Assumption) -> Value:
-    """What a selector can be on such a device: true, false, or an error because of what is missing."""
+    """The result of a selector on such a device: true, false, or an error where something is missing."""
     interpreter = _Interpreter(selector.checked, assumption)
     value = interpreter.leaf(selector.root, {})
     pending = [] if value is not None else [interpreter.evaluation(selector.root, {})]
@@ -336,7 +336,7 @@ class _Interpreter:
         return None if operand.holds_maps and name in (Unset.UNSET, self._missing[-1]) else False
 
     def _found(self, operand: Value, key: Value) -> Value:
-        """What there is to read, if it is there."""
+        """The value that is read, if it is there."""
         place, name = operand.place, key.constant
         if place is None:
             return MAPS if operand.holds_maps else ANYTHING

@@ -79,10 +79,8 @@ def admin_access_requested(subject: Subject) -> Iterator[Problem]:
 
 
 def _admin_requests(subject: Subject) -> Iterator[Subrequest]:
-    exact = (
-        subrequest for request in subject.requests if not request.is_prioritized for subrequest in request.subrequests
-    )
-    return (subrequest for subrequest in exact if subrequest.has_admin_access)
+    exact = (request for request in subject.requests if not request.is_prioritized)
+    return (each for request in exact for each in request.subrequests if each.has_admin_access)
 
 
 def _is_allowed(subject: Subject) -> bool | None:

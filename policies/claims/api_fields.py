@@ -16,7 +16,7 @@ from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from policies.claims.claim_subject import Subject
     from policies.kubernetes.schema import SchemaProblem
@@ -170,51 +170,35 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
     """
     if subject.served:
         return
+    text = f"unknown field in {printable(str(subject.object.get('apiVersion')))}"
+    running = subject.facts.view.server_version()
+    may_be_newer = subject.kind == "ComputeDomain" or (running is not UNKNOWN and running > _KNOWN)
     flat: dict[FieldPath, list[str]] = {}
     for found in _problems(subject):
+        path = found.path
         if found.kind != "unknown":
             continue
-        if of_exact_request(subject, found.path):
-            flat.setdefault(FieldPath(found.path[:-1]), []).append(str(found.path[-1]))
-        elif (
-            found.path[-1] == "exactly"
-            and subject.version == "v1beta1"
-            and len(found.path) < len(subject.devices_path) + 4
-        ):
-            remedy = "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1"
-            yield problem(found.path, _unknown_text(subject), remedy)
+        if of_exact_request(subject, path):
+            flat.setdefault(FieldPath(path[:-1]), []).append(str(path[-1]))
+        elif path[-1] == "exactly" and subject.version == "v1beta1" and len(path) < len(subject.devices_path) + 4:
+            yield problem(path, text, "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1")
         else:
-            yield _unknown_field(subject, found)
+            place = right_place(subject, path)
+            remedy = place or found.remedy
+            is_clear = place is not None or remedy.startswith("write ")
+            yield problem(path, text, remedy, severity=Severity.WARN if may_be_newer and not is_clear else None)
     for path, names in flat.items():
+        written = {name: lookup(subject.object, path / name) for name in names}
         first = "deviceClassName" if "deviceClassName" in names else names[0]
-        text = f"{_unknown_text(subject)}, which has {'it' if len(names) == 1 else ', '.join(names)} under exactly"
-        yield problem(path / first, text, _below_exactly(lookup(subject.object, path), names))
-
-
-def _unknown_text(subject: Subject) -> str:
-    return f"unknown field in {printable(str(subject.object.get('apiVersion')))}"
-
-
-def _unknown_field(subject: Subject, found: SchemaProblem) -> Problem:
-    place = right_place(subject, found.path)
-    remedy = place or found.remedy
-    running = subject.facts.view.server_version()
-    newer = subject.kind == "ComputeDomain" or (running is not UNKNOWN and running > _KNOWN)
-    guessed = remedy.startswith("write ") or place is not None
-    return problem(
-        found.path, _unknown_text(subject), remedy, severity=Severity.WARN if newer and not guessed else None
-    )
-
-
-def _below_exactly(request: dict[str, Any], names: list[str]) -> str:
-    """What to write in the place of flat fields, if that is short."""
-    if not all(isinstance(request[name], str | int) for name in names):
-        return f"indent {', '.join(names)} below exactly"
-    return f"write exactly: {{{', '.join(f'{name}: {_plain(request[name])}' for name in names)}}}"
-
-
-def _plain(value: str | bool | int) -> str:
-    return str(value).lower() if isinstance(value, bool) else printable(str(value))
+        remedy = f"indent {', '.join(names)} below exactly"
+        if all(isinstance(value, str | int) for value in written.values()):
+            plain = (
+                str(value).lower() if isinstance(value, bool) else printable(str(value)) for value in written.values()
+            )
+            fields = (f"{name}: {value}" for name, value in zip(names, plain, strict=True))
+            remedy = f"write exactly: {{{', '.join(fields)}}}"
+        which = "it" if len(names) == 1 else ", ".join(names)
+        yield problem(path / first, f"{text}, which has {which} under exactly", remedy)
 
 
 @CLAIMS.rule(
@@ -235,21 +219,16 @@ def types(subject: Subject) -> Iterator[Problem]:
     problems = list(_problems(subject))
     misplaced = {found.path[:-1] for found in problems if found.kind == "unknown"}
     for found in problems:
-        value = lookup(subject.object, found.path)
+        path, value = found.path, lookup(subject.object, found.path)
         # What is missing may be what stands beside it under a wrong name, or a level too high.
-        if found.kind == "required" and found.path[:-1] in misplaced:
+        if found.kind == "required" and path[:-1] in misplaced:
             continue
-        if found.kind not in ("type", "choice", "bound", "required") or _is_reported_elsewhere(found.path, value):
+        may_be_null = path[-3:-1] in (("capacity", "requests"), ("metadata", "labels"), ("metadata", "annotations"))
+        # Another rule reports parameters.
+        if path[-2:] == ("opaque", "parameters") or (value is None and may_be_null):
             continue
-        yield problem(found.path, found.message, _remedy(found.path, value) or found.remedy)
-
-
-_MAY_BE_NULL = (("capacity", "requests"), ("metadata", "labels"), ("metadata", "annotations"))
-
-
-def _is_reported_elsewhere(path: FieldPath, value: Any) -> bool:
-    """True if another rule reports it (parameters), or a null is allowed (quantities, values of labels)."""
-    return path[-2:] == ("opaque", "parameters") or (value is None and path[-3:-1] in _MAY_BE_NULL)
+        if found.kind in ("type", "choice", "bound", "required"):
+            yield problem(path, found.message, _remedy(path, value) or found.remedy)
 
 
 def _remedy(path: FieldPath, value: Any) -> str | None:
@@ -265,83 +244,66 @@ def _remedy(path: FieldPath, value: Any) -> str | None:
 
 
 _DEVICES = frozenset({"requests", "constraints", "config"})
-_PLACES: tuple[tuple[str, re.Pattern[str], frozenset[str], str], ...] = tuple(
-    (kind, re.compile(parent), frozenset(fields), remedy)
-    for kind, parent, fields, remedy in (
-        ("Claim", r"", {"devices", *_DEVICES}, "indent it below spec"),
-        ("Claim", r"spec(\.spec)?", _DEVICES, "write it under devices"),
-        (
-            "Claim",
-            r"spec(\.spec)?",
-            {"resourceClassName", "parametersRef", "allocationMode", "controller"},
-            "remove it, and request devices of a DeviceClass under devices; it is a field of versions before v1alpha3",
-        ),
-        ("ResourceClaimTemplate", r"spec", {"devices"}, "write it under spec.spec, one level deeper than in a claim"),
-        ("ResourceClaim", r"spec", {"spec"}, "write what is in it under spec; only a template has spec.spec"),
-        ("ResourceClaim", r"spec", {"metadata"}, "write it beside spec; only a template has spec.metadata"),
-        (
-            "Claim",
-            r".*requests\.\[\](\.exactly)?",
-            {"config", "constraints"},
-            "write it under devices, beside requests",
-        ),
-        ("Claim", r".*requests\.\[\]\.exactly", {"name"}, "write it beside exactly"),
-        ("Claim", r".*requests\.\[\]\.exactly", {"firstAvailable"}, "write it in the place of exactly"),
-        ("Claim", r".*firstAvailable\.\[\]", {"adminAccess"}, "remove it; only an exact request can have it"),
-        (
-            "Claim",
-            r".*firstAvailable\.\[\]",
-            {"exactly", "firstAvailable"},
-            "write what is in it in the alternative itself",
-        ),
-        ("Claim", r".*(requests|firstAvailable)\.\[\](\.exactly)?", {"cel"}, "write selectors: [{cel: ...}]"),
-        ("Claim", r".*constraints\.\[\]", {"cel", "selectors", "matchExpression"}, "write a selector in the request"),
-        ("", r".*selectors\.\[\]", {"expression"}, "write it under cel"),
-        ("", r".*config\.\[\]", {"driver", "parameters"}, "write it under opaque"),
-        ("DeviceClass", r"", {"selectors", "config", "extendedResourceName"}, "indent it below spec"),
-        ("DeviceClass", r"spec", {"devices", "requests", "constraints"}, "remove it; a ResourceClaim requests devices"),
-        (
-            "DeviceClass",
-            r"spec",
-            {"suitableNodes"},
-            "remove it; Kubernetes 1.32 dropped it, and pods choose their nodes",
-        ),
-        ("DeviceClass", r"spec", {"driver", "opaque"}, "write it under config, in an entry of the list"),
-        ("DeviceClass", r"spec\.config\.\[\]", {"requests"}, "remove it; the config of a class is for all its devices"),
-        ("ComputeDomain", r"", {"numNodes", "channel"}, "indent it below spec"),
-        ("ComputeDomain", r"spec", {"resourceClaimTemplate", "allocationMode"}, "write it under channel"),
-        (
-            "ComputeDomain",
-            r"spec\.channel",
-            {"name", "resourceClaimTemplateName"},
-            "write resourceClaimTemplate: {name: ...}",
-        ),
-        ("ComputeDomain", r"spec\.channel", {"numNodes"}, "write it under spec"),
-    )
+_PLACES: tuple[tuple[str, str, Collection[str], str], ...] = (
+    ("Claim", r"", {"devices", *_DEVICES}, "indent it below spec"),
+    ("Claim", r"spec(\.spec)?", _DEVICES, "write it under devices"),
+    (
+        "Claim",
+        r"spec(\.spec)?",
+        {"resourceClassName", "parametersRef", "allocationMode", "controller"},
+        "remove it, and request devices of a DeviceClass under devices; it is a field of versions before v1alpha3",
+    ),
+    ("ResourceClaimTemplate", r"spec", {"devices"}, "write it under spec.spec, one level deeper than in a claim"),
+    ("ResourceClaim", r"spec", {"spec"}, "write what is in it under spec; only a template has spec.spec"),
+    ("ResourceClaim", r"spec", {"metadata"}, "write it beside spec; only a template has spec.metadata"),
+    ("Claim", r".*requests\.\[\](\.exactly)?", {"config", "constraints"}, "write it under devices, beside requests"),
+    ("Claim", r".*requests\.\[\]\.exactly", {"name"}, "write it beside exactly"),
+    ("Claim", r".*requests\.\[\]\.exactly", {"firstAvailable"}, "write it in the place of exactly"),
+    ("Claim", r".*firstAvailable\.\[\]", {"adminAccess"}, "remove it; only an exact request can have it"),
+    (
+        "Claim",
+        r".*firstAvailable\.\[\]",
+        {"exactly", "firstAvailable"},
+        "write what is in it in the alternative itself",
+    ),
+    ("Claim", r".*(requests|firstAvailable)\.\[\](\.exactly)?", {"cel"}, "write selectors: [{cel: ...}]"),
+    ("Claim", r".*constraints\.\[\]", {"cel", "selectors", "matchExpression"}, "write a selector in the request"),
+    ("", r".*selectors\.\[\]", {"expression"}, "write it under cel"),
+    ("", r".*config\.\[\]", {"driver", "parameters"}, "write it under opaque"),
+    ("DeviceClass", r"", {"selectors", "config", "extendedResourceName"}, "indent it below spec"),
+    ("DeviceClass", r"spec", {"devices", "requests", "constraints"}, "remove it; a ResourceClaim requests devices"),
+    ("DeviceClass", r"spec", {"suitableNodes"}, "remove it; Kubernetes 1.32 dropped it, and pods choose their nodes"),
+    ("DeviceClass", r"spec", {"driver", "opaque"}, "write it under config, in an entry of the list"),
+    ("DeviceClass", r"spec\.config\.\[\]", {"requests"}, "remove it; the config of a class is for all its devices"),
+    ("ComputeDomain", r"", {"numNodes", "channel"}, "indent it below spec"),
+    ("ComputeDomain", r"spec", {"resourceClaimTemplate", "allocationMode"}, "write it under channel"),
+    (
+        "ComputeDomain",
+        r"spec\.channel",
+        {"name", "resourceClaimTemplateName"},
+        "write resourceClaimTemplate: {name: ...}",
+    ),
+    ("ComputeDomain", r"spec\.channel", {"numNodes"}, "write it under spec"),
 )
 """Of which kinds, under which parent, which fields: what to do with them. `Claim` is claims and templates."""
 
 
 def right_place(subject: Subject, path: FieldPath) -> str | None:
-    """What to do with an unknown field; None if the intention is unclear.
+    """The remedy for an unknown field; None if the intention is unclear.
 
     The fields of an exact request, which v1 and v1beta1 have in different places, are not reported here.
     """
     parent = ".".join("[]" if isinstance(step, int) else step for step in path[:-1])
     name = path[-1]
-    claim = subject.kind in ("ResourceClaim", "ResourceClaimTemplate")
+    kinds = ("", subject.kind, "Claim" if subject.claim else "")
     for kind, pattern, fields, remedy in _PLACES:
-        meant = kind in ("", subject.kind) or (kind == "Claim" and claim)
-        if meant and name in fields and pattern.fullmatch(parent):
+        if kind in kinds and name in fields and re.fullmatch(pattern, parent):
             return remedy
-    if parent.endswith(("].capacity", "exactly.capacity")):
-        return "write it under requests"
-    return None
+    return "write it under requests" if parent.endswith(("].capacity", "exactly.capacity")) else None
 
 
 def of_exact_request(subject: Subject, path: FieldPath) -> bool:
     """True if an unknown field is one of an exact request, written where v1beta1 has it."""
     steps = path[len(subject.devices_path) : -1]
-    return (
-        path[-1] in EXACT_REQUEST_FIELDS and len(steps) == 2 and steps[0] == "requests" and subject.version != "v1beta1"
-    )
+    is_exact = path[-1] in EXACT_REQUEST_FIELDS and subject.version != "v1beta1"
+    return is_exact and len(steps) == 2 and steps[0] == "requests"

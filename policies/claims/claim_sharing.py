@@ -15,9 +15,9 @@ from policies.claims.nvidia_configs import (
     requested_types,
 )
 from policies.devices.published_devices import gpu_groups
-from policies.kubernetes.names import closest, printable
+from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.rules.decision import Severity
@@ -28,14 +28,9 @@ if TYPE_CHECKING:
 
     from policies.claims.claim_subject import Subject
     from policies.claims.nvidia_configs import NvidiaConfig
-    from policies.devices.published_devices import DeviceGroup
     from policies.devices.resource_claims import Subrequest
-    from policies.kubernetes.objects import FieldPath
 
 
-_PERCENTAGE = ("sharing", "mpsConfig", "defaultActiveThreadPercentage")
-_MULTI_USER = ("sharing", "mpsConfig", "multiUser")
-_ALL = 100
 _VOLTA = 7
 """The major compute capability that lets processes of several users share a GPU."""
 _TELLING = ("cudaComputeCapability", "architecture", "productName")
@@ -57,50 +52,34 @@ def mps_settings(subject: Subject) -> Iterator[Problem]:
     GPUs when it prepares them, so a cluster that has such GPUs is only warned about.
     """
     for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
-        percentage = found.mps.get("defaultActiveThreadPercentage")
-        if isinstance(percentage, int) and not isinstance(percentage, bool):
-            if percentage < 0:
-                yield problem(found.at(*_PERCENTAGE), "active thread percentage must not be negative")
-            elif percentage > _ALL:
-                yield problem(found.at(*_PERCENTAGE), "active thread percentage must not be greater than 100")
-        if found.mps.get("multiUser") is True and found.kind == "GpuConfig" and not _is_choosy(found, subject):
-            yield from _multi_user_problems(found, subject)
-
-
-def _is_choosy(found: NvidiaConfig, subject: Subject) -> bool:
-    """True if the GPUs are selected by an attribute that depends on their age."""
-    texts = (
-        [selector.text for selector in subject.selectors]
-        if subject.kind == "DeviceClass"
-        else [
-            text for subrequest in reached_requests(found, subject) for text in all_selectors(subrequest, subject.facts)
-        ]
-    )
-    return any(name in text for text in texts for name in _TELLING)
-
-
-def _multi_user_problems(found: NvidiaConfig, subject: Subject) -> Iterator[Problem]:
-    groups = gpu_groups(subject.facts.view)
-    for group in () if groups is UNKNOWN else groups:
-        capability = _capability(group)
-        major = capability.partition(".")[0]
-        if group.type == "gpu" and major.isdecimal() and int(major) < _VOLTA:
-            text = f'needs cudaComputeCapability >= "7.0", and the cluster has {printable(group.product)} with "{capability}"'
-            why = "multiuser mode was requested but is not supported"
-            remedy = "select by cudaComputeCapability, or remove multiUser"
-            path = found.at(*_MULTI_USER)
-            yield problem(path, f'{text}, where the driver says "{why}"', remedy, severity=Severity.WARN)
-            return
-
-
-def _capability(group: DeviceGroup) -> str:
-    return printable(str(group.first.attributes.get(f"{DRIVER}/cudaComputeCapability", "")))
+        percentage, path = found.mps.get("defaultActiveThreadPercentage"), found.at("sharing", "mpsConfig")
+        if isinstance(percentage, int) and not isinstance(percentage, bool) and not 0 <= percentage <= 100:
+            bound = "negative" if percentage < 0 else "greater than 100"
+            yield problem(path / "defaultActiveThreadPercentage", f"active thread percentage must not be {bound}")
+        if found.mps.get("multiUser") is not True or found.kind != "GpuConfig":
+            continue
+        texts = [selector.text for selector in subject.selectors]
+        if subject.kind != "DeviceClass":
+            reached = reached_requests(found, subject)
+            texts = [text for subrequest in reached for text in all_selectors(subrequest, subject.facts)]
+        groups = gpu_groups(subject.facts.view)
+        if groups is UNKNOWN or any(name in text for text in texts for name in _TELLING):
+            continue
+        for group in groups:
+            capability = printable(str(group.first.attributes.get(f"{DRIVER}/cudaComputeCapability", "")))
+            major = capability.partition(".")[0]
+            if group.type == "gpu" and major.isdecimal() and int(major) < _VOLTA:
+                has = f'the cluster has {printable(group.product)} with "{capability}"'
+                why = "multiuser mode was requested but is not supported"
+                text = f'needs cudaComputeCapability >= "7.0", and {has}, where the driver says "{why}"'
+                remedy = "select by cudaComputeCapability, or remove multiUser"
+                yield problem(path / "multiUser", text, remedy, severity=Severity.WARN)
+                break
 
 
 _MEBIBYTE = 1024 * 1024
 _UUID = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
-_DEFAULT = ("sharing", "mpsConfig", "defaultPinnedDeviceMemoryLimit")
 _PER_DEVICE = ("sharing", "mpsConfig", "defaultPerDevicePinnedMemoryLimit")
 
 
@@ -121,7 +100,7 @@ def pinned_memory_limits(subject: Subject) -> Iterator[Problem]:
         default = found.mps.get("defaultPinnedDeviceMemoryLimit")
         if default is not None and _is_too_low(default):
             text = f"invalid limit: default value set too low: {printable(str(default))}"
-            yield problem(found.at(*_DEFAULT), text)
+            yield problem(found.at("sharing", "mpsConfig", "defaultPinnedDeviceMemoryLimit"), text)
         limits = found.mps.get("defaultPerDevicePinnedMemoryLimit")
         if isinstance(limits, dict) and limits:
             yield from _limit_problems(found, limits, most_devices(found, subject))
@@ -135,23 +114,18 @@ def _limit_problems(found: NvidiaConfig, limits: dict[str, Any], devices: int) -
             yield problem(path, text, 'write the index of a device, such as "0", or its UUID, GPU-...')
         elif _INDEX.fullmatch(name) and not 0 <= int(name) < devices:
             text = f"invalid device: invalid device index: {int(name)}"
-            yield problem(path, text, _index_remedy(devices))
+            remedy = 'write "0"; the config is for one device'
+            if devices > 1:
+                remedy = f'write an index from "0" to "{devices - 1}"; the config is for at most {devices} devices'
+            yield problem(path, text, remedy)
         elif _is_too_low(limit):
             yield problem(path, f"invalid limit: value set too low: {printable(name)}: {printable(str(limit))}")
 
 
-def _index_remedy(devices: int) -> str:
-    if devices == 1:
-        return 'write "0"; the config is for one device'
-    return f'write an index from "0" to "{devices - 1}"; the config is for at most {devices} devices'
-
-
 def _is_too_low(limit: Any) -> bool:
     """True if a limit is less than a mebibyte; the rule on types reports what is not a quantity."""
-    try:
-        return ceil(parse_quantity(limit)) < _MEBIBYTE
-    except QuantityError:
-        return False
+    amount = quantity_or_none(limit)
+    return amount is not None and ceil(amount) < _MEBIBYTE
 
 
 _STRATEGIES = ("TimeSlicing", "MPS")
@@ -181,7 +155,10 @@ def sharing_strategies(subject: Subject) -> Iterator[Problem]:
         elif strategy is None or isinstance(strategy, str):
             text = f"unknown GPU sharing strategy: {printable(strategy or '')}"
             text += f", supported GPU sharing strategies: {', '.join(_STRATEGIES)}"
-            yield problem(found.at("sharing", "strategy"), text, _strategy_remedy(found))
+            meant = [each for block, each in _BLOCKS.items() if found.value("sharing", block) is not None]
+            guess = closest(found.strategy, _STRATEGIES) or (meant[0] if len(meant) == 1 else None)
+            remedy = f'write "{guess}"' if guess else "write TimeSlicing or MPS, or remove sharing"
+            yield problem(found.at("sharing", "strategy"), text, remedy)
 
 
 def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
@@ -197,14 +174,6 @@ def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
         elif block == "mpsConfig":
             text = f"has no effect with the '{found.strategy}' strategy"
             yield problem(path, text, remedy, severity=Severity.WARN)
-
-
-def _strategy_remedy(found: NvidiaConfig) -> str:
-    guess = closest(found.strategy, _STRATEGIES)
-    meant = [strategy for block, strategy in _BLOCKS.items() if found.value("sharing", block) is not None]
-    if guess is None and len(meant) == 1:
-        guess = meant[0]
-    return f'write "{guess}"' if guess else "write TimeSlicing or MPS, or remove sharing"
 
 
 _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
@@ -226,10 +195,20 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
     config that needs a gate only gets a warning.
     """
     for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
-        if found.strategy in _GATES:
-            yield from _strategy_problems(subject, found)
-        if found.strategy == "MPS":
-            yield from _mps_problems(subject, found)
+        path, gate = found.at("sharing", "strategy"), _GATES.get(found.strategy)
+        enabled = subject.facts.driver_gate(gate) if gate else True
+        if gate and enabled is UNKNOWN:
+            yield _unknown_gate(found, "sharing", "strategy", gate=gate)
+        elif not enabled:
+            text = f'"{found.strategy}" is selected as the GPU sharing strategy'
+            yield problem(path, f'{text}, but the "{gate}" feature gate is not enabled')
+        if found.strategy == "MPS" and subject.facts.driver_gate("DynamicMIG") is True:
+            text = "MPS is not yet supported when using featureGates.DynamicMIG=true"
+            yield problem(path, text, "remove sharing, or turn DynamicMIG off")
+        if found.strategy == "MPS" and subject.facts.driver_gate("ConsumableShares") is True:
+            text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
+            remedy = "request a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
+            yield problem(path, text, remedy, severity=Severity.WARN)
     for found in nvidia_configs(subject, "VfioDeviceConfig"):
         enabled = subject.facts.driver_gate("PassthroughSupport")
         if enabled is UNKNOWN:
@@ -238,29 +217,6 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
             text = 'has no effect, since the driver offers no vfio devices while its feature gate "PassthroughSupport" is off'
             remedy = "turn the feature gate on in the values of the driver's chart, or remove the config"
             yield problem(found.at("kind"), text, remedy, severity=Severity.WARN)
-
-
-def _strategy_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
-    gate = _GATES[found.strategy]
-    enabled = subject.facts.driver_gate(gate)
-    if enabled is UNKNOWN:
-        yield _unknown_gate(found, "sharing", "strategy", gate=gate)
-    elif not enabled:
-        text = (
-            f'"{found.strategy}" is selected as the GPU sharing strategy, but the "{gate}" feature gate is not enabled'
-        )
-        yield problem(found.at("sharing", "strategy"), text)
-
-
-def _mps_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
-    path = found.at("sharing", "strategy")
-    if subject.facts.driver_gate("DynamicMIG") is True:
-        text = "MPS is not yet supported when using featureGates.DynamicMIG=true"
-        yield problem(path, text, "remove sharing, or turn DynamicMIG off")
-    if subject.facts.driver_gate("ConsumableShares") is True:
-        text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
-        remedy = "request a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
-        yield problem(path, text, remedy, severity=Severity.WARN)
 
 
 def _unknown_gate(found: NvidiaConfig, *steps: str, gate: str) -> Problem:
@@ -292,19 +248,17 @@ def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
             remedy = "remove sharing; pods share a MIG device by sharing its claim"
             yield problem(found.at("sharing", "strategy"), text, remedy, severity=Severity.WARN)
         elif isinstance(found.value("sharing", "timeSlicingConfig"), dict):
-            path = found.at("sharing", "timeSlicingConfig", "interval")
-            yield from _interval_problems(path, found.value("sharing", "timeSlicingConfig", "interval"))
-
-
-def _interval_problems(path: FieldPath, interval: Any) -> Iterator[Problem]:
-    if interval is None:
-        text = 'is missing, and the driver fails on that with "invalid memory address or nil pointer dereference"'
-        yield problem(path, text)
-    elif isinstance(interval, str) and interval not in _INTERVALS:
-        text = f"unknown time-slice interval: {printable(interval)}"
-        guess = closest(interval, _INTERVALS)
-        remedy = f'write "{guess}"' if guess else f"write one of {', '.join(_INTERVALS)}"
-        yield problem(path, f"{text}, supported time-slice intervals: {', '.join(_INTERVALS)}", remedy)
+            steps = ("sharing", "timeSlicingConfig", "interval")
+            interval = found.value(*steps)
+            if interval is None:
+                text = (
+                    'is missing, and the driver fails on that with "invalid memory address or nil pointer dereference"'
+                )
+                yield problem(found.at(*steps), text)
+            elif isinstance(interval, str) and interval not in _INTERVALS:
+                known = ", ".join(_INTERVALS)
+                text = f"unknown time-slice interval: {printable(interval)}, supported time-slice intervals: {known}"
+                yield problem(found.at(*steps), text, write_closest(interval, _INTERVALS, f"write one of {known}"))
 
 
 _POLICIES = ("LegacyOnly", "PreferIommuFD")
@@ -328,23 +282,20 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
     for found in configs:
         policy = found.value("iommu", "backendPolicy")
         if isinstance(policy, str) and policy not in ("", *_POLICIES):
-            text = f"unknown IOMMU backend policy: {printable(policy)}"
-            guess = closest(policy, _POLICIES)
-            remedy = f'write "{guess}"' if guess else f"write one of {', '.join(_POLICIES)}"
-            text += f", supported IOMMU backend policies: {', '.join(_POLICIES)}"
+            known = ", ".join(_POLICIES)
+            text = f"unknown IOMMU backend policy: {printable(policy)}, supported IOMMU backend policies: {known}"
+            remedy = write_closest(policy, _POLICIES, f"write one of {known}")
             yield problem(found.at("iommu", "backendPolicy"), text, remedy)
-    groups = {_vfio_group(subrequest, configs, subject) for subrequest in _vfio_requests(subject)} if configs else set()
+    exact = [each for request in subject.requests if not request.is_prioritized for each in request.subrequests]
+    # Only requests that certainly get VFIO devices count.
+    groups = {
+        _vfio_group(subrequest, configs, subject)
+        for subrequest in (exact if configs else ())
+        if requested_types(subrequest, subject.facts) == {"vfio"}
+    }
     if len(groups) > 1:
         text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
         yield problem(configs[-1].config.path, text)
-
-
-def _vfio_requests(subject: Subject) -> Iterator[Subrequest]:
-    """The requests that certainly get VFIO devices."""
-    for request in subject.requests:
-        for subrequest in request.subrequests:
-            if not request.is_prioritized and requested_types(subrequest, subject.facts) == {"vfio"}:
-                yield subrequest
 
 
 def _vfio_group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Subject) -> Hashable:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, wraps
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from policies.cel import CelFeatures
 from policies.devices.deviceclasses import selector_texts
@@ -18,17 +18,26 @@ from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.rules.registry import Checks
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from policies.devices.resource_claims import Config, Constraint, DeviceRequest, Subrequest
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["CLAIMS", "CLAIM_OR_TEMPLATE", "COMPUTE_DOMAIN", "DEVICE_CLASS", "Facts", "SelectorText", "Subject"]
+__all__ = [
+    "CLAIMS",
+    "CLAIM_OR_TEMPLATE",
+    "COMPUTE_DOMAIN",
+    "DEVICE_CLASS",
+    "Facts",
+    "SelectorText",
+    "Subject",
+    "cache_per_review",
+]
 
 
 class Facts:
-    """What a view knows around claims. Every answer may be `UNKNOWN`."""
+    """The facts of a view about claims. Every answer may be `UNKNOWN`."""
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy, *, compares: bool = True) -> None:
         self.view = view
@@ -41,11 +50,10 @@ class Facts:
 
     def class_selectors(self, name: str) -> tuple[str, ...] | None:
         """The CEL expressions of a class; None if the class is unknown or missing, or they are malformed."""
-        return self.effort.cache((Facts.class_selectors, name), lambda: self._class_selectors(name))
-
-    def _class_selectors(self, name: str) -> tuple[str, ...] | None:
-        found = self.device_class(name)
-        return selector_texts(found) if isinstance(found, dict) else None
+        return self.effort.cache(
+            (Facts.class_selectors, name),
+            lambda: selector_texts(found) if isinstance(found := self.device_class(name), dict) else None,
+        )
 
     def device_classes(self) -> Sequence[Object] | Unknown:
         """All DeviceClasses."""
@@ -64,7 +72,7 @@ class Facts:
         return offers(self.view, gate)
 
     def cel_features(self) -> CelFeatures:
-        """What the API server lets a new selector use; where the version is unknown, what 1.36 does."""
+        """The features that the API server lets a new selector use; those of 1.36 if the version is unknown."""
         return CelFeatures(
             consumable_capacity=self.offers("DRAConsumableCapacity") is not False,
             list_type_attributes=self.offers("DRAListTypeAttributes") is True,
@@ -84,6 +92,26 @@ class Facts:
     def driver_version(self) -> str | Unknown:
         """The release of NVIDIA's DRA driver, `25.8.0`, if the settings name it."""
         return self.settings.dra_driver.version or UNKNOWN
+
+
+class _HasEffort(Protocol):
+    @property
+    def effort(self) -> Effort: ...
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound=_HasEffort)
+
+
+def cache_per_review(function: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """A function of facts or a subject that is called once in a review for the same arguments."""
+
+    @wraps(function)
+    def recall(of: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return of.effort.cache((function, *args), lambda: function(of, *args, **kwargs))
+
+    return recall
 
 
 CLAIM_OR_TEMPLATE = ("ResourceClaim", "ResourceClaimTemplate")
@@ -142,6 +170,11 @@ class Subject:
         return name_of(self.object)
 
     @property
+    def effort(self) -> Effort:
+        """The work that a review may still spend, and what it has computed."""
+        return self.facts.effort
+
+    @property
     def spec_path(self) -> FieldPath:
         """The path of the claim's spec: one level deeper in a template."""
         return FieldPath(("spec", "spec") if self.kind == "ResourceClaimTemplate" else ("spec",))
@@ -158,7 +191,7 @@ class Subject:
 
     @cached_property
     def devices(self) -> Any:
-        """What has the requests, constraints and configs, or the selectors of a class, whatever it is."""
+        """The value with the requests, constraints and configs, or the selectors of a class, of any type."""
         return self.claim.devices if self.claim else lookup(self.object, self.devices_path)
 
     @cached_property

@@ -39,8 +39,7 @@ if TYPE_CHECKING:
     from policies.claims.claim_subject import Facts, Subject
 
 __all__ = [
-    "Mistake",
-    "SimilarValue",
+    "LiteralProblem",
     "misspellings",
     "mistakes",
     "place_of",
@@ -73,8 +72,8 @@ def _parts(node: Expression, bound: Bound) -> Iterator[tuple[Expression, Bound]]
         case ListLiteral():
             yield from ((part, bound) for part in node.elements)
         case MapLiteral():
-            for entry in node.entries:
-                yield from ((part, bound) for part in (entry.key, entry.value) if not isinstance(part, str))
+            parts = (part for entry in node.entries for part in (entry.key, entry.value))
+            yield from ((part, bound) for part in parts if not isinstance(part, str))
         case StructLiteral():
             yield from ((entry.value, bound) for entry in node.fields)
         case Comprehension():
@@ -91,7 +90,8 @@ def _parts(node: Expression, bound: Bound) -> Iterator[tuple[Expression, Bound]]
 def place_of(node: Expression, bound: Bound) -> Place | None:
     """The place of the device that a part certainly is."""
     steps: list[str] = []
-    for _ in range(_DEEPEST):
+    # A place is three steps, and names stand between them.
+    for _ in range(16):
         match node:
             case Identifier(name="device") if "device" not in bound:
                 return tuple(reversed(steps))
@@ -113,47 +113,28 @@ def text_of(node: Expression) -> str | None:
     return node.value if isinstance(node, Literal) and isinstance(node.value, str) else None
 
 
-_DEEPEST = 16
-"""Steps from a part to the device; a place is three, and names stand between them."""
-
-
 _ARCHITECTURES = (
-    "Kepler",
-    "Maxwell",
-    "Pascal",
-    "Volta",
-    "Turing",
-    "Ampere",
-    "Ada Lovelace",
-    "Hopper",
-    "Blackwell",
-    "Rubin",
+    *("Kepler", "Maxwell", "Pascal", "Volta", "Turing", "Ampere", "Ada Lovelace", "Hopper", "Blackwell", "Rubin"),
 )
 """Source: go-nvlib pkg/nvlib/device/device.go GetArchitectureAsString."""
 _BRANDS = (
-    "Nvidia",
-    "NvidiaRTX",
-    "NvidiaVApps",
-    "NvidiaVPC",
-    "NvidiaVCS",
-    "NvidiaVWS",
-    "NvidiaCloudGaming",
-    "Tesla",
-    "Quadro",
-    "QuadroRTX",
-    "GeForce",
-    "GeForceRTX",
-    "Titan",
-    "TitanRTX",
-    "NVS",
-    "Grid",
+    *(
+        "Nvidia",
+        "NvidiaRTX",
+        "NvidiaVApps",
+        "NvidiaVPC",
+        "NvidiaVCS",
+        "NvidiaVWS",
+        "NvidiaCloudGaming",
+        "Tesla",
+        "Quadro",
+    ),
+    *("QuadroRTX", "GeForce", "GeForceRTX", "Titan", "TitanRTX", "NVS", "Grid"),
 )
 """Source: go-nvlib pkg/nvlib/device/device.go GetBrandAsString."""
 _FAMILIES = ("NVIDIA-", "Tesla-", "Quadro-", "GeForce-")
-"""How labels of products begin; a product's own name has a blank there."""
+"""The first parts of labels of products; a product's own name has a blank there."""
 _PARTIAL = ("startsWith", "contains", "endsWith")
-_COMPARED = ("_==_", "@in", "startsWith")
-"""The functions whose texts are compared with the published ones."""
 
 
 class Comparison(NamedTuple):
@@ -167,8 +148,8 @@ class Comparison(NamedTuple):
     """`_==_`, `_!=_`, `@in`, or a function of texts."""
 
 
-class Misspelling(NamedTuple):
-    """A text that a device never has."""
+class LiteralProblem(NamedTuple):
+    """A text or number in a selector that fails, or that a device never has."""
 
     offset: int
     message: str
@@ -196,29 +177,27 @@ def spelling(subject: Subject) -> Iterator[Problem]:
                 yield problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
 
 
-def misspellings(selector: Selector, facts: Facts) -> Iterator[Misspelling]:
+def misspellings(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]:
     """Texts that attributes of NVIDIA's devices never have, and texts similar to a published one."""
     told_at = set()
     for offset, place, text, function in text_comparisons(selector):
         exact = function not in _PARTIAL
-        told = (
-            _LOOKUPS[place[-1]](text, exact) if place[:2] == ("attributes", DRIVER) and place[-1] in _LOOKUPS else None
-        )
-        if told is not None and not _is_published(facts, place, text, exact=exact):
-            why, instead = told
-            told_at.add(offset)
-            yield Misspelling(offset, f'"{cut(text)}" is no {place[-1]} that devices have: {why}', instead)
-    for found in similar_values(selector, facts):
-        if found.offset not in told_at:
-            yield Misspelling(*found)
+        if place[:2] != ("attributes", DRIVER) or place[-1] not in _LOOKUPS:
+            continue
+        told = _LOOKUPS[place[-1]](text, exact)
+        if told is None or any(value == text if exact else text in value for value in _published_texts(facts, place)):
+            continue
+        told_at.add(offset)
+        yield LiteralProblem(offset, f'"{cut(text)}" is no {place[-1]} that devices have: {told[0]}', told[1])
+    yield from (found for found in similar_values(selector, facts) if found.offset not in told_at)
 
 
 def text_comparisons(selector: Selector) -> tuple[Comparison, ...]:
     """The comparisons of parts of a device with texts."""
-    return selector.derive(_find_comparisons)
+    return selector.derive(_comparisons)
 
 
-def _find_comparisons(selector: Selector) -> tuple[Comparison, ...]:
+def _comparisons(selector: Selector) -> tuple[Comparison, ...]:
     return tuple(
         Comparison(literal.offset, place, text, node.function)
         for node, bound in walk(selector.root)
@@ -229,7 +208,7 @@ def _find_comparisons(selector: Selector) -> tuple[Comparison, ...]:
 
 
 def _compared_parts(node: Call) -> Sequence[tuple[Expression, Expression]]:
-    """What a function compares with what."""
+    """The pairs that a function compares."""
     if node.function in ("_==_", "_!=_"):
         one, other = node.arguments
         return (one, other), (other, one)
@@ -291,100 +270,58 @@ def _type(text: str, exact: bool) -> tuple[str, str] | None:
 _LOOKUPS = {"productName": _product, "architecture": _architecture, "brand": _brand, "profile": _profile, "type": _type}
 
 
-def _is_published(facts: Facts, place: Place, text: str, *, exact: bool) -> bool:
-    """True if some device of the cluster has it after all."""
+def _published_texts(facts: Facts, place: Place) -> set[str]:
+    """The texts that devices of the cluster have for an attribute; empty while devices are unknown."""
     known = facts.view.derive(published_devices)
-    if known is UNKNOWN:
-        return False
-    values = (group.sample.attributes.get(place[1], {}).get(place[2]) for group in known.groups)
-    return any(isinstance(value, str) and (value == text if exact else text in value) for value in values)
+    groups = () if known is UNKNOWN else known.groups
+    values = (group.sample.attributes.get(place[1], {}).get(place[2]) for group in groups)
+    return {value for value in values if isinstance(value, str)}
 
 
-_LIKENESS = 0.8
-_MOST_VALUES = 100
-"""More are names of single devices."""
-_DIGITS = re.compile("[0-9]+")
-
-
-class SimilarValue(NamedTuple):
-    """A text that no device has, and what to write."""
-
-    offset: int
-    message: str
-    remedy: str
-
-
-def similar_values(selector: Selector, facts: Facts) -> Iterator[SimilarValue]:
+def similar_values(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]:
     """Texts in `==`, `in` and `startsWith` that are similar to a published one.
 
     Texts that differ in numbers only, and names of known products, are left out: such a device may come later.
     """
     for offset, place, text, function in text_comparisons(selector):
-        if function in _COMPARED and place[0] == "attributes":
-            yield from _similar_text(
-                offset, place, text, _published_texts(facts, place), begins=function == "startsWith"
-            )
-
-
-def _similar_text(offset: int, place: Place, text: str, values: set[str], *, begins: bool) -> Iterator[SimilarValue]:
-    if begins:
-        if not any(value.startswith(text) for value in values) and any(text in value for value in values):
-            message = f'no device of the cluster has a {place[-1]} that starts with "{cut(text)}", but some contain it'
-            yield SimilarValue(offset, message, f'write contains("{cut(text)}")')
-        return
-    label = text.replace(" ", "-")
-    if text in values or (label in KNOWN_PRODUCTS and label not in {value.replace(" ", "-") for value in values}):
-        return
-    if place[-1] == "productName":
-        products = ProductNames.of(value.replace(" ", "-") for value in values).products_like(label)
-        named = [value for value in values if bare_name(value.replace(" ", "-")) in products]
-        meant = named[0] if len(named) == 1 else None
-    else:
-        meant = closest(text, values, likeness=_LIKENESS)
-        meant = None if meant is None or _DIGITS.sub("#", meant) == _DIGITS.sub("#", text) else meant
-    if meant is not None:
-        yield SimilarValue(offset, f'no device of the cluster has the {place[-1]} "{cut(text)}"', f'write "{meant}"')
-
-
-def _published_texts(facts: Facts, place: Place) -> set[str]:
-    """The texts that devices have for an attribute; none while devices are unknown."""
-    known = facts.view.derive(published_devices)
-    groups = () if known is UNKNOWN else known.groups
-    values = {
-        value for group in groups if isinstance(value := group.sample.attributes.get(place[1], {}).get(place[2]), str)
-    }
-    return values if len(values) <= _MOST_VALUES else set()
+        if function not in ("_==_", "@in", "startsWith") or place[0] != "attributes":
+            continue
+        values, what = _published_texts(facts, place), place[-1]
+        if len(values) > 100:  # more are names of single devices
+            values = set()
+        label = text.replace(" ", "-")
+        labels = {value.replace(" ", "-"): value for value in sorted(values)}
+        if function == "startsWith":
+            if not any(value.startswith(text) for value in values) and any(text in value for value in values):
+                message = f'no device of the cluster has a {what} that starts with "{cut(text)}", but some contain it'
+                yield LiteralProblem(offset, message, f'write contains("{cut(text)}")')
+            continue
+        if text in values or (label in KNOWN_PRODUCTS and label not in labels):
+            continue
+        if what == "productName":
+            products = ProductNames.of(labels).products_like(label)
+            named = [value for value in values if bare_name(value.replace(" ", "-")) in products]
+            meant = named[0] if len(named) == 1 else None
+        else:
+            meant = closest(text, values, likeness=0.8)
+            meant = None if meant is None or re.sub("[0-9]+", "#", meant) == re.sub("[0-9]+", "#", text) else meant
+        if meant is not None:
+            message = f'no device of the cluster has the {what} "{cut(text)}"'
+            yield LiteralProblem(offset, message, f'write "{meant}"')
 
 
 _VERSIONS = {("attributes", DRIVER, name) for name in ("driverVersion", "cudaDriverVersion", "cudaComputeCapability")}
 _COMPARING = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OF_TEXT = {
-    "startsWith",
-    "endsWith",
-    "contains",
-    "matches",
-    "find",
-    "findAll",
-    "split",
-    "replace",
-    "lowerAscii",
-    "upperAscii",
+    *("startsWith", "endsWith", "contains", "matches", "find", "findAll", "split", "replace", "lowerAscii"),
+    *("upperAscii", "substring", "indexOf", "lastIndexOf", "trim", "size", "charAt"),
 }
-_OF_TEXT |= {"substring", "indexOf", "lastIndexOf", "trim", "size", "charAt"}
 _NUMBERS = re.compile(r"v?[0-9]+(\.[0-9]+){0,2}")
 _MAJOR = re.compile(r"([0-9]+)\.?")
 _UNITS = re.compile(r"([0-9.]+) ?([MGTP])(i?)B", re.IGNORECASE)
-"""How people write amounts: GB are 1000 MB, and so are G in Kubernetes."""
+"""Amounts as people write them: GB are 1000 MB, and so are G in Kubernetes."""
 _STOPS = "stops the pod on every node"
-
-
-class Mistake(NamedTuple):
-    """Something in a selector that fails or is never true."""
-
-    offset: int
-    message: str
-    remedy: str
 
 
 @CLAIMS.rule(
@@ -408,62 +345,58 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
                 yield problem(text.path, found.message, found.remedy, place=place)
 
 
-def mistakes(selector: Selector) -> tuple[Mistake, ...]:
+def mistakes(selector: Selector) -> tuple[LiteralProblem, ...]:
     """Everything that treats a version or an amount as what it is not."""
-    return selector.derive(_find_mistakes)
+    return selector.derive(_mistakes)
 
 
-def _find_mistakes(selector: Selector) -> tuple[Mistake, ...]:
-    return tuple(_mistakes(selector))
+def _mistakes(selector: Selector) -> tuple[LiteralProblem, ...]:
+    calls = [(node, bound) for node, bound in walk(selector.root) if isinstance(node, Call)]
+    return tuple(
+        found
+        for node, bound in calls
+        for found in (*_comparison(node, bound), *_text_function(node, bound), *_literal(node))
+    )
 
 
-def _mistakes(selector: Selector) -> Iterator[Mistake]:
-    for node, bound in walk(selector.root):
-        if isinstance(node, Call):
-            yield from _comparison(node, bound)
-            yield from _text_function(node, bound)
-            yield from _literal(node)
-
-
-def _comparison(node: Call, bound: Bound) -> Iterator[Mistake]:
+def _comparison(node: Call, bound: Bound) -> Iterator[LiteralProblem]:
     if node.function == "@in":
         place, members = place_of(node.arguments[0], bound), node.arguments[1]
-        if place in _VERSIONS and isinstance(members, ListLiteral):
-            text = f"looks for {_name(place)}, which is a version, among other values; that {_STOPS}"
+        if place and place in _VERSIONS and isinstance(members, ListLiteral):
+            text = f"looks for {place[-1]}, which is a version, among other values; that {_STOPS}"
             remedy = f"compare it with each by {_spelt(place)}.compareTo(semver(..., true)) == 0"
-            yield Mistake(node.offset, text, remedy)
+            yield LiteralProblem(node.offset, text, remedy)
         return
     operator = _COMPARING.get(node.function)
     if operator is None:
         return
     for turned, (one, other) in enumerate((node.arguments, node.arguments[::-1])):
         place = place_of(one, bound)
-        if place not in _VERSIONS or not isinstance(other, Literal) or isinstance(other.value, bool):
+        if not place or place not in _VERSIONS or not isinstance(other, Literal) or isinstance(other.value, bool):
             continue
-        sort = (
-            "text" if isinstance(other.value, str) else "a number" if isinstance(other.value, int | float) else "null"
-        )
+        value = other.value
+        sort = "text" if isinstance(value, str) else "a number" if isinstance(value, int | float) else "null"
         is_never_true = turned and node.function in ("_==_", "_!=_")
         result = f"is always {'true' if node.function == '_!=_' else 'false'}" if is_never_true else _STOPS
-        text = f"compares {_name(place)}, which is a version, with {sort}; that {result}"
+        text = f"compares {place[-1]}, which is a version, with {sort}; that {result}"
         sign = _TURNED.get(operator, operator) if turned else operator
-        yield Mistake(node.offset, text, f"write {_spelt(place)}.compareTo({_semver(other)}) {sign} 0")
+        version = f'semver("{value!s}", true)' if _NUMBERS.fullmatch(str(value)) else "semver(..., true)"
+        yield LiteralProblem(node.offset, text, f"write {_spelt(place)}.compareTo({version}) {sign} 0")
 
 
-def _text_function(node: Call, bound: Bound) -> Iterator[Mistake]:
+def _text_function(node: Call, bound: Bound) -> Iterator[LiteralProblem]:
     place = None if node.target is None else place_of(node.target, bound)
-    if place not in _VERSIONS or node.function not in _OF_TEXT:
+    if not place or place not in _VERSIONS or node.function not in _OF_TEXT:
         return
     start = _MAJOR.fullmatch(text_of(node.arguments[0]) or "") if node.arguments else None
-    whole = node.function in ("startsWith", "contains") and start is not None
-    remedy = (
-        f"{_spelt(place)}.major() == {start[1]}" if whole and start else "major(), minor(), or compareTo(semver(...))"
-    )
-    text = f"calls {node.function} on {_name(place)}, which is a version and no text; that {_STOPS}"
-    yield Mistake(node.offset, text, f"write {remedy}" if whole else f"use {remedy}")
+    remedy = "use major(), minor(), or compareTo(semver(...))"
+    if start is not None and node.function in ("startsWith", "contains"):
+        remedy = f"write {_spelt(place)}.major() == {start[1]}"
+    text = f"calls {node.function} on {place[-1]}, which is a version and no text; that {_STOPS}"
+    yield LiteralProblem(node.offset, text, remedy)
 
 
-def _literal(node: Call) -> Iterator[Mistake]:
+def _literal(node: Call) -> Iterator[LiteralProblem]:
     """A version or an amount that is written so that it can never be read."""
     text = text_of(node.arguments[0]) if len(node.arguments) == 1 and node.target is None else None
     if text is None or node.function not in ("semver", "quantity"):
@@ -478,17 +411,8 @@ def _literal(node: Call) -> Iterator[Mistake]:
             units = _UNITS.fullmatch(text)
             written = f"{units[1]}{units[2].upper()}{units[3].lower()}" if units else ""
             remedy = f'write quantity("{written}")' if written else 'write quantity("40Gi") or the like'
-        yield Mistake(node.offset, f'{node.function}("{cut(text)}") is an error, {why}; that {_STOPS}', remedy)
+        yield LiteralProblem(node.offset, f'{node.function}("{cut(text)}") is an error, {why}; that {_STOPS}', remedy)
 
 
-def _semver(literal: Literal) -> str:
-    text = str(literal.value)
-    return f'semver("{text}", true)' if _NUMBERS.fullmatch(text) else "semver(..., true)"
-
-
-def _name(place: Place | None) -> str:
-    return place[-1] if place else ""
-
-
-def _spelt(place: Place | None) -> str:
-    return f"{path_of(place[0], place[1])}.{place[2]}" if place else ""
+def _spelt(place: Place) -> str:
+    return f"{path_of(place[0], place[1])}.{place[2]}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
 from policies.claims.nvidia_configs import nvidia_configs, requested_types
-from policies.kubernetes.names import closest, printable
+from policies.kubernetes.names import printable, write_closest
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import is_older
@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.claims.claim_subject import Subject
-    from policies.claims.nvidia_configs import NvidiaConfig
     from policies.devices.resource_claims import Subrequest
-    from policies.kubernetes.objects import Object
 
 
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -42,50 +40,31 @@ def domain_ids(subject: Subject) -> Iterator[Problem]:
 
     It does not check the mode of allocation: what is not All means Single.
     """
+    view = subject.facts.view
     for found in nvidia_configs(subject, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"):
-        path, domain = found.at("domainID"), found.value("domainID")
-        if domain is None or domain == "":
+        path, uid = found.at("domainID"), found.value("domainID")
+        if uid is None or uid == "":
             yield problem(path, "domainID cannot be empty")
-        elif isinstance(domain, str) and not _UID.fullmatch(domain):
-            yield problem(path, f"ComputeDomain not found: {printable(domain)} is no UID", _by_name(domain, subject))
-        elif isinstance(domain, str):
-            yield from _domain_problems(found, domain, subject)
+        elif isinstance(uid, str) and not _UID.fullmatch(uid):
+            # Its name may be written.
+            meant = lookup(view.get("ComputeDomain", uid, subject.namespace), ("metadata", "uid"))
+            remedy = f"write {printable(meant)}" if isinstance(meant, str) else None
+            yield problem(path, f"ComputeDomain not found: {printable(uid)} is no UID", remedy)
+        elif isinstance(uid, str) and (domains := view.list("ComputeDomain")) is not UNKNOWN:
+            domain = next((item for item in domains if lookup(item, ("metadata", "uid")) == uid), None)
+            namespaces = {subject.namespace, namespace_of(domain or {})}
+            if domain is None:
+                yield problem(path, f"ComputeDomain not found: {uid}", severity=Severity.WARN)
+            # Daemons are all in the driver's namespace.
+            elif found.kind == "ComputeDomainChannelConfig" and len(namespaces) > 1 and "" not in namespaces:
+                where = printable(f'"{name_of(domain)}" is in "{namespace_of(domain)}"')
+                text = f"the ResourceClaim's namespace is different than the ComputeDomain's namespace: {where}"
+                yield problem(path, text, "create a ComputeDomain in the namespace of the claim")
         mode = found.value("allocationMode")
         if isinstance(mode, str) and mode not in ("", *_MODES):
             text = f'"{printable(mode)}" is not one of {", ".join(_MODES)}, so the driver uses Single'
-            guess = closest(mode, _MODES)
-            remedy = f'write "{guess}"' if guess else "write All or Single"
+            remedy = write_closest(mode, _MODES, "write All or Single")
             yield problem(found.at("allocationMode"), text, remedy, severity=Severity.WARN)
-
-
-def _by_name(domain: str, subject: Subject) -> str | None:
-    """The UID of a ComputeDomain that was meant by its name."""
-    known = subject.facts.view.get("ComputeDomain", domain, subject.namespace)
-    uid = lookup(known, ("metadata", "uid"))
-    return f"write {printable(uid)}" if isinstance(uid, str) else None
-
-
-def _domain_problems(found: NvidiaConfig, uid: str, subject: Subject) -> Iterator[Problem]:
-    domains = subject.facts.view.list("ComputeDomain")
-    if domains is UNKNOWN:
-        return
-    domain = next((item for item in domains if _uid(item) == uid), None)
-    if domain is None:
-        yield problem(found.at("domainID"), f"ComputeDomain not found: {uid}", severity=Severity.WARN)
-    elif _is_elsewhere(found, domain, subject):
-        where = f'"{name_of(domain)}" is in "{namespace_of(domain)}"'
-        text = f"the ResourceClaim's namespace is different than the ComputeDomain's namespace: {printable(where)}"
-        yield problem(found.at("domainID"), text, "create a ComputeDomain in the namespace of the claim")
-
-
-def _is_elsewhere(found: NvidiaConfig, domain: Object, subject: Subject) -> bool:
-    """True if a claim can never use a domain; those of daemons are all in the driver's namespace."""
-    namespaces = {subject.namespace, namespace_of(domain)}
-    return found.kind == "ComputeDomainChannelConfig" and len(namespaces) > 1 and "" not in namespaces
-
-
-def _uid(domain: Object) -> Any:
-    return lookup(domain, ("metadata", "uid"))
 
 
 _TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
@@ -93,7 +72,7 @@ _MADE_BY_CONTROLLERS = (
     ("labels", "resource.nvidia.com/computeDomain"),
     ("annotations", "resource.kubernetes.io/pod-claim-name"),
 )
-"""What the driver's controller writes on its templates, and Kubernetes on the claims that it makes of templates."""
+"""Marks of the driver's controller on its templates, and of Kubernetes on the claims that it makes of templates."""
 
 
 @CLAIMS.rule(
@@ -108,9 +87,8 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
 
     The controller keeps the template of a ComputeDomain, and removes it with it.
     """
-    for owner in _MADE_BY_CONTROLLERS:
-        if lookup(subject.object, ("metadata", *owner)) is not None:
-            return
+    if any(lookup(subject.object, ("metadata", *owner)) is not None for owner in _MADE_BY_CONTROLLERS):
+        return
     for found in nvidia_configs(subject, *_TYPES.values()):
         yield problem(found.at("kind"), f"{found.kind} is written by hand, and is for one ComputeDomain only")
 
@@ -153,9 +131,6 @@ def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
 
 _TEMPLATE = FieldPath(("spec", "channel", "resourceClaimTemplate", "name"))
 _NODES = FieldPath(("spec", "numNodes"))
-_GATED_SINCE = "25.8.0"
-"""The release of the driver that has the feature gate IMEXDaemonsWithDNSNames, which is on by default."""
-_LABEL = ("metadata", "labels", "resource.nvidia.com/computeDomain")
 
 
 @CLAIMS.rule(
@@ -171,34 +146,28 @@ def template_names(subject: Subject) -> Iterator[Problem]:
 
     The CRD takes any text. Pods that name a template of another author get a claim without a channel.
     """
-    if not _is_new(subject):
-        return
-    name = lookup(subject.object, _TEMPLATE)
+    name = lookup(subject.object, _TEMPLATE) if _is_new(subject) else None
     if name == "":
         yield problem(_TEMPLATE, REQUIRED, "write a name for the template, such as imex-channel")
-    elif isinstance(name, str) and (error := subdomain_error(name)):
+    if not isinstance(name, str) or not name:
+        return
+    if error := subdomain_error(name):
         guess = as_dns_subdomain(name)
-        yield problem(
-            _TEMPLATE, invalid(name, error), f'write "{guess}"' if guess and not subdomain_error(guess) else None
-        )
-    elif isinstance(name, str):
-        yield from _collisions(subject, name)
-
-
-def _collisions(subject: Subject, name: str) -> Iterator[Problem]:
-    template = subject.facts.view.get("ResourceClaimTemplate", name, subject.namespace)
-    uid = lookup(subject.object, ("metadata", "uid"))
-    if isinstance(template, dict) and (uid is None or lookup(template, _LABEL) != uid):
+        remedy = f'write "{guess}"' if guess and not subdomain_error(guess) else None
+        yield problem(_TEMPLATE, invalid(name, error), remedy)
+        return
+    view, uid = subject.facts.view, lookup(subject.object, ("metadata", "uid"))
+    template = view.get("ResourceClaimTemplate", name, subject.namespace)
+    owner = lookup(template, ("metadata", "labels", "resource.nvidia.com/computeDomain"))
+    domains = view.list("ComputeDomain", subject.namespace)
+    others = [each for each in (() if domains is UNKNOWN else domains) if lookup(each, _TEMPLATE) == name]
+    other = next((name_of(each) for each in others if name_of(each) != subject.name), None)
+    if isinstance(template, dict) and (uid is None or owner != uid):
         text = f'"{name}" is a ResourceClaimTemplate that exists, so the controller cannot create its own'
         yield problem(_TEMPLATE, text, severity=Severity.WARN)
-        return
-    domains = subject.facts.view.list("ComputeDomain", subject.namespace)
-    for domain in () if domains is UNKNOWN else domains:
-        if name_of(domain) != subject.name and _template_of(domain) == name:
-            other = printable(name_of(domain))
-            text = f'"{name}" is the template of ComputeDomain "{other}" too, and only one of them can create it'
-            yield problem(_TEMPLATE, text, severity=Severity.WARN)
-            return
+    elif other is not None:
+        text = f'"{name}" is the template of ComputeDomain "{printable(other)}" too, and only one of them can create it'
+        yield problem(_TEMPLATE, text, severity=Severity.WARN)
 
 
 @CLAIMS.rule(
@@ -218,7 +187,10 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
     count = lookup(subject.object, _NODES)
     if not _is_new(subject) or isinstance(count, bool) or not isinstance(count, int | None):
         return
-    if _waits_for_nodes(subject):
+    running = subject.facts.driver_version()
+    # The gate is on by default, and older drivers do not have it.
+    is_older_than_gate = running is not UNKNOWN and is_older(running, "25.8.0")
+    if is_older_than_gate or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False:
         if not count and isinstance(subject.spec, dict):
             text = 'must be the number of nodes: without the feature gate "IMEXDaemonsWithDNSNames" the driver waits for them'
             yield problem(_NODES, text, "write how many nodes the workload runs on")
@@ -227,17 +199,6 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
         yield problem(_NODES, text)
 
 
-def _waits_for_nodes(subject: Subject) -> bool:
-    """True if the driver holds pods back: its gate is off, or it is older than the gate."""
-    running = subject.facts.driver_version()
-    too_old = running is not UNKNOWN and is_older(running, _GATED_SINCE)
-    return too_old or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False
-
-
 def _is_new(subject: Subject) -> bool:
     """True if it is a ComputeDomain that is created: its spec cannot change."""
     return subject.kind == "ComputeDomain" and subject.old is None
-
-
-def _template_of(domain: Object) -> Any:
-    return lookup(domain, _TEMPLATE)

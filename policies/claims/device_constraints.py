@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
     Value = tuple[str, Any]
 
 
-_SCALARS = ("string", "int", "bool", "version")
 _KINDS = {"string": "text", "int": "a number", "bool": "true or false", "version": "a version"}
-_FIELDS = ("matchAttribute", "distinctAttribute")
 
 
 class _Need(NamedTuple):
@@ -42,7 +39,7 @@ class _Need(NamedTuple):
 
     @property
     def wanted(self) -> int:
-        """How many devices; of All at least one."""
+        """The number of devices; of All at least one."""
         return self.subrequest.count if self.subrequest.allocation_mode == "ExactCount" else 1
 
 
@@ -64,7 +61,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
     if not subject.has_new_selectors:
         return
     for constraint in subject.constraints:
-        field = next((name for name in _FIELDS if constraint.fields.get(name)), "")
+        field = next((name for name in ("matchAttribute", "distinctAttribute") if constraint.fields.get(name)), "")
         attribute = constraint.fields.get(field)
         if not isinstance(attribute, str) or "/" not in attribute or qualified_name_error(attribute):
             continue
@@ -79,7 +76,8 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
                 break
             needs.append([_need(subject, subrequest) for subrequest in covered])
         else:
-            if subject.facts.effort.compare(_devices(needs)):
+            groups = (group for each in needs for need in each if need is not None for group in need.groups)
+            if subject.effort.compare(sum(len(group.devices) for group in groups)):
                 yield from _value_problems(constraint, field, place, needs)
 
 
@@ -87,27 +85,17 @@ def _covered_requests(subject: Subject, constraint: Constraint) -> Iterator[tupl
     """The requests that a constraint is on with certainty, whichever alternative of theirs is taken."""
     within = {subrequest.path for subrequest in subject.reviewed_subrequests}
     for request in subject.requests:
-        covered = [subrequest for subrequest in request.subrequests if constraint.covers(subrequest)]
-        if (
-            covered
-            and len(covered) == len(request.subrequests)
-            and all(subrequest.path in within for subrequest in covered)
-        ):
+        covered = [each for each in request.subrequests if constraint.covers(each) and each.path in within]
+        if covered and len(covered) == len(request.subrequests):
             yield request, covered
 
 
 def _need(subject: Subject, subrequest: Subrequest) -> _Need | None:
-    """What a request can have; None where that is not known, or nothing."""
+    """The devices that a request can have; None if they are unknown, or there are none."""
     seen, choice = devices_of_class(subject.facts, subrequest.device_class), devices_for_request(subject, subrequest)
-    if seen is None or choice is None or seen[1].failed:
+    if seen is None or choice is None or seen[1].failed or choice.failed or not choice.complete or not choice.matched:
         return None
-    usable = (
-        choice.matched
-        and choice.complete
-        and not choice.failed
-        and not any(group.is_shareable for group in choice.matched)
-    )
-    return _Need(subrequest, choice.matched) if usable else None
+    return None if any(group.is_shareable for group in choice.matched) else _Need(subrequest, choice.matched)
 
 
 def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
@@ -123,33 +111,25 @@ def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
 
 
 def _instead(subject: Subject, covered: Sequence[Subrequest], place: Place) -> str:
-    if place[2] == "parentUUID":
+    part, domain, name = place
+    if name == "parentUUID":
         return "remove it; only MIG slices, of class mig.nvidia.com, have a parentUUID"
     if place in REMOVED:
         return REMOVED[place].remedy
-    _, domain, name = place
-    known = {found for subrequest in covered for found in _attributes(subject, subrequest)}
-    elsewhere = sorted(f"{where}/{found}" for where, found in known if found == name)
+    known: set[tuple[str, str]] = set()
+    for subrequest in covered:
+        if (need := _need(subject, subrequest)) is not None:
+            attributes = (group.sample.attributes for group in need.groups)
+            known.update((where, str(found)) for each in attributes for where, items in each.items() for found in items)
+        else:
+            kinds = kinds_of(subject.facts, subrequest.device_class)
+            places = (each for kind in kinds for each in (*kind.always, *kind.sometimes))
+            known.update((where, found) for which, where, found in places if which == part)
+    elsewhere = [f"{where}/{found}" for where, found in known if found == name]
     if len(elsewhere) == 1:
         return f"write {elsewhere[0]}"
     guess = closest(name, sorted(found for where, found in known if where == domain))
     return f"write {domain}/{guess}" if guess else "constrain an attribute that they have, or remove the constraint"
-
-
-def _attributes(subject: Subject, subrequest: Subrequest) -> Iterator[tuple[str, str]]:
-    """Domain and name of the attributes of devices for a request, by the slices or what NVIDIA publishes."""
-    need = _need(subject, subrequest)
-    if need is not None:
-        for group in need.groups:
-            for domain, items in group.sample.attributes.items():
-                yield from ((domain, str(name)) for name in items)
-        return
-    for kind in kinds_of(subject.facts, subrequest.device_class):
-        yield from ((domain, name) for part, domain, name in (*kind.always, *kind.sometimes) if part == "attributes")
-
-
-def _devices(needs: Sequence[Sequence[_Need | None]]) -> int:
-    return sum(len(group.devices) for each in needs for need in each if need is not None for group in need.groups)
 
 
 def _value_problems(
@@ -162,13 +142,19 @@ def _value_problems(
     if any(most_on_a_node(need.groups, need.wanted) < need.wanted for each in known for need in each):
         return
     attribute = "/".join(place[1:])
-    kinds = [_value_kinds(alternatives, place) for alternatives in known]
-    if any(not kind <= set(_SCALARS) for kind in kinds):
+    kinds: list[set[str]] = []
+    for alternatives in known:
+        groups = [group for need in alternatives for group in need.groups if group.has(*place)]
+        items = [group.first.item(*place) for group in groups]
+        kinds.append({kind for item in items for kind in (item if isinstance(item, dict) and len(item) == 1 else [""])})
+    if any(not kind <= _KINDS.keys() for kind in kinds):
         return
     total = sum(min(need.wanted for need in alternatives) for alternatives in known)
     agrees = field == "matchAttribute"
     best = 0
-    for node in _nodes(known):
+    # If a request can be met from anywhere, its node is "".
+    nodes = dict.fromkeys(node for each in known for need in each for group in need.groups for node in group.on_node)
+    for node in nodes:
         here = [[_values(need, node, place) for need in alternatives] for alternatives in known]
         reached = _most_agreeing(known, here) if agrees else _most_differing(known, here)
         best = max(best, min(reached, total))
@@ -180,31 +166,14 @@ def _value_problems(
         yield problem(constraint.path / field, f"never agrees: {attribute} is {types} for the devices of {names}")
         return
     verb = "agree" if agrees else "differ"
-    text = f"wants {total} devices for {names} that {verb} in {attribute}, and no node has more than {best} that do"
-    if len(known) > 1 and agrees:
-        text = f"wants {total} devices for {names} that agree in {attribute}, and no node has them"
+    most = "them" if len(known) > 1 and agrees else f"more than {best} that do"
+    text = f"wants {total} devices for {names} that {verb} in {attribute}, and no node has {most}"
     yield problem(constraint.path / field, text)
 
 
-def _value_kinds(alternatives: Sequence[_Need], place: Place) -> set[str]:
-    items = [group.first.item(*place) for need in alternatives for group in need.groups if group.has(*place)]
-    return {kind for item in items for kind in (item if isinstance(item, dict) and len(item) == 1 else {"": None})}
-
-
-def _nodes(known: Sequence[Sequence[_Need]]) -> list[str]:
-    """The nodes to look at: those of the first request; if it can be met from anywhere, all of them."""
-    found = {node: None for each in known for need in each for group in need.groups for node in group.on_node}
-    return list(found)
-
-
 def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Device]]:
-    """What devices that the node reaches have of the attribute."""
-    reached = (
-        member
-        for group in need.groups
-        for where in dict.fromkeys((node, ""))
-        for member in group.on_node.get(where, ())
-    )
+    """The values of the attribute on devices that the node reaches."""
+    reached = (each for group in need.groups for where in {node: 0, "": 0} for each in group.on_node.get(where, ()))
     items = ((member.item(*place), member) for member in reached)
     return [(next(iter(item.items())), member) for item, member in items if isinstance(item, dict) and len(item) == 1]
 
@@ -228,10 +197,9 @@ def _most_agreeing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[lis
 
 
 def _most_differing(known: Sequence[Sequence[_Need]], here: Sequence[Sequence[list[tuple[Value, Device]]]]) -> int:
-    """How many different values there are, as far as every request can have its own."""
+    """The number of different values, if every request can have its own."""
     for alternatives, lists in zip(known, here, strict=True):
-        if not any(
-            len({value for value, _ in listed}) >= need.wanted for need, listed in zip(alternatives, lists, strict=True)
-        ):
-            return max(len({value for value, _ in listed}) for listed in lists) if len(known) == 1 else 0
-    return len(Counter(value for lists in here for listed in lists for value, _ in listed))
+        counts = [len({value for value, _ in listed}) for listed in lists]
+        if not any(count >= need.wanted for need, count in zip(alternatives, counts, strict=True)):
+            return max(counts) if len(known) == 1 else 0
+    return len({value for lists in here for listed in lists for value, _ in listed})

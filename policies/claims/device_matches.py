@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING
 
 from policies.cel import CelCompileError, split_conjuncts
 from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
 from policies.claims.compared_values import misspellings
 from policies.claims.field_errors import qualified_name_error
-from policies.claims.selected_devices import compiled_selectors, devices, devices_for_request, devices_of_class
+from policies.claims.selected_devices import compiled_selectors, devices_for_request, devices_of_class
 from policies.devices.conditions import describe_failure
 from policies.devices.published_devices import device_count, largest_node, shown_value
 from policies.devices.resource_claims import MOST_DEVICES
-from policies.kubernetes.names import closest, inflect, printable
+from policies.kubernetes.names import closest, format_count, inflect, printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.quantities import INT64_MAX, QuantityError, parse_quantity
+from policies.kubernetes.quantities import INT64_MAX, quantity_or_none
 from policies.kubernetes.resourceslices import Read
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
@@ -25,35 +26,24 @@ if TYPE_CHECKING:
     from fractions import Fraction
     from typing import Any
 
-    from policies.cel import CelRuntimeError, Selector
+    from policies.cel import Selector
     from policies.claims.claim_subject import Subject
     from policies.devices.effort import Effort
     from policies.devices.published_devices import DeviceGroup, PublishedDevices
-    from policies.devices.resource_claims import DeviceRequest, Subrequest
+    from policies.devices.resource_claims import Subrequest
 
-__all__ = ["Shortage", "near_misses", "requested_capacity", "shortage", "with_capacity"]
+__all__ = ["near_misses", "requested_capacity", "shortage", "with_capacity"]
 
 
-_MOST = 32
-"""Capacities of one request that are looked at."""
 _LISTED = 5
-
-
-class Shortage(NamedTuple):
-    """A capacity that no device has, or has enough of."""
-
-    name: str
-    message: str
-    remedy: str
 
 
 def requested_capacity(subrequest: Subrequest) -> Mapping[str, Any]:
     """The requested amounts by name, as they are written; empty if other rules report them."""
     found = subrequest.capacity or {}
-    if len(found) > _MOST:
+    if len(found) > 32 or any(qualified_name_error(name) for name in found):
         return {}
-    usable = not any(qualified_name_error(name) for name in found)
-    return found if usable and all(_amount(value) is not None for value in found.values()) else {}
+    return found if all(quantity_or_none(value) is not None for value in found.values()) else {}
 
 
 def with_capacity(
@@ -67,37 +57,46 @@ def with_capacity(
     """
     if not wanted:
         return groups
-    reads = frozenset(Read("capacity", None, name.rpartition("/")[2]) for name in wanted)
-    apart = known.divide(groups, reads)
+    apart = known.divide(groups, frozenset(Read("capacity", None, name.rpartition("/")[2]) for name in wanted))
     if apart is None:
         return None
-    return [group for group in apart if all(_suffices(group, name, value) for name, value in wanted.items())]
+    amounts = [(name, quantity_or_none(value)) for name, value in wanted.items()]
+    return [
+        group
+        for group in apart
+        if all(
+            _published_capacity(group, name) is not None and amount is not None and _has(group, name) >= amount
+            for name, amount in amounts
+        )
+    ]
 
 
-def shortage(known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]) -> Shortage | None:
-    """The first capacity that no device has enough of; None if only their combination is missing."""
-    whose = (
-        "the only device that matches"
-        if device_count(groups) == 1
-        else f"none of the {devices(device_count(groups))} that match"
-    )
+def shortage(
+    known: PublishedDevices, groups: Sequence[DeviceGroup], wanted: Mapping[str, Any]
+) -> tuple[str, str, str] | None:
+    """The first capacity that no device has enough of, with message and remedy; None if each exists."""
+    count = device_count(groups)
+    whose = "the only device that matches" if count == 1 else f"none of the {count} devices that match"
     for name, value in wanted.items():
         having = [group for group in groups if _published_capacity(group, name) is not None]
         if not having:
-            lacks = "does not have it" if device_count(groups) == 1 else "has it"
-            return Shortage(name, f"is an unknown capacity: {whose} {lacks}", _other(groups, name))
+            lacks = "does not have it" if count == 1 else "has it"
+            items = [group.first.body.get("capacity") for group in groups]
+            found = sorted({str(known) for each in items if isinstance(each, dict) for known in each})
+            identifiers = {known.rpartition("/")[2]: known for known in found}
+            remedy = "remove it; these devices have no capacity"
+            if guess := closest(name.rpartition("/")[2], identifiers):
+                remedy = f'write "{identifiers[guess]}"'
+            elif found:
+                more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+                remedy = f"remove it; there are {printable(', '.join(found[:_LISTED]))}{more}"
+            return name, f"is an unknown capacity: {whose} {lacks}", remedy
         if with_capacity(known, having, {name: value}) == []:
             apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
             most = shown_value(_published_capacity(max(apart, key=lambda group: _has(group, name)), name))
             text = f"requests {printable(str(value))}, and the largest of the devices that match has {printable(most)}"
-            return Shortage(name, text, f"request at most {printable(most)}, or wait for a node with more")
+            return name, text, f"request at most {printable(most)}, or wait for a node with more"
     return None
-
-
-def _suffices(group: DeviceGroup, name: str, value: Any) -> bool:
-    item = _published_capacity(group, name)
-    amount = _amount(value)
-    return item is not None and amount is not None and _has(group, name) >= amount
 
 
 def _published_capacity(group: DeviceGroup, name: str) -> Any:
@@ -107,47 +106,18 @@ def _published_capacity(group: DeviceGroup, name: str) -> Any:
 
 
 def _has(group: DeviceGroup, name: str) -> Fraction | float:
-    """How much there is; any amount where that cannot be read, so that nothing is said."""
-    amount = _amount(lookup(_published_capacity(group, name), ("value",)))
+    """The amount of a capacity; infinite if it cannot be read, so that nothing is reported."""
+    amount = quantity_or_none(lookup(_published_capacity(group, name), ("value",)))
     return float("inf") if amount is None else amount
 
 
-def _amount(value: Any) -> Fraction | None:
-    try:
-        return parse_quantity(value)
-    except QuantityError:
-        return None
-
-
-def _other(groups: Sequence[DeviceGroup], name: str) -> str:
-    """The capacity to request instead of one that no device has."""
-    found = {str(known) for group in groups for known in _names(group)}
-    identifiers = {known.rpartition("/")[2]: known for known in sorted(found)}
-    guess = closest(name.rpartition("/")[2], identifiers)
-    if guess:
-        return f'write "{identifiers[guess]}"'
-    if not found:
-        return "remove it; these devices have no capacity"
-    more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-    return f"remove it; there are {printable(', '.join(sorted(found)[:_LISTED]))}{more}"
-
-
-def _names(group: DeviceGroup) -> Sequence[str]:
-    items = group.first.body.get("capacity")
-    return list(items) if isinstance(items, dict) else []
-
-
-_MOST_CONDITIONS = 32
-_TOLD = 2
 _VALUES = 3
 
 
 def near_misses(known: PublishedDevices, groups: Sequence[DeviceGroup], texts: Iterable[str], effort: Effort) -> str:
     """Describe what devices that almost match fail; empty if none comes near, or it is too much work."""
     conditions = [conjunct.text for text in texts for conjunct in split_conjuncts(text)]
-    if len(conditions) > _MOST_CONDITIONS:
-        return ""
-    if not effort.admit_hints(conditions):
+    if len(conditions) > 32 or not effort.admit_hints(conditions):
         return ""
     selectors = [each for text in conditions if not isinstance(each := effort.compile(text), CelCompileError)]
     apart: list[DeviceGroup] | None = list(groups)
@@ -159,34 +129,24 @@ def near_misses(known: PublishedDevices, groups: Sequence[DeviceGroup], texts: I
     verdicts = [row for row in rows if row is not None]
     if len(verdicts) < len(rows):
         return ""
-    failing = _groups_by_failed_term(selectors, apart, verdicts)
-    return "".join(
-        f"; {_phrase(selector, missing)}"
-        for selector, missing in sorted(failing.items(), key=lambda item: -device_count(item[1]))[:_TOLD]
-    )
-
-
-def _groups_by_failed_term(
-    selectors: Sequence[Selector], groups: Sequence[DeviceGroup], verdicts: Sequence[Sequence[bool | CelRuntimeError]]
-) -> dict[Selector, list[DeviceGroup]]:
-    """Groups by the one term that they fail."""
-    found: defaultdict[Selector, list[DeviceGroup]] = defaultdict(list)
-    for group, row in zip(groups, zip(*verdicts, strict=True), strict=True):
+    by_failed: defaultdict[Selector, list[DeviceGroup]] = defaultdict(list)
+    for group, row in zip(apart, zip(*verdicts, strict=True), strict=True):
         failed = [selector for selector, verdict in zip(selectors, row, strict=True) if verdict is not True]
         if len(failed) == 1:
-            found[failed[0]].append(group)
-    return found
+            by_failed[failed[0]].append(group)
+    phrases = []
+    for selector, failing in sorted(by_failed.items(), key=lambda item: -device_count(item[1]))[:2]:
+        count = device_count(failing)
+        has = inflect(describe_failure(selector.text, partial(_values, failing)).text, count)
+        subject = (
+            "1 device fails only one condition: it" if count == 1 else f"{count} devices fail only one condition: they"
+        )
+        phrases.append(f"; {subject} {has}")
+    return "".join(phrases)
 
 
-def _phrase(selector: Selector, groups: Sequence[DeviceGroup]) -> str:
-    count = device_count(groups)
-    has = describe_failure(selector.text, lambda read: _values(read, groups)).text
-    subject, verb = ("it", "fails") if count == 1 else ("they", "fail")
-    return f"{devices(count)} {verb} only one condition: {subject} {inflect(has, count)}"
-
-
-def _values(read: Read, groups: Sequence[DeviceGroup]) -> str | None:
-    """What devices have, those values first that most have; None where none has anything."""
+def _values(groups: Sequence[DeviceGroup], read: Read) -> str | None:
+    """The values that devices have, most frequent first; None if no device has a value."""
     values: Counter[str] = Counter()
     for group in groups:
         value = group.value_of(read)
@@ -245,10 +205,10 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
     if not choice.matched:
         if any(misspelt for _, selector in wanted for misspelt in misspellings(selector, subject.facts)):
             return  # that is why, and another rule says it
-        none = "the only device" if total == 1 else f"none of the {devices(total)}"
+        none = "the only device" if total == 1 else f"none of the {total} devices"
         matches = "does not match" if total == 1 else "matches"
         texts = [text.text for text, _ in wanted]
-        near = near_misses(known, of_this_class.matched, texts, subject.facts.effort)
+        near = near_misses(known, of_this_class.matched, texts, subject.effort)
         text = f'{none} of class "{subrequest.device_class}" {matches}, {_PENDING}{near}'
         yield problem(subrequest.path / "selectors", text)
         return
@@ -256,35 +216,19 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
     wanted_capacity = (
         requested_capacity(subrequest) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
     )
-    enough = with_capacity(known, choice.matched, wanted_capacity)
+    enough, path = with_capacity(known, choice.matched, wanted_capacity), subrequest.path / "capacity" / "requests"
     if enough is None:
         return
-    if enough:
-        yield from _too_few(subrequest, enough)
-    else:
-        yield _short_of_capacity(subrequest, shortage(known, choice.matched, wanted_capacity))
-
-
-def _short_of_capacity(subrequest: Subrequest, short: Shortage | None) -> Problem:
-    path = subrequest.path / "capacity" / "requests"
-    if short is None:
-        return problem(
-            path, f"requests more than any one device has together, {_PENDING}", "request less of one of them"
-        )
-    return problem(path / short.name, f"{short.message}, {_PENDING}", short.remedy)
-
-
-def _too_few(subrequest: Subrequest, matched: Sequence[DeviceGroup]) -> Iterator[Problem]:
-    if (
-        subrequest.allocation_mode != "ExactCount"
-        or subrequest.count > MOST_DEVICES
-        or any(group.is_shareable for group in matched)
-    ):
-        return
-    if most_on_a_node(matched, subrequest.count) < subrequest.count:
-        node, most = _largest(matched)
-        text = f"requests {devices(subrequest.count)}, and no node has more than {most} of this kind ({node}); a claim is for one node"
-        yield problem(subrequest.path / "count", text, f"request at most {most}, and use more pods for more nodes")
+    if not enough and (short := shortage(known, choice.matched, wanted_capacity)):
+        name, message, remedy = short
+        yield problem(path / name, f"{message}, {_PENDING}", remedy)
+    elif not enough:
+        text = f"requests more than any one device has together, {_PENDING}"
+        yield problem(path, text, "request less of one of them")
+    elif subrequest.allocation_mode == "ExactCount" and (most := _most_for(enough, subrequest.count)):
+        text = f"requests {format_count(subrequest.count, 'device')}, and no node has more than {most[1]} of this kind"
+        remedy = f"request at most {most[1]}, and use more pods for more nodes"
+        yield problem(subrequest.path / "count", f"{text} ({most[0]}); a claim is for one node", remedy)
 
 
 def _too_few_together(subject: Subject) -> Iterator[Problem]:
@@ -299,29 +243,32 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
             if subrequest.allocation_mode == "ExactCount" and not subrequest.has_admin_access:
                 wanted[subrequest.device_class] += subrequest.count
     for name, count in wanted.items():
-        seen = devices_of_class(subject.facts, name) if count <= MOST_DEVICES else None
+        seen = devices_of_class(subject.facts, name)
         if seen is None or seen[1].failed or not seen[1].complete or not seen[1].matched:
             continue
-        matched = seen[1].matched
-        if any(group.is_shareable for group in matched) or most_on_a_node(matched, count) >= count:
-            continue
-        node, most = _largest(matched)
-        text = (
-            f'request {devices(count)} of class "{printable(name)}" together, and no node has more than {most} '
-            f"({node}); a claim is for one node"
-        )
-        yield problem(
-            subject.devices_path / "requests", text, f"request at most {most}, and use more pods for more nodes"
-        )
+        if most := _most_for(seen[1].matched, count):
+            text = f'request {format_count(count, "device")} of class "{printable(name)}" together'
+            text += f", and no node has more than {most[1]} ({most[0]}); a claim is for one node"
+            remedy = f"request at most {most[1]}, and use more pods for more nodes"
+            yield problem(subject.devices_path / "requests", text, remedy)
+
+
+def _most_for(matched: Sequence[DeviceGroup], wanted: int) -> tuple[str, int] | None:
+    """The node with the most devices, and how many; None if it has enough, or devices are shareable."""
+    if (
+        wanted > MOST_DEVICES
+        or any(group.is_shareable for group in matched)
+        or most_on_a_node(matched, wanted) >= wanted
+    ):
+        return None
+    return largest_node(group.by_node for group in matched)
 
 
 def most_on_a_node(matched: Sequence[DeviceGroup], wanted: int) -> int:
     """The most that one node reaches; found early where it is enough."""
-    return wanted if any(group.most_on_a_node >= wanted for group in matched) else _largest(matched)[1]
-
-
-def _largest(matched: Sequence[DeviceGroup]) -> tuple[str, int]:
-    return largest_node(group.by_node for group in matched)
+    if any(group.most_on_a_node >= wanted for group in matched):
+        return wanted
+    return largest_node(group.by_node for group in matched)[1]
 
 
 @CLAIMS.rule(
@@ -340,7 +287,12 @@ def results(subject: Subject) -> Iterator[Problem]:
     """
     if not subject.has_new_selectors:
         return
-    fewest = [_fewest(request) for request in subject.requests]
+    # Of All, one device is the fewest.
+    counts = [
+        [each.count if each.allocation_mode == "ExactCount" else 1 for each in request.subrequests]
+        for request in subject.requests
+    ]
+    fewest = [min(of_request, default=0) for of_request in counts]
     if any(not 0 <= count <= INT64_MAX for count in fewest):
         return
     least = sum(fewest)
@@ -363,11 +315,3 @@ def results(subject: Subject) -> Iterator[Problem]:
                 text = f"is {count} devices on {node}{others}, and a claim can hold {MOST_DEVICES}, so no pod gets it there"
                 remedy = "request a count, or select fewer devices"
                 yield problem(subrequest.path / "allocationMode", text, remedy, severity=Severity.WARN)
-
-
-def _fewest(request: DeviceRequest) -> int:
-    """The fewest devices that meet a request; of All that is one."""
-    counts = [
-        subrequest.count if subrequest.allocation_mode == "ExactCount" else 1 for subrequest in request.subrequests
-    ]
-    return min(counts, default=0)

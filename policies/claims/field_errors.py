@@ -1,4 +1,4 @@
-"""What the API server says of wrong fields and names, in its words.
+"""Errors of the API server about wrong fields and names, in its words.
 
 Its regular expressions are left out: messages say what to write instead.
 
@@ -80,7 +80,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def label_error(text: str) -> str:
-    """What is wrong with the name of a request or a namespace."""
+    """The error in the name of a request or a namespace; empty if it is valid."""
     if is_dns_label(text):
         return ""
     if len(text) > LONGEST_LABEL:
@@ -89,7 +89,7 @@ def label_error(text: str) -> str:
 
 
 def subdomain_error(text: str) -> str:
-    """What is wrong with the name of a claim, a template or a class."""
+    """The error in the name of a claim, a template or a class; empty if it is valid."""
     if len(text) > LONGEST_SUBDOMAIN:
         return f"must be no more than {LONGEST_SUBDOMAIN} bytes"
     if _SUBDOMAIN.fullmatch(text):
@@ -98,7 +98,7 @@ def subdomain_error(text: str) -> str:
 
 
 def driver_name_error(text: str) -> str:
-    """What is wrong with the name of a driver, which is the domain of what the driver publishes, too."""
+    """The error in the name of a driver, which is also the domain of its attributes; empty if it is valid."""
     if len(text) > LONGEST_DRIVER:
         return f"may not be more than {LONGEST_DRIVER} bytes"
     if _SUBDOMAIN.fullmatch(text.lower()):
@@ -107,21 +107,26 @@ def driver_name_error(text: str) -> str:
 
 
 def qualified_name_error(text: str) -> str:
-    """What is wrong with the name of an attribute or a capacity, with a domain or without one."""
-    domain, slash, identifier = text.partition("/")
-    if not slash:
-        return _identifier_error(text)
-    if "/" in identifier:
+    """The error in the name of an attribute or a capacity, with or without a domain; empty if it is valid."""
+    domain, slash, identifier = text.rpartition("/")
+    if "/" in domain:
         return "must not contain more than one slash"
-    if not domain:
+    if slash and not domain:
         return "the domain must not be empty"
-    if not identifier:
+    if slash and not identifier:
         return "the name must not be empty"
-    return driver_name_error(domain) or _identifier_error(identifier)
+    if slash and (error := driver_name_error(domain)):
+        return error
+    if len(identifier) > LONGEST_ID:
+        return f"may not be more than {LONGEST_ID} bytes"
+    if _IDENTIFIER.fullmatch(identifier):
+        return ""
+    form = "a valid C identifier must start with alphabetic character or '_'"
+    return f"{form}, followed by a string of alphanumeric characters or '_'"
 
 
 def label_key_error(text: str) -> str:
-    """What is wrong with the key of a label or a taint; lower case given, with that of an annotation."""
+    """The error in the key of a label or a taint, or of an annotation in lower case; empty if it is valid."""
     if is_label_key(text):
         return ""
     prefix, slash, name = text.partition("/")
@@ -142,7 +147,7 @@ def label_key_error(text: str) -> str:
 
 
 def label_value_error(text: str) -> str:
-    """What is wrong with the value of a label or a taint."""
+    """The error in the value of a label or a taint; empty if it is valid."""
     if is_label_value(text):
         return ""
     if len(text) > LONGEST_LABEL:
@@ -164,14 +169,3 @@ def as_dns_subdomain(text: str) -> str:
     """The nearest name that an object can have; empty where nothing is left of it."""
     parts = (re.sub(r"[^a-z0-9]+", "-", part).strip("-") for part in text.lower().split("."))
     return ".".join(part for part in parts if part)
-
-
-def _identifier_error(text: str) -> str:
-    if len(text) > LONGEST_ID:
-        return f"may not be more than {LONGEST_ID} bytes"
-    if _IDENTIFIER.fullmatch(text):
-        return ""
-    return (
-        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric "
-        "characters or '_'"
-    )

@@ -1,4 +1,4 @@
-"""What cannot change or be set: the spec of a claim that exists, the status of a new one."""
+"""Fields that cannot change or be set: the spec of a claim that exists, the status of a new one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.claims.field_errors import invalid
 from policies.devices.resource_claims import Claim
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, replace_at
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 
@@ -49,48 +49,36 @@ def immutable_spec(subject: Subject) -> Iterator[Problem]:
     if not changed:
         return
     path, before, after = changed[0]
-    path = _as_written(path, subject)
+    at = len(subject.spec_path) + 3
+    if subject.claim is not None and subject.claim.is_flat and path[at : at + 1] == ("exactly",):
+        path = FieldPath((*path[:at], *path[at + 1 :]))  # v1beta1 has no `exactly`
     if subject.old.get("apiVersion") == subject.object.get("apiVersion"):
-        before, after = _value_as_written(subject.old, path, before), _value_as_written(subject.object, path, after)
+        # A default has no value as it is written.
+        written = lookup(subject.old, path), lookup(subject.object, path)
+        before, after = (
+            meant if value is None else value for value, meant in zip(written, (before, after), strict=True)
+        )
     rule = "A computeDomain.spec is immutable" if subject.kind == "ComputeDomain" else "field is immutable"
-    was = (
-        f", and was {shown(before)}"
-        if isinstance(before, str | int)
-        else ", and was not there"
-        if before is None
-        else ""
-    )
     text = invalid(after, rule) if isinstance(after, str | int) else f"Invalid value: {rule}"
-    more = _others(len(changed) - 1)
-    yield problem(path, f"{text}{was}{more}", _REMEDIES[subject.kind])
-
-
-def _others(count: int) -> str:
-    return f"; {count} other field{'s differ' if count > 1 else ' differs'} as well" if count else ""
-
-
-def _value_as_written(document: Object, path: FieldPath, meant: Any) -> Any:
-    """A value as it is written; what is meant where a default stands for it."""
-    written = lookup(document, path)
-    return meant if written is None else written
+    if before is None or isinstance(before, str | int):
+        text += ", and was not there" if before is None else f", and was {shown(before)}"
+    if more := len(changed) - 1:
+        text += f"; {more} other field{'s differ' if more > 1 else ' differs'} as well"
+    yield problem(path, text, _REMEDIES[subject.kind])
 
 
 def _normalized_spec(document: Object, subject: Subject) -> Any:
     """The spec with defaults, in the form of v1, without what is empty."""
     if subject.claim is None:
-        return _compact(_domain(document.get("spec")))
+        spec: Any = document.get("spec")
+        if isinstance(channel := lookup(spec, ("channel",)), dict):
+            spec = {"numNodes": 0, **spec, "channel": {"allocationMode": "Single", **channel}}
+        return _compact(spec)
     path, is_flat = subject.claim.devices_path / "requests", Claim(document).is_flat
     requests = lookup(document, path)
     if isinstance(requests, list):
         document = replace_at(document, path, [_request(request, is_flat=is_flat) for request in requests])
     return _compact(document.get("spec"))
-
-
-def _domain(spec: Any) -> Any:
-    channel = lookup(spec, ("channel",))
-    if not isinstance(channel, dict):
-        return spec
-    return {"numNodes": 0, **spec, "channel": {"allocationMode": "Single", **channel}}
 
 
 def _request(request: Any, *, is_flat: bool) -> Any:
@@ -120,17 +108,11 @@ def _with_defaults(fields: Any) -> Any:
         defaulted = [{"operator": "Equal", **item} if isinstance(item, dict) else item for item in tolerations]
         fields = {**fields, "tolerations": defaulted}
     if isinstance(capacity, dict):
-        amounts = {name: _amount(value) for name, value in capacity.items()}
-        fields = {**fields, "capacity": {"requests": amounts}}
+        # Quantities in one spelling: 1Gi is 1024Mi.
+        amounts = {name: quantity_or_none(value) for name, value in capacity.items()}
+        written = {name: capacity[name] if amount is None else str(amount) for name, amount in amounts.items()}
+        fields = {**fields, "capacity": {"requests": written}}
     return {**fields, "allocationMode": mode, "count": count}
-
-
-def _amount(value: Any) -> Any:
-    """A quantity in one spelling: 1Gi is 1024Mi."""
-    try:
-        return str(parse_quantity(value))
-    except QuantityError:
-        return value
 
 
 def _compact(value: Any) -> Any:
@@ -151,14 +133,6 @@ def _differences(old: Any, new: Any, path: FieldPath) -> Iterator[tuple[FieldPat
             yield from _differences(before, after, path / index)
     elif old != new or isinstance(old, bool) != isinstance(new, bool):
         yield path, old, new
-
-
-def _as_written(path: FieldPath, subject: Subject) -> FieldPath:
-    """The place in the object as it is written: v1beta1 has no `exactly`."""
-    at = len(subject.spec_path) + 3
-    if subject.claim is not None and subject.claim.is_flat and path[at : at + 1] == ("exactly",):
-        return FieldPath((*path[:at], *path[at + 1 :]))
-    return path
 
 
 @CLAIMS.rule(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.cel import CelCompileError
 from policies.claims.absence import Assumption, outcome
-from policies.claims.claim_subject import CLAIMS
+from policies.claims.claim_subject import CLAIMS, cache_per_review
 from policies.claims.compared_values import mistakes
 from policies.claims.nvidia_attributes import (
     DRIVERS,
@@ -22,13 +22,11 @@ from policies.claims.nvidia_attributes import (
 from policies.claims.selected_devices import (
     class_selectors,
     cut,
-    devices,
     evaluated_selectors,
     format_devices,
     new_selectors,
     path_of,
     text_place,
-    verb_of_lack,
     what,
 )
 from policies.devices.published_devices import device_count
@@ -44,8 +42,7 @@ if TYPE_CHECKING:
     from policies.claims.absence import Place
     from policies.claims.claim_subject import Facts, SelectorText, Subject
     from policies.claims.nvidia_attributes import DeviceSchema
-    from policies.claims.selected_devices import CompiledSelectors, EvaluatedSelector
-    from policies.devices.effort import Effort
+    from policies.claims.selected_devices import CompiledSelectors
     from policies.devices.published_devices import DeviceGroup
     from policies.devices.resource_claims import Subrequest
 
@@ -53,7 +50,7 @@ __all__ = ["Failure", "Missing", "Reason", "failures", "missing_reads"]
 
 
 Reason = Literal["domain", "release", "optional", "unknown"]
-"""Why it is missing: no driver publishes the domain, the release of the driver does not publish it, only some devices have
+"""The reason why it is missing: no driver publishes the domain, the release of the driver does not publish it, only some devices have
 it, or the driver never heard of it."""
 
 
@@ -86,53 +83,45 @@ class Failure:
     devices: tuple[DeviceGroup, ...]
 
 
+@cache_per_review
 def missing_reads(subject: Subject) -> tuple[Missing, ...]:
     """All reads of selectors that are not guarded against what devices lack."""
-    return subject.facts.effort.cache(missing_reads, lambda: tuple(_missing_reads(subject)))
-
-
-def _missing_reads(subject: Subject) -> Iterator[Missing]:
+    found: list[Missing] = []
     for subrequest, wanted in new_selectors(subject):
-        evaluated = _selectors_on_devices(subject, subrequest)
-        if evaluated:
-            name = subrequest.device_class if subrequest else ""
-            yield from _on_devices(evaluated, name, subject.facts.effort)
-        else:
-            yield from _on_kinds(subject.facts, wanted, subrequest)
+        evaluated = evaluated_selectors(subject, subrequest)
+        if not evaluated or not evaluated[0].groups:
+            found += _on_kinds(subject.facts, wanted, subrequest)
+            continue
+        groups = evaluated[0].groups
+        for each in evaluated:
+            for place in _places(each.compiled) if each.selection.failed else ():
+                lacking = tuple(group for group, _ in each.selection.failed if not group.has(*place))
+                if not lacking or not subject.effort.admit_reading(len(each.text.text)):
+                    continue
+                error = outcome(each.compiled, Assumption(place)).error
+                if error is not None:
+                    reason, name = _reason(place, lacking, groups), subrequest.device_class if subrequest else ""
+                    found.append(Missing(each.text, place, error, reason, name, lacking, tuple(groups)))
+    return tuple(found)
+
+
+def _places(selector: Selector) -> list[Place]:
+    """The attributes and capacities that a selector reads by name."""
+    reads = selector.reads or ()
+    named = ((read.part, read.domain, read.name) for read in reads if read.domain is not None and read.name)
+    return sorted(place for place in named if place[0] in ("attributes", "capacity"))
 
 
 def failures(subject: Subject) -> Iterator[Failure]:
     """All selectors that fail on devices of the cluster though these have what is read."""
     for subrequest, _ in new_selectors(subject):
-        for each in _selectors_on_devices(subject, subrequest):
+        for each in evaluated_selectors(subject, subrequest) or ():
             failing: dict[str, list[DeviceGroup]] = {}
             for group, message in each.selection.failed:
                 if not message.startswith("no such key: "):
                     failing.setdefault(message, []).append(group)
-            yield from (
-                Failure(each.text, each.compiled, message, tuple(groups)) for message, groups in failing.items()
-            )
-
-
-def _selectors_on_devices(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector]:
-    """The evaluated selectors of a request, or of the class under review; empty without devices."""
-    evaluated = evaluated_selectors(subject, subrequest)
-    return evaluated if evaluated and evaluated[0].groups else ()
-
-
-def _on_devices(evaluated: Sequence[EvaluatedSelector], device_class: str, effort: Effort) -> Iterator[Missing]:
-    groups = evaluated[0].groups
-    for each in evaluated:
-        if not each.selection.failed:
-            continue
-        for place in _places(each.compiled):
-            lacking = tuple(group for group, _ in each.selection.failed if not group.has(*place))
-            if not lacking or not effort.admit_reading(len(each.text.text)):
-                continue
-            error = outcome(each.compiled, Assumption(place)).error
-            if error is not None:
-                reason = _reason(place, lacking, groups)
-                yield Missing(each.text, place, error, reason, device_class, lacking, tuple(groups))
+            for message, groups in failing.items():
+                yield Failure(each.text, each.compiled, message, tuple(groups))
 
 
 def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[DeviceGroup]) -> Reason:
@@ -147,12 +136,14 @@ def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[Devic
 
 
 def _on_kinds(facts: Facts, wanted: CompiledSelectors, subrequest: Subrequest | None) -> Iterator[Missing]:
-    """What NVIDIA's devices may lack, where no device of the cluster can be looked at."""
-    kinds = _of_the_driver() if subrequest is None else kinds_of(facts, subrequest.device_class)
-    name = "" if subrequest is None else subrequest.device_class
+    """Reads that may fail on NVIDIA's devices, if no device of the cluster is known."""
+    usual = tuple(kind for kind in KINDS if kind.type in _USUAL)
+    kinds, name = (
+        (usual, "") if subrequest is None else (kinds_of(facts, subrequest.device_class), subrequest.device_class)
+    )
     effort, size = facts.effort, sum(len(text.text) for text, _ in wanted)
     release = facts.driver_version()
-    for text, selector in wanted:
+    for number, (text, selector) in enumerate(wanted):
         for place in _places(selector):
             found: dict[Reason, list[tuple[DeviceSchema, int]]] = {}
             for kind in kinds:
@@ -161,87 +152,46 @@ def _on_kinds(facts: Facts, wanted: CompiledSelectors, subrequest: Subrequest | 
                     continue
                 if not effort.admit_reading(size):
                     return
-                error = _failure_offset(wanted, text, Assumption(place, kind.known))
-                if error is not None:
-                    found.setdefault(reason, []).append((kind, error))
+                assumption = Assumption(place, kind.known)
+                # It can fail only if those before it can be true.
+                if all(outcome(earlier, assumption).can_be_true for _, earlier in wanted[:number]):
+                    error = outcome(selector, assumption).error
+                    if error is not None:
+                        found.setdefault(reason, []).append((kind, error))
             for reason, places in found.items():
                 yield Missing(text, place, places[0][1], reason, name, kinds=tuple(kind for kind, _ in places))
 
 
+@cache_per_review
 def kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
-    """The kinds of NVIDIA's devices that a class may select; none where that is not known."""
-    return facts.effort.cache((kinds_of, name), lambda: _kinds_of(facts, name))
-
-
-def _kinds_of(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
+    """The kinds of NVIDIA's devices that a class may select; empty if they are unknown."""
     selectors = class_selectors(facts, name)
     if selectors is UNKNOWN:
-        return _of_shipped(facts, name)
+        return () if facts.device_class(name) is None else shipped_kinds(name)
     usable = [selector for selector in selectors if not isinstance(selector, CelCompileError)]
     if len(usable) < len(selectors):
         return ()
     found = [
         kind for kind in KINDS if all(outcome(selector, Assumption((), kind.known)).can_be_true for selector in usable)
     ]
-    cut = any(kind.type in _USUAL for kind in found)
-    return tuple(kind for kind in found if kind.type in _USUAL or not cut)
-
-
-def _of_the_driver() -> tuple[DeviceSchema, ...]:
-    """The kinds on which a class under review is evaluated wherever NVIDIA's driver is."""
-    return tuple(kind for kind in KINDS if kind.type in _USUAL)
-
-
-def _of_shipped(facts: Facts, name: str) -> tuple[DeviceSchema, ...]:
-    """The kind of one of NVIDIA's own classes; none where the class certainly does not exist."""
-    return () if facts.device_class(name) is None else shipped_kinds(name)
+    return tuple(kind for kind in found if kind.type in _USUAL) or tuple(found)
 
 
 def _reason_of_kind(place: Place, kind: DeviceSchema, release: str | None) -> Reason | None:
-    """Why devices of a kind may lack something; None where they have it."""
-    if place in kind.always:
-        return "release" if release is not None and not is_published(place, release) else None
-    if place[1] not in kind.domains:
+    """The reason why devices of a kind may lack a place; None if they have it."""
+    if place[1] not in kind.domains and place not in kind.always:
         return "domain"
-    if release is not None:
-        if not is_published(place, release):
-            return "release"
-        if place in REMOVED:
-            return None
+    if release is not None and not is_published(place, release):
+        return "release"
+    if place in kind.always or (release is not None and place in REMOVED):
+        return None
     if place in REMOVED:
         return "release"
     return "optional" if place in kind.sometimes else "unknown"
 
 
-def _failure_offset(wanted: CompiledSelectors, text: SelectorText, assumption: Assumption) -> int | None:
-    """Where a selector can fail, if those before it can be true; None if it cannot."""
-    for earlier, selector in wanted:
-        value = outcome(selector, assumption)
-        if earlier is text:
-            return value.error
-        if not value.can_be_true:
-            return None
-    return None
-
-
-def _places(selector: Selector) -> list[Place]:
-    """The attributes and capacities that a selector reads by name."""
-    reads = selector.reads or frozenset()
-    named = (
-        (read.part, read.domain, read.name)
-        for read in reads
-        if read.domain is not None and read.name and read.part in _PARTS
-    )
-    return sorted(named)
-
-
-_PARTS = ("attributes", "capacity")
 _USUAL = ("gpu", "mig")
 """The kinds that do not depend on a feature gate of the driver; others count for a class that selects nothing else."""
-
-
-_SHORT = 100
-"""Characters of an expression that a remedy repeats whole."""
 
 
 @CLAIMS.rule(
@@ -262,9 +212,8 @@ def unguarded_reads(subject: Subject) -> Iterator[Problem]:
     """
     for found in missing_reads(subject):
         if found.reason in ("optional", "unknown"):
-            text, remedy = _message_and_remedy(found)
             place = text_place(found.selector, found.offset)
-            yield problem(found.selector.path, text, remedy, place=place)
+            yield problem(found.selector.path, _message(found), _remedy(found), place=place)
     for failure in failures(subject):
         if any(mistakes(failure.compiled)):
             continue  # another rule knows better what is wrong
@@ -279,74 +228,54 @@ def guarded_read(found: Missing) -> str:
     if found.lacking and domain in DRIVERS and all(group.first.driver != domain for group in found.lacking):
         test = f'device.driver == "{domain}"'
     text = " ".join(found.selector.text.split())
-    joined = any(sign in text for sign in ("||", "?", "//"))
-    return f"write {test} && before the read" if joined or len(text) > _SHORT else f"write {test} && {text}"
+    is_long = len(text) > 100 or any(sign in text for sign in ("||", "?", "//"))
+    return f"write {test} && before the read" if is_long else f"write {test} && {text}"
 
 
-def _message_and_remedy(found: Missing) -> tuple[str, str]:
-    """What is said, and what to do."""
+def _message(found: Missing) -> str:
     stops = "that stops the pod on every node"
-    remedy = _read_remedy(found)
     of_class = f" of class {found.device_class}" if found.device_class else ""
-    if found.lacking:
-        if found.reason == "unknown":
-            total = device_count(found.candidates)
-            whose = (
-                f"none of the {devices(total)}{of_class} has"
-                if total > 1
-                else f"{format_devices(found.candidates)} lacks"
-            )
-            return f"reads {what(found.place)}, which {whose}; {stops}", remedy
-        return (
-            f"reads {what(found.place)}, which {format_devices(found.lacking)}{of_class} {verb_of_lack(found.lacking)}; {stops}",
-            remedy,
+    reads = f"reads {what(found.place)}, which"
+    if found.lacking and found.reason == "unknown":
+        total = device_count(found.candidates)
+        whose = (
+            f"none of the {total} devices{of_class} has" if total > 1 else f"{format_devices(found.candidates)} lacks"
         )
-    types = " and ".join(kind.type for kind in found.kinds)
+        return f"{reads} {whose}; {stops}"
+    if found.lacking:
+        return f"{reads} {format_devices(found.lacking)}{of_class} {_lack(found.lacking)}; {stops}"
     if found.reason == "unknown":
-        return f"reads {what(found.place)}, which NVIDIA's driver publishes for no {types} device; {stops}", remedy
+        types = " and ".join(kind.type for kind in found.kinds)
+        return f"{reads} NVIDIA's driver publishes for no {types} device; {stops}"
     when = found.kinds[0].sometimes[found.place]
-    return (
-        f"reads {what(found.place)}, which NVIDIA's driver publishes only {when}; a device without it stops the pod on "
-        "every node"
-    ), remedy
+    return f"{reads} NVIDIA's driver publishes only {when}; a device without it stops the pod on every node"
 
 
-def _read_remedy(found: Missing) -> str:
-    if other := _other_part(found):
-        return f"write {other}"
+def _lack(groups: Sequence[DeviceGroup]) -> str:
+    return "lacks" if device_count(groups) == 1 else "lack"
+
+
+def _remedy(found: Missing) -> str:
+    part, domain, name = found.place
+    other = "capacity" if part == "attributes" else "attributes"
+    # People look for memory among the attributes.
+    if name in _names_in_domain(found, other):
+        return f"write {path_of(other, domain)}.{name}"
     if found.reason != "unknown":
         return guarded_read(found)
-    if (name := class_with(found.place)) and found.device_class not in ("", name):
-        return f"request devices of class {name}"
-    guess = _spelled_right(found)
-    return f"write {guess}" if guess else f"remove it, or {guarded_read(found)}"
+    if (meant := class_with(found.place)) and found.device_class not in ("", meant):
+        return f"request devices of class {meant}"
+    guess = closest(name, sorted(_names_in_domain(found, part)))
+    return f"write {path_of(part, domain)}.{guess}" if guess else f"remove it, or {guarded_read(found)}"
 
 
 def _names_in_domain(found: Missing, part: str) -> set[str]:
-    """What devices have in the domain."""
+    """The names that devices have in the domain."""
     domain = found.place[1]
-    of_devices = {
-        str(name)
-        for group in found.candidates
-        for name in (group.sample.attributes if part == "attributes" else group.sample.capacity).get(domain, {})
-    }
-    of_kinds = {
-        place[2] for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[:2] == (part, domain)
-    }
-    return of_devices | of_kinds
-
-
-def _spelled_right(found: Missing) -> str | None:
-    part, domain, name = found.place
-    guess = closest(name, sorted(_names_in_domain(found, part)))
-    return f"{path_of(part, domain)}.{guess}" if guess else None
-
-
-def _other_part(found: Missing) -> str | None:
-    """The same name where it stands: people look for memory among the attributes."""
-    part, domain, name = found.place
-    other = "capacity" if part == "attributes" else "attributes"
-    return f"{path_of(other, domain)}.{name}" if name in _names_in_domain(found, other) else None
+    samples = [group.sample.attributes if part == "attributes" else group.sample.capacity for group in found.candidates]
+    names = {str(name) for sample in samples for name in sample.get(domain, {})}
+    places = {place for kind in found.kinds for place in (*kind.always, *kind.sometimes)}
+    return names | {place[2] for place in places if place[:2] == (part, domain)}
 
 
 @CLAIMS.rule(
@@ -370,7 +299,7 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
         change = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
         text = f"reads {what(found.place)}, which NVIDIA's driver {change}"
         if found.lacking:
-            text += f"; {format_devices(found.lacking)} {verb_of_lack(found.lacking)} it"
+            text += f"; {format_devices(found.lacking)} {_lack(found.lacking)} it"
         elif release is not UNKNOWN:
             text += f", and the settings say that {release} runs here"
         remedy = removal.remedy if removal else guarded_read(found)
@@ -416,19 +345,16 @@ def _domain_remedy(found: Missing) -> str | None:
     before, slash, after = domain.partition("/")
     if slash:
         return f"write {path_of(part, before)}.{after}"
-    known = {known for group in found.candidates for known in group.domains(part)}
-    known |= {place[1] for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[0] == part}
-    having = {place_domain for place_domain in known if _is_in_domain(found, part, place_domain, name)}
-    guess = (
-        next(iter(having))
-        if len(having) == 1
-        else closest(domain, sorted(known - {STANDARD})) or closest(domain, known)
-    )
-    if guess is None and len(known) == 1:
+    places = {place for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[0] == part}
+    known = {known for group in found.candidates for known in group.domains(part)} | {place[1] for place in places}
+    having = [
+        each
+        for each in known
+        if (part, each, name) in places or any(group.has(part, each, name) for group in found.candidates)
+    ]
+    guess = closest(domain, sorted(known - {STANDARD})) or closest(domain, known)
+    if len(having) == 1:
+        guess = having[0]
+    elif guess is None and len(known) == 1:
         guess = next(iter(known))
     return f"write {path_of(part, guess)}" if guess else None
-
-
-def _is_in_domain(found: Missing, part: str, domain: str, name: str) -> bool:
-    of_devices = any(group.has(part, domain, name) for group in found.candidates)
-    return of_devices or any((part, domain, name) in {*kind.always, *kind.sometimes} for kind in found.kinds)

@@ -39,13 +39,7 @@ _FIRST_BY_YEAR = 25
 """Releases were numbered by year and month from 25.3 to 25.12, and after that from 0.4."""
 
 _COMMON = (
-    "type",
-    "productName",
-    "brand",
-    "architecture",
-    "cudaComputeCapability",
-    "driverVersion",
-    "cudaDriverVersion",
+    *("type", "productName", "brand", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion"),
 )
 _ENGINES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
 _BUS_ID: Place = ("attributes", STANDARD, "pciBusID")
@@ -70,11 +64,11 @@ class DeviceSchema:
     """The value of its attribute `type`."""
     always: frozenset[Place]
     sometimes: Mapping[Place, str]
-    """What some devices of the kind have, and when."""
+    """Places that some devices of the kind have, and when."""
 
     @property
     def known(self) -> Mapping[Place, str]:
-        """What every such device has, with the value."""
+        """Places that every such device has, with the value."""
         return {("driver",): self.driver, ("attributes", self.driver, "type"): self.type}
 
     @property
@@ -137,13 +131,10 @@ class Removal:
     remedy: str
 
 
+_NUMBER = Removal("25.8.0", f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid')
 REMOVED: Mapping[Place, Removal] = {
-    ("attributes", DRIVER, "index"): Removal(
-        "25.8.0", f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
-    ),
-    ("attributes", DRIVER, "minor"): Removal(
-        "25.8.0", f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
-    ),
+    ("attributes", DRIVER, "index"): _NUMBER,
+    ("attributes", DRIVER, "minor"): _NUMBER,
     ("attributes", DRIVER, "parentIndex"): Removal("25.8.0", f'write device.attributes["{DRIVER}"].parentUUID'),
     ("attributes", DRIVER, "pcieBusID"): Removal(
         "25.12.0", f'write device.attributes["{STANDARD}"].?pciBusID.orValue("")'

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, cache_per_review
 from policies.devices.deviceclasses import SHIPPED_TYPES, TYPES
 from policies.devices.resource_claims import MOST_DEVICES, MOST_ENTRIES, is_within_lists
 from policies.devices.selected_types import selected_types
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.claims.claim_subject import Facts, Subject
-    from policies.devices.resource_claims import Config, DeviceRequest, Subrequest
+    from policies.devices.resource_claims import Config, Subrequest
     from policies.kubernetes.schema import Field, SchemaProblem
 
 __all__ = [
@@ -56,7 +56,7 @@ class NvidiaConfig:
 
     @cached_property
     def schema_problems(self) -> tuple[SchemaProblem, ...]:
-        """What the schema of its kind does not allow."""
+        """The problems by the schema of its kind."""
         schema = SCHEMAS.get(self.kind)
         return () if schema is None else tuple(find_problems(schema, self.parameters, self.at()))
 
@@ -83,35 +83,37 @@ class NvidiaConfig:
 
 def nvidia_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:
     """The new configs for one of NVIDIA's drivers, only of the given kinds if any are given."""
-    if not subject.new_configs:
-        return ()
-    configs = subject.facts.effort.cache(nvidia_configs, lambda: [*_nvidia_configs(subject)])
+    configs = _nvidia_configs(subject)
     return [found for found in configs if found.kind in kinds] if kinds else configs
 
 
-def _nvidia_configs(subject: Subject) -> Iterator[NvidiaConfig]:
+@cache_per_review
+def _nvidia_configs(subject: Subject) -> Sequence[NvidiaConfig]:
+    found: list[NvidiaConfig] = []
     for config in subject.new_configs:
         parameters, driver = config.parameters, config.driver
         if driver in DRIVERS and isinstance(parameters, dict):
             kind, version = parameters.get("kind"), parameters.get("apiVersion")
             is_read = isinstance(kind, str) and kind in DRIVERS[driver] and version in (None, API_VERSION)
-            yield NvidiaConfig(config, parameters, str(kind) if is_read else "")
+            found.append(NvidiaConfig(config, parameters, str(kind) if is_read else ""))
+    return found
 
 
 def requested_types(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
     """The types of devices that a request can get; all of them where its class is not known."""
-    return facts.effort.cache((requested_types, subrequest.path), lambda: _requested_types(subrequest, facts))
 
+    def types() -> frozenset[str]:
+        of_class, own = _types_of_class(subrequest.device_class, facts), _own_selectors(subrequest)
+        is_admitted = of_class and facts.effort.admit_own(subrequest.path, own)
+        return of_class & selected_types(own) if is_admitted else of_class
 
-def _requested_types(subrequest: Subrequest, facts: Facts) -> frozenset[str]:
-    types, own = _types_of_class(subrequest.device_class, facts), _own_selectors(subrequest)
-    return types & selected_types(own) if types and facts.effort.admit_own(subrequest.path, own) else types
+    return facts.effort.cache((requested_types, subrequest.path), types)
 
 
 def types_selected(subject: Subject) -> frozenset[str]:
     """The types of devices that a DeviceClass under review selects."""
     texts = [selector.text for selector in subject.selectors[:MOST_ENTRIES]]
-    return selected_types(texts) if subject.facts.effort.admit_own(subject.devices_path, texts) else TYPES
+    return selected_types(texts) if subject.effort.admit_own(subject.devices_path, texts) else TYPES
 
 
 def reached_requests(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest, ...]:
@@ -119,12 +121,11 @@ def reached_requests(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest,
 
     It compares the names that a config has exactly; one without names is for all devices of its type.
     """
-    names = found.config.requests
-    if names:
-        return tuple(subrequest for subrequest in subject.subrequests if subrequest.full_name in names)
-    type_ = TYPE_OF.get(found.kind, "")
+    names, type_ = found.config.requests, TYPE_OF.get(found.kind, "")
     return tuple(
-        subrequest for subrequest in subject.subrequests if type_ in requested_types(subrequest, subject.facts)
+        each
+        for each in subject.subrequests
+        if (each.full_name in names if names else type_ in requested_types(each, subject.facts))
     )
 
 
@@ -133,14 +134,12 @@ def most_devices(found: NvidiaConfig, subject: Subject) -> int:
     if subject.kind == "DeviceClass":
         return MOST_DEVICES
     names = {subrequest.full_name for subrequest in reached_requests(found, subject)}
-    counts = [
-        max(
-            (_most_of_request(subrequest) for subrequest in request.subrequests if subrequest.full_name in names),
-            default=0,
-        )
-        for request in subject.requests
-    ]
-    return min(sum(counts), MOST_DEVICES) or MOST_DEVICES
+    total = 0
+    for request in subject.requests:
+        reached = [each for each in request.subrequests if each.full_name in names]
+        counts = [MOST_DEVICES if each.allocation_mode == "All" else max(each.count, 0) for each in reached]
+        total += max(counts, default=0)
+    return min(total, MOST_DEVICES) or MOST_DEVICES
 
 
 def _own_selectors(subrequest: Subrequest) -> Sequence[str]:
@@ -168,10 +167,6 @@ def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
     return frozenset({SHIPPED_TYPES[name]}) if is_shipped else TYPES
 
 
-def _most_of_request(subrequest: Subrequest) -> int:
-    return MOST_DEVICES if subrequest.allocation_mode == "All" else max(subrequest.count, 0)
-
-
 @CLAIMS.rule(
     "GA249",
     "A config must name the alternatives of a prioritized list, not the list",
@@ -188,29 +183,20 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
     """
     lists = {request.name: request for request in subject.requests if request.is_prioritized}
     for found in nvidia_configs(subject):
-        names = found.config.fields.get("requests")
-        for index, name in enumerate(names if isinstance(names, list) else ()):
-            missing = _missing_names(lists[name], found, subject) if isinstance(name, str) and name in lists else []
+        type_ = TYPE_OF.get(found.kind)
+        for index, name in _named_requests(found):
+            missing = [
+                each.full_name
+                for each in (lists[name].subrequests if name in lists else ())
+                if each.full_name not in found.config.requests
+                and (type_ is None or type_ in requested_types(each, subject.facts))
+            ]
             if missing:
                 devices = ", ".join(f'"{printable(alternative)}"' for alternative in missing)
                 text = f'"{printable(name)}" is a prioritized list, whose devices are those of {devices}; '
                 text += f"{found.driver} compares names exactly and ignores the config"
                 path = found.config.path / "requests" / index
                 yield problem(path, text, f"write {', '.join(map(printable, missing))}")
-
-
-def _missing_names(request: DeviceRequest, found: NvidiaConfig, subject: Subject) -> list[str]:
-    """The alternatives that can get devices of the config's type, and that the config does not name."""
-    type_ = TYPE_OF.get(found.kind)
-    return [
-        subrequest.full_name
-        for subrequest in request.subrequests
-        if subrequest.full_name not in found.config.requests
-        and (type_ is None or type_ in requested_types(subrequest, subject.facts))
-    ]
-
-
-_KIND_OF = {type_: kind for kind, type_ in TYPE_OF.items()}
 
 
 @CLAIMS.rule(
@@ -227,22 +213,25 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
     and by its selectors; nothing is said where they leave it open.
     """
     for found in nvidia_configs(subject, *TYPE_OF):
+        cannot = f"cannot apply {found.kind} to devices of type"
         if subject.kind == "DeviceClass":
             types = types_selected(subject)
             if _is_refused(found, types):
-                text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
-                yield problem(found.at("kind"), f"{text}, which the class is for", _kind_remedy(types))
+                text = f"{cannot} {listed_types(types, found.driver)}, which the class is for"
+                yield problem(found.at("kind"), text, _kind_remedy(types))
             continue
-        types_by_name = {
-            subrequest.full_name: requested_types(subrequest, subject.facts)
-            for subrequest in reached_requests(found, subject)
-        }
-        for index, name in _named_requests(found):
-            types = types_by_name.get(name, frozenset())
+        for path, name, types in _types_by_name(found, subject):
             if _is_refused(found, types):
-                text = f"cannot apply {found.kind} to devices of type {listed_types(types, found.driver)}"
-                text += f" (request: {printable(name)})"
-                yield problem(found.config.path / "requests" / index, text, _kind_remedy(types))
+                text = f"{cannot} {listed_types(types, found.driver)} (request: {printable(name)})"
+                yield problem(path, text, _kind_remedy(types))
+
+
+def _types_by_name(found: NvidiaConfig, subject: Subject) -> Iterator[tuple[FieldPath, str, frozenset[str]]]:
+    """Path, name and types of devices of the requests that a config names."""
+    reached = {each.full_name: each for each in reached_requests(found, subject)}
+    for index, name in _named_requests(found):
+        if name in reached:
+            yield found.config.path / "requests" / index, name, requested_types(reached[name], subject.facts)
 
 
 @CLAIMS.rule(
@@ -268,19 +257,9 @@ def effective_configs(subject: Subject) -> Iterator[Problem]:
             if subject.requests and not reached_requests(found, subject):
                 yield problem(found.at("kind"), f"{text} no request can get one")
         else:
-            yield from _foreign_requests(found, subject, text)
-
-
-def _foreign_requests(found: NvidiaConfig, subject: Subject, text: str) -> Iterator[Problem]:
-    types_by_name = {
-        subrequest.full_name: requested_types(subrequest, subject.facts)
-        for subrequest in reached_requests(found, subject)
-    }
-    for index, name in _named_requests(found):
-        types = types_by_name.get(name, frozenset({TYPE_OF[found.kind]}))
-        if TYPE_OF[found.kind] not in types and not _is_refused(found, types):
-            path = found.config.path / "requests" / index
-            yield problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
+            for path, name, types in _types_by_name(found, subject):
+                if type_ not in types and not _is_refused(found, types):
+                    yield problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
 
 
 def _named_requests(found: NvidiaConfig) -> Iterator[tuple[int, str]]:
@@ -296,7 +275,7 @@ def _is_refused(found: NvidiaConfig, types: frozenset[str]) -> bool:
 
 
 def _kind_remedy(types: frozenset[str]) -> str | None:
-    kinds = [kind for kind in (_KIND_OF.get(type_) for type_ in sorted(types)) if kind is not None]
+    kinds = [kind for kind, type_ in TYPE_OF.items() if type_ in types]
     return f"write opaque.parameters.kind: {kinds[0]}" if len(kinds) == 1 else None
 
 
@@ -316,44 +295,29 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
     """
     if subject.kind == "DeviceClass":
         return
-    configs = list(nvidia_configs(subject, *TYPE_OF))
+    configs = nvidia_configs(subject, *TYPE_OF)
     for position, found in enumerate(configs):
-        hidden = [
-            (subrequest, _later_config(subrequest, found, configs[position + 1 :], subject))
-            for subrequest in reached_requests(found, subject)
-        ]
+        alike = [each for each in configs[position + 1 :] if (each.driver, each.kind) == (found.driver, found.kind)]
+        hidden = []
+        for subrequest in reached_requests(found, subject):
+            types, name = (
+                requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver],
+                subrequest.full_name,
+            )
+            is_certain = types == {TYPE_OF[found.kind]}
+            by = (each for each in alike if name in each.config.requests or (not each.config.requests and is_certain))
+            hidden.append((name, next(by, None)))
         if found.config.requests:
-            for subrequest, later in hidden:
+            names: list[object] = found.config.fields["requests"]
+            for name, later in hidden:
                 if later is not None:
-                    path = found.config.path / "requests" / _position(found, subrequest)
-                    text = f'has no effect on "{printable(subrequest.full_name)}", for which {later.config.path} comes later'
-                    yield problem(path, text)
+                    text = f'has no effect on "{printable(name)}", for which {later.config.path} comes later'
+                    yield problem(found.config.path / "requests" / names.index(name), text)
         elif hidden and all(later is not None for _, later in hidden):
             yield problem(found.config.path, "has no effect, since later configs are for all requests that it is for")
 
 
-def _later_config(
-    subrequest: Subrequest, found: NvidiaConfig, later: Sequence[NvidiaConfig], subject: Subject
-) -> NvidiaConfig | None:
-    """A later config that the devices of a request certainly have."""
-    types = requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
-    for other in later:
-        fits = other.driver == found.driver and other.kind == found.kind
-        if fits and (
-            subrequest.full_name in other.config.requests
-            or (not other.config.requests and types == {TYPE_OF[other.kind]})
-        ):
-            return other
-    return None
-
-
-def _position(found: NvidiaConfig, subrequest: Subrequest) -> int:
-    names: list[object] = found.config.fields["requests"]
-    return names.index(subrequest.full_name)
-
-
 _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
-_OBJECTS = ("ComputeDomain", "ComputeDomainClique")
 
 
 @CLAIMS.rule(
@@ -370,33 +334,46 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
     channels and daemons. NVIDIA's own webhook, where it is installed, knows no VfioDeviceConfig and refuses it too. A
     config for a driver that does not exist has no reader.
     """
+    running = subject.facts.driver_version()
     for found in nvidia_configs(subject):
         yield from _kind_problems(found)
         yield from _version_problems(found)
-        yield from _release_problems(subject, found)
+        first = SINCE.get((found.kind, ""))
+        if running is not UNKNOWN and first is not None and is_older(running, first):
+            text = (
+                f'no kind "{found.kind}" is registered for version "{API_VERSION}" in the driver\'s release {running}'
+            )
+            yield problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
     for config in subject.new_configs:
-        yield from _driver_problems(config)
+        parameters = config.parameters
+        if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
+            continue
+        kind = parameters.get("kind")
+        # Without a reader, but certainly meant for a driver of NVIDIA.
+        if isinstance(kind, str) and kind in _DRIVER_OF and parameters.get("apiVersion") == API_VERSION:
+            text = f'"{printable(config.driver)}" is not a driver that reads {kind}, so the config has no effect'
+            path = config.path / "opaque" / "driver"
+            yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
 
 
 def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
     kind, known = found.parameters.get("kind"), DRIVERS[found.driver]
     if isinstance(kind, str) and kind in known:
         return
-    path = found.at("kind")
+    path, one_of_these = found.at("kind"), f"one of {', '.join(known)}"
     if kind is None or kind == "":
-        yield problem(path, "Object 'Kind' is missing", f"write {_one_of(known)}")
+        yield problem(path, "Object 'Kind' is missing", f"write {one_of_these}")
     elif not isinstance(kind, str):
-        yield problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {_one_of(known)}")
-    elif kind in _DRIVER_OF:
-        remedy = f"write driver: {_DRIVER_OF[kind]}, or {_one_of(known)}"
-        yield problem(path, _unrecognized_kind(kind, found.driver), remedy)
-    elif kind in _OBJECTS:
-        yield problem(path, _unrecognized_kind(kind, found.driver), f"create the {kind} as an object of its own")
+        yield problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {one_of_these}")
+    elif kind in _DRIVER_OF or kind in ("ComputeDomain", "ComputeDomainClique"):
+        text = f"runtime object is not a recognized configuration: {found.driver} reads no {kind}"
+        of_driver = f"write driver: {_DRIVER_OF.get(kind)}, or {one_of_these}"
+        yield problem(path, text, of_driver if kind in _DRIVER_OF else f"create the {kind} as an object of its own")
     else:
-        guess = closest(kind, known) or closest(kind, _DRIVER_OF)
-        version = _text_of(found.parameters.get("apiVersion")) or API_VERSION
-        text = f'no kind "{printable(kind)}" is registered for version "{version}"'
-        yield problem(path, text, f'write "{guess}"' if guess else f"write {_one_of(known)}")
+        guess, version = closest(kind, known) or closest(kind, _DRIVER_OF), found.parameters.get("apiVersion")
+        shown = printable(version) if version and isinstance(version, str) else API_VERSION
+        text = f'no kind "{printable(kind)}" is registered for version "{shown}"'
+        yield problem(path, text, f'write "{guess}"' if guess else f"write {one_of_these}")
 
 
 def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
@@ -413,40 +390,6 @@ def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
         yield problem(path, text, remedy)
 
 
-def _release_problems(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
-    running, first = subject.facts.driver_version(), SINCE.get((found.kind, ""))
-    if running is not UNKNOWN and first is not None and is_older(running, first):
-        text = f'no kind "{found.kind}" is registered for version "{API_VERSION}" in the driver\'s release {running}'
-        yield problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
-
-
-def _driver_problems(config: Config) -> Iterator[Problem]:
-    """A problem for a config without a reader that is certainly meant for a driver of NVIDIA."""
-    parameters = config.parameters
-    if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
-        return
-    kind, version = parameters.get("kind"), parameters.get("apiVersion")
-    if isinstance(kind, str) and kind in _DRIVER_OF and version == API_VERSION:
-        text = f'"{printable(config.driver)}" is not a driver that reads {kind}, so the config has no effect'
-        path = config.path / "opaque" / "driver"
-        yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
-
-
-def _unrecognized_kind(kind: str, driver: str) -> str:
-    return f"runtime object is not a recognized configuration: {driver} reads no {kind}"
-
-
-def _one_of(kinds: tuple[str, ...]) -> str:
-    return f"one of {', '.join(kinds)}"
-
-
-def _text_of(version: Any) -> str:
-    return printable(version) if isinstance(version, str) else ""
-
-
-_TYPE_META = ("apiVersion", "kind")
-
-
 @CLAIMS.rule(
     "GA241",
     "The fields of a config must belong to its kind",
@@ -459,11 +402,19 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
 
     Upper and lower case count. A field of a newer release is one that the release before does not know.
     """
+    running = subject.facts.driver_version()
     for found in nvidia_configs(subject):
         for wrong in found.schema_problems:
             if wrong.kind == "unknown":
-                yield problem(wrong.path, _unknown_text(found, wrong.path), _remedy(found, wrong))
-        yield from _newer_fields(subject, found)
+                inner = FieldPath(wrong.path[len(found.at()) :])
+                text = f'strict decoding error: unknown field "{printable(str(inner))}"'
+                yield problem(wrong.path, text, _remedy(found, wrong, inner))
+        for (kind, field), first in SINCE.items():
+            steps = tuple(field.split("."))
+            is_newer = field and kind == found.kind and running is not UNKNOWN and is_older(running, first)
+            if is_newer and lookup(found.parameters, steps) is not None:
+                text = f'strict decoding error: unknown field "{field}" in the driver\'s release {running}'
+                yield problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")
 
 
 @CLAIMS.rule(
@@ -484,15 +435,7 @@ def decodable_values(subject: Subject) -> Iterator[Problem]:
                 yield problem(wrong.path, wrong.message, wrong.remedy)
 
 
-def _unknown_text(found: NvidiaConfig, path: FieldPath) -> str:
-    return f'strict decoding error: unknown field "{printable(str(_inner_path(found, path)))}"'
-
-
-def _inner_path(found: NvidiaConfig, path: FieldPath) -> FieldPath:
-    return FieldPath(path[len(found.at()) :])
-
-
-def _remedy(found: NvidiaConfig, wrong: SchemaProblem) -> str:
+def _remedy(found: NvidiaConfig, wrong: SchemaProblem, inner: FieldPath) -> str:
     name = wrong.path[-1]
     if found.kind == "MigDeviceConfig" and name in ("timeSlicingConfig", "interval"):
         return "remove it; the time slices of MIG devices cannot be set"
@@ -503,8 +446,9 @@ def _remedy(found: NvidiaConfig, wrong: SchemaProblem) -> str:
     if place is not None:
         parent = FieldPath(place[:-1])
         return f"write it under {parent}" if parent else "write it beside apiVersion and kind"
-    parents = _field_at(schema, _inner_path(found, wrong.path)[:-1]).fields
-    return f"remove it; there are {', '.join(sorted(field for field in parents if field not in _TYPE_META))}"
+    for step in inner[:-1]:
+        schema = schema.fields[str(step)]
+    return f"remove it; there are {', '.join(sorted(schema.fields.keys() - {'apiVersion', 'kind'}))}"
 
 
 def _places(schema: Field, path: FieldPath) -> Iterator[FieldPath]:
@@ -512,22 +456,3 @@ def _places(schema: Field, path: FieldPath) -> Iterator[FieldPath]:
     for name, field in schema.fields.items():
         yield path / name
         yield from _places(field, path / name)
-
-
-def _field_at(schema: Field, steps: tuple[str | int, ...]) -> Field:
-    for step in steps:
-        schema = schema.fields[str(step)]
-    return schema
-
-
-def _newer_fields(subject: Subject, found: NvidiaConfig) -> Iterator[Problem]:
-    running = subject.facts.driver_version()
-    if running is UNKNOWN:
-        return
-    for (kind, field), first in SINCE.items():
-        if kind != found.kind or not is_older(running, first):
-            continue
-        steps = tuple(field.split("."))
-        if field and lookup(found.parameters, steps) is not None:
-            text = f'strict decoding error: unknown field "{field}" in the driver\'s release {running}'
-            yield problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")

@@ -51,9 +51,17 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
 
     Of tolerations, 16 is the documented limit, which Kubernetes 1.36 does not enforce.
     """
-    for owner, name, items in _lists(subject):
+    remedies = {
+        "selectors": "join selectors by && in one expression",
+        "constraints": "name several requests in one constraint",
+        "config": "name several requests in one config",
+    }
+    fields = ("selectors", "config") if subject.kind == "DeviceClass" else ("requests", "constraints", "config")
+    lists = [(subject.devices_path, name, lookup(subject.devices, (name,))) for name in fields]
+    lists += [(each.path, "selectors", each.fields.get("selectors")) for each in subject.subrequests]
+    for owner, name, items in lists:
         if isinstance(items, list) and len(items) > MOST_ENTRIES:
-            yield problem(owner / name, too_many(len(items), MOST_ENTRIES), _REMEDIES.get(name))
+            yield problem(owner / name, too_many(len(items), MOST_ENTRIES), remedies.get(name))
     for request in subject.requests:
         alternatives = request.fields.get("firstAvailable")
         if isinstance(alternatives, list) and len(alternatives) > _MOST_ALTERNATIVES:
@@ -70,22 +78,6 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
             text = f"has {len(tolerations)} items; {_MOST_TOLERATIONS} is the documented limit"
             remedy = "tolerate all of a kind by operator: Exists"
             yield problem(subrequest.path / "tolerations", text, remedy, severity=Severity.WARN)
-
-
-_REMEDIES: dict[str, str] = {
-    "selectors": "join selectors by && in one expression",
-    "constraints": "name several requests in one constraint",
-    "config": "name several requests in one config",
-}
-
-
-def _lists(subject: Subject) -> Iterator[tuple[FieldPath, str, Any]]:
-    """The lists of at most 32 entries: the path of the owner, the name of the field, and its value."""
-    names = ("selectors", "config") if subject.kind == "DeviceClass" else ("requests", "constraints", "config")
-    for name in names if isinstance(subject.devices, dict) else ():
-        yield subject.devices_path, name, subject.devices.get(name)
-    for subrequest in subject.subrequests:
-        yield subrequest.path, "selectors", subrequest.fields.get("selectors")
 
 
 _METADATA = FieldPath(["metadata"])
@@ -124,11 +116,18 @@ def _name_problems(subject: Subject, metadata: dict[str, Any] | None) -> Iterato
     if name == "" and not generated:
         yield problem(_METADATA / "name", f"{REQUIRED}: name or generateName is required", "add a name")
     elif name and (error := subdomain_error(name)):
-        yield problem(_METADATA / "name", invalid(name, error), _name_remedy(name))
+        meant = as_dns_subdomain(name)
+        remedy = "write a shorter one" if len(name) > LONGEST_SUBDOMAIN else f'write "{meant}"' if meant else None
+        yield problem(_METADATA / "name", invalid(name, error), remedy)
     # The API server adds to what it is given, so it may end in a dash or a dot.
     if generated and (error := subdomain_error(f"{generated}x")):
         yield problem(_METADATA / "generateName", invalid(generated, error))
-    yield from _namespace_problems(subject, _text(metadata, "namespace"))
+    namespace = _text(metadata, "namespace")
+    if namespace and subject.kind == "DeviceClass":
+        text = forbidden("not allowed on this type; a DeviceClass is for the whole cluster")
+        yield problem(_METADATA / "namespace", text, "remove it")
+    elif namespace and (error := label_error(namespace)):
+        yield problem(_METADATA / "namespace", invalid(namespace, error), "write the name of a namespace")
     if subject.kind == "ResourceClaimTemplate":
         chosen = lookup(subject.object, _OF_TEMPLATES)
         for field, value in chosen.items() if isinstance(chosen, dict) else ():
@@ -167,26 +166,10 @@ def _key_remedy(key: str) -> str:
     return "shorten its name, or correct it" if label_key_error(meant) else f'write "{meant}"'
 
 
-def _namespace_problems(subject: Subject, namespace: str | None) -> Iterator[Problem]:
-    if subject.kind == "DeviceClass":
-        if namespace:
-            text = forbidden("not allowed on this type; a DeviceClass is for the whole cluster")
-            yield problem(_METADATA / "namespace", text, "remove it")
-    elif namespace and (error := label_error(namespace)):
-        yield problem(_METADATA / "namespace", invalid(namespace, error), "write the name of a namespace")
-
-
 def _text(metadata: dict[str, Any] | None, field: str) -> str | None:
     """A text of the metadata, empty where it is missing; None where something else is there."""
     value = (metadata or {}).get(field)
     return "" if value is None else value if isinstance(value, str) else None
-
-
-def _name_remedy(name: str) -> str | None:
-    if len(name) > LONGEST_SUBDOMAIN:
-        return "write a shorter one"
-    meant = as_dns_subdomain(name)
-    return f'write "{meant}"' if meant else None
 
 
 _EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
@@ -220,17 +203,14 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     if running < _SINCE:
         text = f"unknown field in Kubernetes {release}; it came with {'.'.join(map(str, _SINCE))}"
         yield problem(_EXTENDED_RESOURCE, text, "remove it, or upgrade the cluster")
-    elif running < ON_SINCE["DRAExtendedResource"] and not _has_stored_class_with_resource(subject):
+        return
+    stored = subject.facts.view.list_before_review("DeviceClass")
+    # The API server keeps the field if a stored class has it, maybe this one.
+    is_kept = stored is not UNKNOWN and any(extended_resource_name(each) is not None for each in stored)
+    if running < ON_SINCE["DRAExtendedResource"] and not is_kept:
         text = f"is dropped by Kubernetes {release} unless the feature gate DRAExtendedResource is on"
-        yield problem(
-            _EXTENDED_RESOURCE, text, "turn the gate on, or upgrade the cluster to 1.36", severity=Severity.WARN
-        )
-
-
-def _has_stored_class_with_resource(subject: Subject) -> bool:
-    """True if a stored DeviceClass, maybe this one, has an extended resource: the API server keeps it."""
-    known = subject.facts.view.list_before_review("DeviceClass")
-    return known is not UNKNOWN and any(extended_resource_name(each) is not None for each in known)
+        remedy = "turn the gate on, or upgrade the cluster to 1.36"
+        yield problem(_EXTENDED_RESOURCE, text, remedy, severity=Severity.WARN)
 
 
 def _extended_resource_error(name: str) -> str:

@@ -23,9 +23,8 @@ from policies.claims.field_errors import (
     unsupported_value,
 )
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS
-from policies.kubernetes.names import closest, printable
-from policies.kubernetes.objects import FieldPath
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.names import closest, printable, write_closest
+from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from policies.claims.claim_subject import Subject
     from policies.devices.resource_claims import Config, DeviceRequest, Subrequest
+    from policies.kubernetes.objects import FieldPath
 
 
 @CLAIMS.rule(
@@ -64,17 +64,12 @@ def _name_problems(named: Iterable[tuple[FieldPath, dict[str, Any]]]) -> Iterato
             yield problem(path / "name", REQUIRED, "add a name, such as gpu")
         elif isinstance(name, str):
             if error := label_error(name):
-                yield problem(path / "name", invalid(name, error), _name_remedy(name))
+                meant = as_dns_label(name)
+                remedy = "write a shorter one" if len(name) > LONGEST_LABEL else f'write "{meant}"' if meant else None
+                yield problem(path / "name", invalid(name, error), remedy)
             elif name in seen:
                 yield problem(path / "name", duplicate(name), "give each its own name")
             seen.add(name)
-
-
-def _name_remedy(name: str) -> str | None:
-    if len(name) > LONGEST_LABEL:
-        return "write a shorter one"
-    meant = as_dns_label(name)
-    return f'write "{meant}"' if meant else None
 
 
 @CLAIMS.rule(
@@ -160,8 +155,7 @@ def amounts(subject: Subject) -> Iterator[Problem]:
     for subrequest in subject.subrequests:
         mode, count = subrequest.fields.get("allocationMode"), subrequest.fields.get("count")
         if isinstance(mode, str) and mode and mode not in _MODES:
-            guess = closest(mode, _MODES)
-            remedy = f'write "{guess}"' if guess else 'write "ExactCount" or "All"'
+            remedy = write_closest(mode, _MODES, 'write "ExactCount" or "All"')
             yield problem(subrequest.path / "allocationMode", unsupported_value(mode, _MODES), remedy)
         if not isinstance(count, int) or isinstance(count, bool):
             continue
@@ -201,13 +195,14 @@ def toleration_syntax(subject: Subject) -> Iterator[Problem]:
 
 
 def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Problem]:
-    key, operator, value, effect = (_text_of(item, field) for field in ("key", "operator", "value", "effect"))
+    found = (item.get(field) for field in ("key", "operator", "value", "effect"))
+    key, operator, value, effect = (text if isinstance(text, str) else "" for text in found)
     if key and (error := label_key_error(key)):
         yield problem(path / "key", invalid(key, error), "write the key as the device's taint has it")
-    if operator and operator not in _OPERATORS:
-        yield problem(path / "operator", unsupported_value(operator, _OPERATORS), _choice_remedy(operator, _OPERATORS))
-    if effect and effect not in _EFFECTS:
-        yield problem(path / "effect", unsupported_value(effect, _EFFECTS), _choice_remedy(effect, _EFFECTS))
+    for field, text, known in (("operator", operator, _OPERATORS), ("effect", effect, _EFFECTS)):
+        if text and text not in known:
+            remedy = write_closest(text, known, f"write one of {', '.join(known)}")
+            yield problem(path / field, unsupported_value(text, known), remedy)
     if operator == "Exists" and value:
         text = invalid(value, "must be empty for operator `Exists`")
         yield problem(path / "value", text, "remove value, or write operator: Equal")
@@ -220,16 +215,6 @@ def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Prob
         text = "has no effect without effect: NoExecute, since only that takes pods off their devices"
         remedy = "remove tolerationSeconds, or write effect: NoExecute"
         yield problem(path / "tolerationSeconds", text, remedy, severity=Severity.WARN)
-
-
-def _text_of(item: dict[str, Any], field: str) -> str:
-    value = item.get(field)
-    return value if isinstance(value, str) else ""
-
-
-def _choice_remedy(text: str, known: tuple[str, ...]) -> str:
-    guess = closest(text, known)
-    return f'write "{guess}"' if guess else f"write one of {', '.join(known)}"
 
 
 @CLAIMS.rule(
@@ -248,20 +233,11 @@ def capacity_names(subject: Subject) -> Iterator[Problem]:
     """
     for subrequest in subject.subrequests:
         for name, amount in (subrequest.capacity or {}).items():
-            path = ("capacity", "requests", name)
+            path = subrequest.path / "capacity" / "requests" / name
             if error := qualified_name_error(name):
-                text = f"{invalid(name, error)}, so no device has it"
-                yield problem(FieldPath((*subrequest.path, *path)), text)
-            elif _is_negative(amount):
-                text = invalid(amount, "must be greater than or equal to 0")
-                yield problem(FieldPath((*subrequest.path, *path)), text, "write an amount")
-
-
-def _is_negative(amount: object) -> bool:
-    try:
-        return parse_quantity(amount) < 0
-    except QuantityError:
-        return False
+                yield problem(path, f"{invalid(name, error)}, so no device has it")
+            elif (quantity_or_none(amount) or 0) < 0:
+                yield problem(path, invalid(amount, "must be greater than or equal to 0"), "write an amount")
 
 
 _CONSTRAINED = ("matchAttribute", "distinctAttribute")
@@ -293,22 +269,14 @@ def constrained_attributes(subject: Subject) -> Iterator[Problem]:
             remedy = "write it as a constraint of its own"
             yield problem(constraint.path / "distinctAttribute", text, remedy, severity=Severity.WARN)
         name = constraint.fields.get(written[0]) if written else None
-        if isinstance(name, str) and (error := _attribute_error(name)):
-            yield problem(constraint.path / written[0], invalid(name, error), _attribute_remedy(name))
-
-
-def _attribute_error(name: str) -> str:
-    if "/" not in name and not qualified_name_error(name):
-        return "a fully qualified name must be a domain and a name separated by a slash"
-    return qualified_name_error(name)
-
-
-def _attribute_remedy(name: str) -> str:
-    """What to write in the place of a name that lacks only its domain."""
-    if "/" in name or qualified_name_error(name):
-        return "write the name as the ResourceSlices have it, with its domain"
-    domain = "resource.kubernetes.io" if name in _STANDARD_ATTRIBUTES else "gpu.nvidia.com"
-    return f"write {domain}/{name}"
+        if not isinstance(name, str):
+            continue
+        error, remedy = qualified_name_error(name), "write the name as the ResourceSlices have it, with its domain"
+        if "/" not in name and not error:
+            error = "a fully qualified name must be a domain and a name separated by a slash"
+            remedy = f"write {'resource.kubernetes.io' if name in _STANDARD_ATTRIBUTES else 'gpu.nvidia.com'}/{name}"
+        if error:
+            yield problem(constraint.path / written[0], invalid(name, error), remedy)
 
 
 _UNKNOWN_REQUEST = (
@@ -332,7 +300,12 @@ def references(subject: Subject) -> Iterator[Problem]:
     """
     if subject.kind == "DeviceClass":
         return
-    known = list(_request_names(subject))
+    known = []
+    for request in subject.requests:
+        alternatives = request.subrequests if request.is_prioritized else ()
+        known += [request.name, *(alternative.full_name for alternative in alternatives)]
+    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
+    one_of_these = f"write one of {', '.join(map(printable, known[:_LISTED]))}{more}" if known else None
     for part in subject.referring:
         written = part.fields.get("requests")
         seen = set()
@@ -340,27 +313,12 @@ def references(subject: Subject) -> Iterator[Problem]:
             if not isinstance(name, str):
                 continue
             if name not in known:
-                wrong, remedy = invalid(name, _UNKNOWN_REQUEST), _reference_remedy(name, known)
-                yield problem(part.path / "requests" / index, wrong, remedy)
+                guess = next((other for other in known if other.endswith(f"/{name}")), None) or closest(name, known)
+                remedy = f'write "{printable(guess)}"' if guess else one_of_these
+                yield problem(part.path / "requests" / index, invalid(name, _UNKNOWN_REQUEST), remedy)
             elif name in seen:
                 yield problem(part.path / "requests" / index, duplicate(name), "name each request once")
             seen.add(name)
-
-
-def _request_names(subject: Subject) -> Iterator[str]:
-    for request in subject.requests:
-        yield request.name
-        if request.is_prioritized:
-            yield from (subrequest.full_name for subrequest in request.subrequests)
-
-
-def _reference_remedy(name: str, known: list[str]) -> str | None:
-    guess = next((other for other in known if other.endswith(f"/{name}")), None) or closest(name, known)
-    if guess:
-        return f'write "{printable(guess)}"'
-    listed = ", ".join(printable(other) for other in known[:_LISTED])
-    more = f" and {len(known) - _LISTED} more" if len(known) > _LISTED else ""
-    return f"write one of {listed}{more}" if known else None
 
 
 _LONGEST_PARAMETERS = 10 * 1024
@@ -386,28 +344,24 @@ def opaque_configs(subject: Subject) -> Iterator[Problem]:
             if not {"driver", "parameters"} & config.fields.keys():
                 yield problem(config.path / "opaque", REQUIRED)
         elif isinstance(opaque, dict):
-            yield from _driver_problems(config, opaque.get("driver"))
-            yield from _parameter_problems(config, opaque.get("parameters"))
-
-
-def _driver_problems(config: Config, driver: Any) -> Iterator[Problem]:
-    if driver is None or driver == "":
-        wrong, remedy = REQUIRED, "add driver: gpu.nvidia.com, or whose config it is"
-    elif isinstance(driver, str) and (error := driver_name_error(driver)):
-        wrong, remedy = invalid(driver, error), "write the name of the driver as its ResourceSlices have it"
-    else:
-        return
-    yield problem(config.path / "opaque" / "driver", wrong, remedy)
+            driver, parameters = opaque.get("driver"), opaque.get("parameters")
+            if driver is None or driver == "":
+                yield problem(
+                    config.path / "opaque" / "driver", REQUIRED, "add driver: gpu.nvidia.com, or whose config it is"
+                )
+            elif isinstance(driver, str) and (error := driver_name_error(driver)):
+                remedy = "write the name of the driver as its ResourceSlices have it"
+                yield problem(config.path / "opaque" / "driver", invalid(driver, error), remedy)
+            yield from _parameter_problems(config, parameters)
 
 
 def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:
     if parameters is None:
         yield problem(config.parameters_path, REQUIRED, "add parameters, with the apiVersion and kind of a config")
     elif not isinstance(parameters, dict):
-        text = (
-            "remove the | or the quotes, so that it is a mapping" if isinstance(parameters, str) else "write a mapping"
-        )
-        yield problem(config.parameters_path, "Invalid value: must be a valid JSON object", text)
+        is_text = isinstance(parameters, str)
+        remedy = "remove the | or the quotes, so that it is a mapping" if is_text else "write a mapping"
+        yield problem(config.parameters_path, "Invalid value: must be a valid JSON object", remedy)
     elif (size := _size(parameters)) > _LONGEST_PARAMETERS:
         yield problem(
             config.parameters_path, f"{too_long(_LONGEST_PARAMETERS)}, and has {size}", "shorten the parameters"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel import CelCompileError
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, DEVICE_CLASS
+from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, DEVICE_CLASS, cache_per_review
 from policies.claims.field_errors import subdomain_error
 from policies.devices.deviceclasses import class_meant, extended_resource_name, newest_first, other_classes
 from policies.devices.effort import DeviceSelection, select_devices
@@ -32,7 +32,6 @@ __all__ = [
     "class_selectors",
     "compiled_selectors",
     "cut",
-    "devices",
     "devices_for_request",
     "devices_of_class",
     "evaluated_selectors",
@@ -40,7 +39,6 @@ __all__ = [
     "new_selectors",
     "path_of",
     "text_place",
-    "verb_of_lack",
     "what",
 ]
 
@@ -48,21 +46,11 @@ __all__ = [
 _LONGEST = 80
 
 
-def devices(count: int) -> str:
-    """A number of devices."""
-    return "1 device" if count == 1 else f"{count} devices"
-
-
 def format_devices(groups: Sequence[DeviceGroup]) -> str:
     """Some devices: the first by name, the others by number."""
     count = device_count(groups)
     first = groups[0].first.label
     return first if count == 1 else f"{first} and {count - 1} more"
-
-
-def verb_of_lack(groups: Sequence[DeviceGroup]) -> str:
-    """The verb for what `format_devices` names."""
-    return "lacks" if device_count(groups) == 1 else "lack"
 
 
 def what(place: Place) -> str:
@@ -103,36 +91,26 @@ class EvaluatedSelector(NamedTuple):
     selection: DeviceSelection
 
 
+@cache_per_review
 def new_selectors(subject: Subject) -> Sequence[tuple[Subrequest | None, CompiledSelectors]]:
     """The new selectors of each request, or of the class under review, compiled.
 
     Skips requests without selectors, requests with a selector that does not compile, which another rule reports, and requests
     whose selectors are too much work.
     """
-    return subject.facts.effort.cache(new_selectors, lambda: [*_new_selectors(subject)])
-
-
-def _new_selectors(subject: Subject) -> Iterator[tuple[Subrequest | None, CompiledSelectors]]:
     if not subject.has_new_selectors:
-        return
-    for subrequest in (None,) if subject.kind == "DeviceClass" else subject.reviewed_subrequests:
-        wanted = compiled_selectors(subject, subrequest)
-        if wanted:
-            yield subrequest, wanted
+        return ()
+    owners = (None,) if subject.kind == "DeviceClass" else subject.reviewed_subrequests
+    return [(owner, wanted) for owner in owners if (wanted := compiled_selectors(subject, owner))]
 
 
+@cache_per_review
 def compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> CompiledSelectors | None:
     """The selectors of a request, or of the class under review, compiled.
 
     None if one of them does not compile, which another rule reports, or if the object has too many.
     """
-    return subject.facts.effort.cache(
-        (compiled_selectors, subrequest), lambda: _compiled_selectors(subject, subrequest)
-    )
-
-
-def _compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> CompiledSelectors | None:
-    effort = subject.facts.effort
+    effort = subject.effort
     texts = subject.selectors_of[subrequest][:MOST_ENTRIES]
     path = subject.devices_path if subrequest is None else subrequest.path
     if not effort.admit_own(path, [each.text for each in texts]):
@@ -142,24 +120,18 @@ def _compiled_selectors(subject: Subject, subrequest: Subrequest | None) -> Comp
     return found if len(found) == len(texts) else None
 
 
+@cache_per_review
 def class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
     """The selectors of a class; unknown if the class is unknown, does not exist or has too many of them."""
-    return facts.effort.cache((class_selectors, name), lambda: _class_selectors(facts, name))
-
-
-def _class_selectors(facts: Facts, name: str) -> list[Selector | CelCompileError] | Unknown:
     texts = facts.class_selectors(name)
     if texts is None or not facts.effort.admit_class(name, texts[:MOST_ENTRIES]):
         return UNKNOWN
     return [facts.effort.compile(text) for text in texts[:MOST_ENTRIES]]
 
 
+@cache_per_review
 def devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, DeviceSelection] | None:
     """The devices of a class; None if slices or the class are unknown, or a selector does not compile."""
-    return facts.effort.cache((devices_of_class, name), lambda: _devices_of_class(facts, name))
-
-
-def _devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, DeviceSelection] | None:
     known = facts.view.derive(published_devices)
     selectors = class_selectors(facts, name)
     if known is UNKNOWN or selectors is UNKNOWN:
@@ -168,35 +140,25 @@ def _devices_of_class(facts: Facts, name: str) -> tuple[PublishedDevices, Device
     return (known, select_devices(known, known.groups, usable, facts.effort)) if len(usable) == len(selectors) else None
 
 
+@cache_per_review
 def evaluated_selectors(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector] | None:
     """The selectors of a request, or of the class under review, evaluated; None if something is unknown."""
-    return subject.facts.effort.cache(
-        (evaluated_selectors, subrequest), lambda: _evaluated_selectors(subject, subrequest)
-    )
-
-
-def _evaluated_selectors(subject: Subject, subrequest: Subrequest | None) -> Sequence[EvaluatedSelector] | None:
-    seen, wanted = _reached_devices(subject.facts, subrequest), compiled_selectors(subject, subrequest)
-    if seen is None or wanted is None:
+    wanted = compiled_selectors(subject, subrequest)
+    if subrequest is None:
+        known = subject.facts.view.derive(published_devices)
+        groups: Sequence[DeviceGroup] = () if known is UNKNOWN else known.groups
+    elif (seen := devices_of_class(subject.facts, subrequest.device_class)) is not None:
+        known, groups = seen[0], seen[1].matched
+    else:
         return None
-    known, groups = seen
+    if wanted is None or known is UNKNOWN:
+        return None
     found: list[EvaluatedSelector] = []
     for text, selector in wanted:
-        selection = select_devices(known, groups, [selector], subject.facts.effort)
+        selection = select_devices(known, groups, [selector], subject.effort)
         found.append(EvaluatedSelector(text, selector, groups, selection))
         groups = selection.matched
     return found
-
-
-def _reached_devices(
-    facts: Facts, subrequest: Subrequest | None
-) -> tuple[PublishedDevices, Sequence[DeviceGroup]] | None:
-    """The devices of the class of a request; all for the class under review."""
-    if subrequest is None:
-        known = facts.view.derive(published_devices)
-        return None if known is UNKNOWN else (known, known.groups)
-    seen = devices_of_class(facts, subrequest.device_class)
-    return None if seen is None else (seen[0], seen[1].matched)
 
 
 def devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelection | None:
@@ -232,8 +194,13 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
         if not name or subdomain_error(name):
             continue
         if subject.facts.device_class(name) is None:
+            classes, remedy = subject.facts.device_classes(), None
+            if classes is not UNKNOWN and classes:
+                names = [known for known in map(name_of, classes) if known]
+                guess = class_meant(name, names)
+                remedy = f'write "{guess}"' if guess else other_classes(names)
             text = f'there is no DeviceClass "{name}", so the pod would stay Pending'
-            yield problem(path, text, _remedy(subject.facts, name))
+            yield problem(path, text, remedy)
             continue
         selectors = class_selectors(subject.facts, name)
         for index, selector in enumerate(selectors if selectors is not UNKNOWN else ()):
@@ -243,29 +210,11 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
                 yield problem(path, f"{text}: {why}; no pod can get its devices", f'correct DeviceClass "{name}"')
                 break
         else:
-            yield from _failure_problems(subject.facts, name, path)
-
-
-def _failure_problems(facts: Facts, name: str, path: FieldPath) -> Iterator[Problem]:
-    """A class whose selectors fail on a device; its claims stop their pods on every node."""
-    seen = devices_of_class(facts, name)
-    if seen is None or not seen[1].failed:
-        return
-    groups = [group for group, _ in seen[1].failed]
-    text = f'DeviceClass "{name}" has a selector that fails on {format_devices(groups)}: {cut(seen[1].failed[0][1])}'
-    yield problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
-
-
-def _remedy(facts: Facts, name: str) -> str | None:
-    classes = facts.device_classes()
-    if classes is UNKNOWN or not classes:
-        return None
-    names = [known for known in map(name_of, classes) if known]
-    guess = class_meant(name, names)
-    return f'write "{guess}"' if guess else other_classes(names)
-
-
-_EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
+            seen = devices_of_class(subject.facts, name)
+            if seen is not None and seen[1].failed:
+                where, why = format_devices([group for group, _ in seen[1].failed]), cut(seen[1].failed[0][1])
+                text = f'DeviceClass "{name}" has a selector that fails on {where}: {why}'
+                yield problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
 
 
 @CLAIMS.rule(
@@ -298,9 +247,8 @@ def single_extended_resources(subject: Subject) -> Iterator[Problem]:
     newest = next(each for each in ranked if each is not own)
     other = name_of(newest)
     if not any(lookup(each, ("metadata", "creationTimestamp")) for each in (own, newest)):
-        text = (
-            f'DeviceClass "{other}" stands for {resource} too, and pods get devices of the class that is created last'
-        )
+        text = f'DeviceClass "{other}" stands for {resource} too'
+        text += ", and pods get devices of the class that is created last"
     elif ranked[0] is own:
         text = (
             f'takes {resource} over from DeviceClass "{other}", because the newest class counts: pods that request it and '
@@ -308,4 +256,4 @@ def single_extended_resources(subject: Subject) -> Iterator[Problem]:
         )
     else:
         text = f'has no effect while DeviceClass "{other}" stands for {resource} too, because that is newer'
-    yield problem(_EXTENDED_RESOURCE, text)
+    yield problem(FieldPath(["spec", "extendedResourceName"]), text)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
 from policies.claims.claim_subject import CLAIMS
@@ -14,7 +13,7 @@ from policies.claims.nvidia_attributes import KINDS, STANDARD
 from policies.devices.effort import EACH, MOST_TEXT, size_of
 from policies.devices.resource_claims import MOST_ENTRIES, is_within_lists
 from policies.kubernetes.names import closest, printable
-from policies.kubernetes.objects import FieldPath, items_at
+from policies.kubernetes.objects import items_at
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.nvidia.identifiers import DRIVER
 from policies.rules.decision import Place, Severity
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.cel import Issue
-    from policies.claims.claim_subject import Facts, SelectorText, Subject
+    from policies.claims.claim_subject import SelectorText, Subject
     from policies.rules.decision import Finding
 
 __all__ = ["excerpt_near", "independent_issues", "remedy", "visible"]
@@ -36,7 +35,7 @@ _MOST_ISSUES = 20
 """Of one expression; who has corrected these sees the next."""
 _FIELDS = ("driver", "attributes", "capacity", "allowMultipleAllocations")
 _OPERATORS = {"and": "&&", "or": "||", "not": "!", "=": "==", "&": "&&", "|": "||"}
-"""What people write, and how CEL spells it."""
+"""Operators as people write them, and as CEL spells them."""
 _EXPECTED = re.compile(r"expecting \{.*IDENTIFIER.*\}")
 """The tokens that a value can begin with, which are too many to read."""
 _UNDECLARED = re.compile(r"undeclared reference to '(.+?)'")
@@ -54,19 +53,19 @@ _DRIVER = re.compile(r"""\bdevice\.driver\s*==\s*(["'])([^"']+)\1""")
 _EXAMPLES = {"attributes": "productName", "capacity": "memory"}
 
 
-def independent_issues(issues: Sequence[Issue], text: str) -> Iterator[Issue]:
+def independent_issues(issues: Sequence[Issue], text: str) -> list[Issue]:
     """The issues without follow-on errors after the first bad token."""
-    return islice(_of_its_own(issues, text), _MOST_ISSUES)
-
-
-def _of_its_own(issues: Sequence[Issue], text: str) -> Iterator[Issue]:
     behind = None
+    independent = []
     for issue in issues:
         unrecognized = _UNRECOGNIZED.fullmatch(issue.message)
         if unrecognized is None and (issue.line, issue.column) == behind:
             continue
         behind = _next_token(text, issue, len(unrecognized[1])) if unrecognized else None
-        yield issue
+        independent.append(issue)
+        if len(independent) == _MOST_ISSUES:
+            break
+    return independent
 
 
 def _next_token(text: str, issue: Issue, length: int) -> tuple[int, int]:
@@ -96,12 +95,14 @@ def excerpt_near(text: str, issue: Issue) -> str:
 
 
 def remedy(issue: Issue, selector: SelectorText, subject: Subject) -> str | None:
-    """What was probably meant; None if unknown."""
+    """The remedy by what was probably meant; None if unknown."""
     message = issue.message
     if stray := _STRAY.search(message):
         return f"write {_OPERATORS[stray[1]]}"
-    if (unrecognized := _UNRECOGNIZED.fullmatch(message)) and (hidden := _hidden(unrecognized[1])):
-        return f"remove {hidden}, which cannot be seen"
+    if unrecognized := _UNRECOGNIZED.fullmatch(message):
+        hidden = [_with_code_points(each) for each in unrecognized[1] if not (each.isprintable() or each in _BLANKS)]
+        if hidden:
+            return f"remove {' '.join(hidden)}, which cannot be seen"
     if undefined := _UNDEFINED.search(message):
         guess = closest(undefined[1], _FIELDS)
         return f"write {guess}" if guess else f"write one of {', '.join(_FIELDS)}"
@@ -117,7 +118,7 @@ def remedy(issue: Issue, selector: SelectorText, subject: Subject) -> str | None
 
 
 def _with_domain(issue: Issue, selector: SelectorText, subject: Subject) -> str | None:
-    """How to write the attribute or capacity nearest to an issue that lacks its domain or name."""
+    """The remedy for the attribute or capacity nearest to an issue that lacks its domain or name."""
     start = sum(len(line) + 1 for line in selector.text.split("\n")[: issue.line - 1]) + issue.column - 1
     found = min(
         _WITHOUT_DOMAIN.finditer(selector.text),
@@ -146,21 +147,8 @@ def _domain_of(part: str, name: str, selector: SelectorText, subject: Subject) -
     return next((driver[2] for text in texts if (driver := _DRIVER.search(text))), DRIVER)
 
 
-def _hidden(text: str) -> str:
-    """The code points of what cannot be seen in a text."""
-    return " ".join(_code_point(each) for each in text if _is_hidden(each))
-
-
 def _with_code_points(text: str) -> str:
-    return "".join(_code_point(each) if _is_hidden(each) else each for each in text)
-
-
-def _is_hidden(character: str) -> bool:
-    return not character.isprintable() and character not in _BLANKS
-
-
-def _code_point(character: str) -> str:
-    return f"U+{ord(character):04X}"
+    return "".join(f"U+{ord(each):04X}" if not (each.isprintable() or each in _BLANKS) else each for each in text)
 
 
 @CLAIMS.rule(
@@ -177,15 +165,16 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
     It is compiled here as the API server compiles what is new: with the functions and fields that the version of the
     cluster has on by default; with those of 1.36 where the version is not known.
     """
-    for owner, index, item in _items(subject):
-        if isinstance(item, dict) and "expression" not in item:
-            cel, path = item.get("cel"), ("selectors", index, "cel")
-            if cel is None:
-                yield problem(FieldPath((*owner, *path)), REQUIRED, "write cel: {expression: ...}")
-            elif isinstance(cel, dict) and cel.get("expression") is None:
-                yield problem(FieldPath((*owner, *path, "expression")), REQUIRED, "add an expression over device")
-    for selector in _new(subject):
-        outcome = _compile(selector.text, subject.facts)
+    owners = [(subrequest.path, subrequest.fields) for subrequest in subject.subrequests]
+    for owner, fields in [(subject.devices_path, subject.devices)] if subject.kind == "DeviceClass" else owners:
+        for index, item in enumerate(items_at(fields, ("selectors",))):
+            if isinstance(item, dict) and "expression" not in item:
+                cel, path = item.get("cel"), owner / "selectors" / index / "cel"
+                if cel is None:
+                    yield problem(path, REQUIRED, "write cel: {expression: ...}")
+                elif isinstance(cel, dict) and cel.get("expression") is None:
+                    yield problem(path / "expression", REQUIRED, "add an expression over device")
+    for selector, outcome in _compile_new(subject):
         if isinstance(outcome, CelCompileError):
             yield from _issues(subject, selector, outcome)
 
@@ -207,34 +196,31 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
     says that it was not compared: the rules on what devices match do not hold for it. An object of a
     namespace that has used its share of a replica's time is not compared at all, and a warning says so.
     """
-    yield from _beyond_share(subject)
-    yield from _beyond_effort(subject)
-    for selector in _texts(subject):
-        size = _size(selector.text)
+    effort, path = subject.effort, subject.devices_path
+    if not effort.compares and subject.kind != "ComputeDomain" and subject.has_new_selectors:
+        whose = f"namespace {json.dumps(subject.namespace)}" if subject.namespace else "cluster-scoped objects"
+        text = f"not compared with the devices of the cluster: {whose} used up a share of the webhook's time"
+        remedy = "review it with gpu-admission review, or create it again in a minute"
+        yield problem(path, text, remedy, severity=Severity.WARN)
+    size = size_of([selector.text for selector in subject.selectors])
+    if size > MOST_TEXT and subject.has_new_selectors:
+        text = f"all selectors come to {size} bytes, at {EACH} for each beside its own; those beyond {MOST_TEXT} are stored"
+        why = f"{text} without being compared with the devices of the cluster"
+        yield problem(path, why, "write shorter selectors", severity=Severity.WARN)
+    for selector, size in _texts(subject):
         if size > LONGEST_SELECTOR:
             text = f"{too_long(LONGEST_SELECTOR)}, and has {size}"
             yield problem(selector.path, text, "split it into several selectors, which must all be true")
-    for selector in _new(subject):
-        outcome = _compile(selector.text, subject.facts)
+    for selector, outcome in _compile_new(subject):
         if not isinstance(outcome, CelCompileError) and outcome.max_cost > MOST_COST:
             cost = "has no bound" if outcome.max_cost >= UNBOUNDED_COST else f"is {outcome.max_cost}"
             why = f"too complex, exceeds cost limit: the estimate {cost}, and the limit is {MOST_COST}"
             yield problem(selector.path, forbidden(why))
 
 
-def _beyond_share(subject: Subject) -> Iterator[Problem]:
-    """A finding that other requests of the namespace have used up the time for comparisons."""
-    if subject.facts.effort.compares or subject.kind == "ComputeDomain" or not subject.has_new_selectors:
-        return
-    whose = f"namespace {json.dumps(subject.namespace)}" if subject.namespace else "cluster-scoped objects"
-    text = f"not compared with the devices of the cluster: {whose} used up a share of the webhook's time"
-    remedy = "review it with gpu-admission review, or create it again in a minute"
-    yield problem(subject.devices_path, text, remedy, severity=Severity.WARN)
-
-
 def comparison_notice(subject: Subject) -> Finding | None:
     """A warning if selectors were not compared with the whole cluster; complete after all rules have run."""
-    effort = subject.facts.effort
+    effort = subject.effort
     if not (effort.compares and effort.was_cut) or not subject.has_new_selectors:
         return None
     why = "not all selectors were compared with all devices of the cluster, because that takes more than a review may"
@@ -243,57 +229,29 @@ def comparison_notice(subject: Subject) -> Finding | None:
     return rule.finding(subject.devices_path, why, remedy, severity=Severity.WARN)
 
 
-def _beyond_effort(subject: Subject) -> Iterator[Problem]:
-    """That not all selectors are compared with the cluster, where they are too many for that."""
-    size = size_of([selector.text for selector in subject.selectors])
-    if size > MOST_TEXT and subject.has_new_selectors:
-        text = f"all selectors come to {size} bytes, at {EACH} for each beside its own; those beyond {MOST_TEXT} are stored"
-        path = subject.devices_path
-        why = f"{text} without being compared with the devices of the cluster"
-        yield problem(path, why, "write shorter selectors", severity=Severity.WARN)
+def _texts(subject: Subject) -> Iterator[tuple[SelectorText, int]]:
+    """The new selectors with their sizes in bytes; if any of a class changes, all of them count as new.
 
-
-def _texts(subject: Subject) -> Iterator[SelectorText]:
-    """The new selectors: those of a claim cannot change; if any of a class changes, all count as new.
-
-    What the API server sends it has compiled itself, and a later version of it may compile more than is known here.
+    The API server has compiled what it sends, and a later version of it may compile more than is known here.
     """
-    if subject.served or not subject.has_new_selectors:
-        return
-    yield from (selector for selector in subject.selectors if is_within_lists(selector.path))
+    if not subject.served and subject.has_new_selectors:
+        for selector in subject.selectors:
+            if is_within_lists(selector.path):
+                yield selector, len(selector.text.encode(errors="surrogatepass"))
 
 
-def _new(subject: Subject) -> Iterator[SelectorText]:
-    """The new selectors that are short enough to be compiled."""
-    return (selector for selector in _texts(subject) if _size(selector.text) <= LONGEST_SELECTOR)
-
-
-def _size(text: str) -> int:
-    return len(text.encode(errors="surrogatepass"))
-
-
-def _compile(text: str, facts: Facts) -> Selector | CelCompileError:
-    """A selector, which is remembered where it was compiled before, or why it does not compile."""
-    try:
-        return compile_selector(text, facts.cel_features())
-    except CelCompileError as error:
-        return error
-
-
-def _items(subject: Subject) -> Iterator[tuple[FieldPath, int, Any]]:
-    """The entries of `selectors`, each with the path of its owner and its index."""
-    owners = (
-        [(subject.devices_path, subject.devices)]
-        if subject.kind == "DeviceClass"
-        else [(subrequest.path, subrequest.fields) for subrequest in subject.subrequests]
-    )
-    for path, fields in owners:
-        for index, item in enumerate(items_at(fields, ("selectors",))):
-            yield path, index, item
+def _compile_new(subject: Subject) -> Iterator[tuple[SelectorText, Selector | CelCompileError]]:
+    """The new selectors that are short enough, each compiled or with the error of the compiler."""
+    for selector, size in _texts(subject):
+        if size <= LONGEST_SELECTOR:
+            try:
+                yield selector, compile_selector(selector.text, subject.facts.cel_features())
+            except CelCompileError as error:
+                yield selector, error
 
 
 def _issues(subject: Subject, selector: SelectorText, error: CelCompileError) -> Iterator[Problem]:
-    """What the compiler found, each at its place in the expression; not what follows from another."""
+    """The errors of the compiler, each at its place in the expression, without follow-on errors."""
     if not str(error).startswith("compilation failed"):
         wanted = "compare the value, as in device.driver == ..." if "must evaluate to" in error.message else None
         yield problem(selector.path, invalid(selector.text, error.message), wanted)

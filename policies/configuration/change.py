@@ -62,11 +62,21 @@ def is_lenient(request: Request, view: ClusterView, settings: GPUAdmissionPolicy
 
     It cleans up, comes from the operator, or changes no configuration.
     """
-    return (
-        _cleans_up(request, view)
-        or is_operator(request.user, settings.configuration.operator_namespaces)
-        or _repeats(request)
-    )
+    old, new = request.old_object, request.object
+    if lookup(new, ("metadata", "deletionTimestamp")):
+        return True
+    if is_operator(request.user, settings.configuration.operator_namespaces):
+        return True
+    if request.operation == "DELETE":
+        namespace = view.get("Namespace", request.namespace) if request.namespace else None
+        is_terminating = lookup(namespace, ("status", "phase")) == "Terminating"
+        deleted_since = lookup(namespace, ("metadata", "deletionTimestamp"))
+        return is_terminating or bool(deleted_since) or request.user.username in _CONTROLLERS
+    if request.operation != "UPDATE" or request.kind == "Node" or not (isinstance(old, dict) and isinstance(new, dict)):
+        return False
+    # Adding an annotation must stay possible.
+    has_same_labels = lookup(old, ("metadata", "labels")) == lookup(new, ("metadata", "labels"))
+    return has_same_labels and all(old.get(key) == new.get(key) for key in ("spec", "data", "binaryData"))
 
 
 def is_operator(user: UserInfo, operator_namespaces: Sequence[str]) -> bool:
@@ -80,28 +90,6 @@ def is_operator(user: UserInfo, operator_namespaces: Sequence[str]) -> bool:
     """
     namespaces = (*operator_namespaces, *_NFD_NAMESPACES)
     return user.username.startswith(tuple(f"system:serviceaccount:{namespace}:" for namespace in namespaces))
-
-
-def _cleans_up(request: Request, view: ClusterView) -> bool:
-    if lookup(request.object, ("metadata", "deletionTimestamp")):
-        return True
-    if request.operation != "DELETE":
-        return False
-    namespace = view.get("Namespace", request.namespace) if request.namespace else None
-    terminating = lookup(namespace, ("status", "phase")) == "Terminating" or bool(
-        lookup(namespace, ("metadata", "deletionTimestamp"))
-    )
-    return terminating or request.user.username in _CONTROLLERS
-
-
-def _repeats(request: Request) -> bool:
-    """True if an update changes no configuration: adding an annotation must stay possible."""
-    old, new = request.old_object, request.object
-    if request.operation != "UPDATE" or request.kind == "Node" or not (isinstance(old, dict) and isinstance(new, dict)):
-        return False
-    labels = ("metadata", "labels")
-    read = ("spec", "data", "binaryData")
-    return lookup(old, labels) == lookup(new, labels) and all(old.get(key) == new.get(key) for key in read)
 
 
 SPEC = FieldPath(["spec"])
@@ -218,7 +206,7 @@ class Change(_Fields):
 
     @cached_property
     def schema_problems(self) -> tuple[SchemaProblem, ...]:
-        """What the schema of its kind does not allow in the spec; empty without a spec or a schema."""
+        """The problems of the spec by the schema of its kind; empty without a spec or a schema."""
         spec, schema = self.object.get("spec"), SCHEMAS.get(self.kind)
         return tuple(find_problems(schema, spec, SPEC)) if schema is not None and spec is not None else ()
 
@@ -344,9 +332,8 @@ def check_object(
         absent = " and ".join(missing)
         has = f"{quoted_names(present)} and not" if present else "no key"
         text = f'{kind} "{name}" has {has} {absent}; {consequence}'
-        remedy = (
-            f'rename the key in {kind} "{name}" to {absent}' if len(present) == 1 else f"add the key {absent} to it"
-        )
+        rename = f'rename the key in {kind} "{name}" to {absent}'
+        remedy = rename if len(present) == 1 else f"add the key {absent} to it"
         yield problem(path, text, remedy, severity=keys_severity)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import COMPONENTS, Section
 from policies.configuration.schemas import SCHEMAS
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
@@ -156,10 +155,13 @@ def resources(change: Change) -> Iterator[Problem]:
         for name, (amount, text) in requests.items():
             limit, limit_text = limits.get(name, (None, ""))
             path = component.at("resources", "requests", name)
-            if limit is None and _is_never_overcommitted(name):
+            domain, slash, _ = name.rpartition("/")
+            is_native = f".{domain}".endswith(".kubernetes.io")
+            must_be_equal = name.startswith("hugepages-") or (bool(slash) and not is_native)
+            if limit is None and must_be_equal:
                 told = f"is {text} without a limit; Kubernetes would report: Limit must be set for non overcommitable resources"
                 yield problem(path, told, f"add limits: {{{name}: {text}}}")
-            elif limit is not None and amount != limit and _is_never_overcommitted(name):
+            elif limit is not None and amount != limit and must_be_equal:
                 told = f"is {text}; Kubernetes would report: must be equal to {name} limit of {limit_text}"
                 yield problem(path, told, f"write {name}: {limit_text}")
             elif limit is not None and amount > limit:
@@ -175,15 +177,5 @@ def resources(change: Change) -> Iterator[Problem]:
 
 def _amounts(component: Component, side: str) -> dict[str, tuple[Fraction, Any]]:
     """The quantities that can be read; a rule of the schema reports the others."""
-    amounts = {}
-    for name, value in component.mapping("resources", side).items():
-        with suppress(QuantityError):
-            amounts[name] = parse_quantity(value), value
-    return amounts
-
-
-def _is_never_overcommitted(name: str) -> bool:
-    """True for huge pages and extended resources, whose request must equal the limit."""
-    domain, slash, _ = name.rpartition("/")
-    native = domain == "kubernetes.io" or domain.endswith(".kubernetes.io")
-    return name.startswith("hugepages-") or (bool(slash) and not native)
+    read = ((name, quantity_or_none(value), value) for name, value in component.mapping("resources", side).items())
+    return {name: (amount, value) for name, amount, value in read if amount is not None}

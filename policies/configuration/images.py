@@ -36,7 +36,7 @@ _USUAL = {
     "gdrcopy": ("nvcr.io/nvidia/cloud-native", "gdrdrv", "v2.6"),
     "draDriver": ("nvcr.io/nvidia", "dra-driver-nvidia-gpu", "v0.5.0"),
 }
-"""What the Helm chart of GPU Operator 26.7 sets."""
+"""The images that the Helm chart of GPU Operator 26.7 sets."""
 
 _NEVER = "which image references cannot have"
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)

@@ -31,15 +31,10 @@ _FEWEST_MISSING = 3
 """The least number of required fields that a patch lacks; fewer can be forgotten."""
 
 _CHOICES = {
-    (
-        "driver.kernelModuleType",
-        "precompiled",
-    ): 'write usePrecompiled: true with a driver branch such as version: "580"',
-    ("kernelModuleType", "precompiled"): 'write usePrecompiled: true with a driver branch such as version: "580"',
-    ("driver.kernelModuleType", "runcompiled"): "write kernelModuleType: auto, and usePrecompiled: false",
-    ("kernelModuleType", "runcompiled"): "write kernelModuleType: auto, and usePrecompiled: false",
+    "precompiled": 'write usePrecompiled: true with a driver branch such as version: "580"',
+    "runcompiled": "write kernelModuleType: auto, and usePrecompiled: false",
 }
-"""Values in guides that do not exist, and what to write instead."""
+"""Module types in guides that do not exist, and what to write instead."""
 
 _ELSEWHERE = {
     "cuda": "remove it; CUDA comes with the images of workloads",
@@ -128,7 +123,8 @@ def allowed_values(change: Change) -> Iterator[Problem]:
     yield from tuple(_as_patch(change)) or _missing_fields(change)
     for found in _problems(change, "type", "choice", "bound"):
         value = change.value(*found.path[1:])
-        remedy = _CHOICES.get((_inside(found), value)) if isinstance(value, str) else None
+        is_text = found.path[-1] == "kernelModuleType" and isinstance(value, str)
+        remedy = _CHOICES.get(value) if is_text else None
         if isinstance(value, bool) and found.path[-1] == "defaultMode":
             remedy = f'write "{"on" if value else "off"}", in quotes; YAML reads it as {str(value).lower()} without'
         yield problem(found.path, found.message, remedy or found.remedy)
@@ -283,9 +279,8 @@ def kept_indentation(change: Change) -> Iterator[Problem]:
         text = f"is empty, and {', '.join(stray[:3])} stand beside it; the indentation seems lost"
         yield problem(FieldPath(["spec"]), text)
     elif stray:
-        yield problem(
-            FieldPath([stray[0]]), "stands beside spec, where the API server drops it", "indent it below spec"
-        )
+        text = "stands beside spec, where the API server drops it"
+        yield problem(FieldPath([stray[0]]), text, "indent it below spec")
     for found in change.schema_problems:
         if found.kind == "null":
             yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)
@@ -331,9 +326,9 @@ def effective_rules(change: Change) -> Iterator[Problem]:
 
     It is no mistake for certain, because settings can be written before the version that knows the rule is installed.
     """
-    if (settings := _readable(change)) is not None:
-        for path, sentence in ineffective_rule_names(settings):
-            yield problem(path, sentence)
+    settings = _readable(change)
+    for path, sentence in ineffective_rule_names(settings) if settings is not None else ():
+        yield problem(path, sentence)
 
 
 @SETTINGS.rule(
@@ -350,9 +345,9 @@ def effective_settings(change: Change) -> Iterator[Problem]:
     GA609 is found only beside another finding on the same pod. GA411 needs `placement.avoidSharedGPUs`. Of two entries for
     the same thing in the same namespaces the later one wins. An entry for the rule of a setting replaces the setting.
     """
-    if (settings := _readable(change)) is not None:
-        for path, message, remedy in idle_settings(settings):
-            yield problem(path, message, remedy)
+    settings = _readable(change)
+    for path, message, remedy in idle_settings(settings) if settings is not None else ():
+        yield problem(path, message, remedy)
 
 
 def _readable(change: Change) -> GPUAdmissionPolicy | None:

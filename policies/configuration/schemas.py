@@ -14,6 +14,53 @@ BLOCKS = {
     "component": "+ env, image, resources\nargs: [string]\nenabled: boolean\nhostNetwork: boolean",
     "probe": "failureThreshold: integer at least 1\ninitialDelaySeconds: integer\nperiodSeconds: integer at least 1\n"
     "successThreshold: integer at least 1\ntimeoutSeconds: integer at least 1",
+    "daemonsets": """
+annotations: {string}
+labels: {string}
+podSecurityContext: object
+priorityClassName: string
+rollingUpdate: object
+  maxUnavailable: string
+updateStrategy: string one of "RollingUpdate", "OnDelete"
+tolerations: [object]""",
+    "exporter": """
+annotations: {string}
+config: object
+  name: string
+enablePodLabels: boolean
+enablePodUID: boolean
+hostPID: boolean
+hpcJobMapping: object
+  directory: string
+  enabled: boolean
+podLabelAllowlistRegex: [string]
+service: object
+  internalTrafficPolicy: string
+  type: string
+serviceMonitor: object
+  additionalLabels: {string}
+  enabled: boolean
+  honorLabels: boolean
+  interval: string
+  relabelings: [object]
+  scrapeTimeout: string""",
+    "upgrades": """
+autoUpgrade: boolean
+drain: object
+  deleteEmptyDir: boolean
+  enable: boolean
+  force: boolean
+  podSelector: string
+  timeoutSeconds: integer at least 0
+maxParallelUpgrades: integer at least 0
+maxUnavailable: int-or-string
+podDeletion: object
+  deleteEmptyDir: boolean
+  force: boolean
+  timeoutSeconds: integer at least 0
+waitForCompletion: object
+  podSelector: string
+  timeoutSeconds: integer at least 0""",
 }
 """Fields that several components have, by the names that schemas use."""
 
@@ -28,39 +75,12 @@ cdi: object
   enabled: boolean
   nriPluginEnabled: boolean
 daemonsets!: object
-  annotations: {string}
-  labels: {string}
-  podSecurityContext: object
-  priorityClassName: string
-  rollingUpdate: object
-    maxUnavailable: string
-  tolerations: [object]
-  updateStrategy: string one of "RollingUpdate", "OnDelete"
+  + daemonsets
 dcgm!: object
   + component
   hostPort: integer deprecated
 dcgmExporter!: object
-  + component
-  annotations: {string}
-  config: object
-    name: string
-  enablePodLabels: boolean
-  enablePodUID: boolean
-  hostPID: boolean
-  hpcJobMapping: object
-    directory: string
-    enabled: boolean
-  podLabelAllowlistRegex: [string]
-  service: object
-    internalTrafficPolicy: string
-    type: string
-  serviceMonitor: object
-    additionalLabels: {string}
-    enabled: boolean
-    honorLabels: boolean
-    interval: string
-    relabelings: [object]
-    scrapeTimeout: string
+  + component, exporter
 devicePlugin!: object
   + component
   config: object
@@ -94,22 +114,7 @@ driver!: object
   startupProbe: object
     + probe
   upgradePolicy: object
-    autoUpgrade: boolean
-    drain: object
-      deleteEmptyDir: boolean
-      enable: boolean
-      force: boolean
-      podSelector: string
-      timeoutSeconds: integer at least 0
-    maxParallelUpgrades: integer at least 0
-    maxUnavailable: int-or-string
-    podDeletion: object
-      deleteEmptyDir: boolean
-      force: boolean
-      timeoutSeconds: integer at least 0
-    waitForCompletion: object
-      podSelector: string
-      timeoutSeconds: integer at least 0
+    + upgrades
   useNvidiaDriverCRD: boolean
   useOpenKernelModules: boolean deprecated
   usePrecompiled: boolean
@@ -222,39 +227,12 @@ vgpuManager: object
 GPU_CLUSTER = parse_schema(
     """
 daemonsets: object
-  annotations: {string}
-  labels: {string}
-  podSecurityContext: object
-  priorityClassName: string
-  rollingUpdate: object
-    maxUnavailable: string
-  tolerations: [object]
-  updateStrategy: string one of "RollingUpdate", "OnDelete"
+  + daemonsets
 dcgm: object
   + component
   hostPort: integer deprecated
 dcgmExporter: object
-  + component
-  annotations: {string}
-  config: object
-    name: string
-  enablePodLabels: boolean
-  enablePodUID: boolean
-  hostPID: boolean
-  hpcJobMapping: object
-    directory: string
-    enabled: boolean
-  podLabelAllowlistRegex: [string]
-  service: object
-    internalTrafficPolicy: string
-    type: string
-  serviceMonitor: object
-    additionalLabels: {string}
-    enabled: boolean
-    honorLabels: boolean
-    interval: string
-    relabelings: [object]
-    scrapeTimeout: string
+  + component, exporter
 draDriver!: object
   + image
   computeDomains: object
@@ -331,22 +309,7 @@ startupProbe: object
   + probe
 tolerations: [object]
 upgradePolicy: object
-  autoUpgrade: boolean
-  drain: object
-    deleteEmptyDir: boolean
-    enable: boolean
-    force: boolean
-    podSelector: string
-    timeoutSeconds: integer at least 0
-  maxParallelUpgrades: integer at least 0
-  maxUnavailable: int-or-string
-  podDeletion: object
-    deleteEmptyDir: boolean
-    force: boolean
-    timeoutSeconds: integer at least 0
-  waitForCompletion: object
-    podSelector: string
-    timeoutSeconds: integer at least 0
+  + upgrades
 useOpenKernelModules: boolean deprecated
 usePrecompiled: boolean
 version: string

@@ -9,7 +9,7 @@ from policies.configuration.change import NVIDIA_DRIVER
 from policies.configuration.cluster_facts import counted_names, quoted_names
 from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
+from policies.kubernetes.objects import FieldPath, Object, items_at, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
 from policies.rules.decision import Severity
@@ -82,10 +82,9 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
     for component in ("gds", "gdrcopy") if change.flag("usePrecompiled") else ():
         if change.flag(component, "enabled"):
             error = (
-                "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled "
-                "NVIDIA drivers"
+                "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled"
             )
-            text = f"does not work with usePrecompiled: true; the operator would report: {error}"
+            text = f"does not work with usePrecompiled: true; the operator would report: {error} NVIDIA drivers"
             yield problem(change.at(component, "enabled"), text)
     yield from _vgpu(change)
     if change.old is not None:
@@ -104,9 +103,8 @@ def _vgpu(change: Change) -> Iterator[Problem]:
     licence = change.mapping("licensingConfig")
     if kind == "vgpu" and not (licence.get("secretName") or licence.get("name")):
         text = "is missing, so the vGPUs stay unlicensed and slow down after some minutes"
-        remedy = (
-            "write licensingConfig: {secretName: ...} with gridd.conf and client_configuration_token.tok in the Secret"
-        )
+        files = "gridd.conf and client_configuration_token.tok"
+        remedy = f"write licensingConfig: {{secretName: ...}} with {files} in the Secret"
         yield problem(change.at("licensingConfig"), text, remedy, severity=Severity.WARN)
 
 
@@ -126,11 +124,11 @@ def _type_changes(change: Change) -> Iterator[Problem]:
 
 
 _ENOUGH_SECONDS = 600
-"""How long a driver may take to compile its modules."""
+"""The time that a driver may take to compile its modules."""
 _DEFAULTS = {"initialDelaySeconds": 60, "periodSeconds": 10, "timeoutSeconds": 60, "failureThreshold": 120}
 """The operator's startup probe, for a driver that compiles its modules."""
 _OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds": 1, "failureThreshold": 3}
-"""What the API server makes of the zeros that the operator writes for fields that are not set."""
+"""The values that the API server sets for the zeros that the operator writes for missing fields."""
 
 
 @NVIDIA_DRIVER.rule(
@@ -244,9 +242,8 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
         text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
         yield problem(path, text, "add a nodeSelector, or default: true if it is for the nodes that are left")
     elif not lookup(other, ("spec", "nodeSelector")):
-        yield problem(
-            path, f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
-        )
+        text = f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
+        yield problem(path, text)
     elif mine.items() <= theirs.items() or theirs.items() <= mine.items():
         wider, narrower = (change.name, name) if mine.items() <= theirs.items() else (name, change.name)
         text = f'"{wider}" selects every node that "{narrower}" selects; which nodes these are is not known here'
@@ -260,7 +257,7 @@ _BY_DRIVER = tuple(
         *("gpu.memory", "gpu.family", "gpu.mode", "gpu.machine", "gpu.sharing-strategy", "gpu.clique"),
     )
 )
-"""What labels begin with that GPU Feature Discovery sets, which starts when the driver runs."""
+"""Prefixes of labels that GPU Feature Discovery sets, which starts when the driver runs."""
 _BY_ADMINISTRATORS = (MIG_CONFIG_LABEL, "nvidia.com/vgpu.config")
 
 
@@ -310,32 +307,20 @@ def _contradiction(change: Change) -> Iterator[Problem]:
     """The problem if every term of the affinity excludes the node selector."""
     required = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     terms, selector = change.items(*required), change.mapping("nodeSelector")
-    if terms and all(any(_excludes(expression, selector) for expression in _expressions(term)) for term in terms):
+    by_term = [items_at(term, ("matchExpressions",)) for term in terms]
+    if terms and all(any(_excludes(expression, selector) for expression in each) for each in by_term):
         text = "excludes every node that nodeSelector selects; the driver's pods follow nodeSelector"
-        yield problem(
-            change.at("nodeAffinity"), text, "remove nodeAffinity, and say in nodeSelector which nodes you mean"
-        )
-
-
-def _expressions(term: Any) -> list[Any]:
-    expressions = lookup(term, ("matchExpressions",))
-    return expressions if isinstance(expressions, list) else []
+        remedy = "remove nodeAffinity, and say in nodeSelector which nodes you mean"
+        yield problem(change.at("nodeAffinity"), text, remedy)
 
 
 def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
     key, values = lookup(expression, ("key",)), lookup(expression, ("values",))
     if not isinstance(key, str) or key not in selector:
         return False
-    named = isinstance(values, list) and selector[key] in values
-    match lookup(expression, ("operator",)):
-        case "In":
-            return not named
-        case "NotIn":
-            return named
-        case "DoesNotExist":
-            return True
-        case _:
-            return False
+    is_named = isinstance(values, list) and selector[key] in values
+    operator = lookup(expression, ("operator",))
+    return operator == "DoesNotExist" or (operator == "NotIn" and is_named) or (operator == "In" and not is_named)
 
 
 GPU_CLUSTER: Checks[Change] = Checks("GPUCluster", cluster_scoped=True)
@@ -371,9 +356,8 @@ def surroundings(change: Change) -> Iterator[Problem]:
         yield problem(_NAME, text)
     version = change.facts.view.server_version()
     if version is not UNKNOWN and version < _LEAST_KUBERNETES:
-        text = (
-            f"needs Kubernetes 1.34.2 or later, and this is {version[0]}.{version[1]}; the DRA driver could not start"
-        )
+        running = ".".join(map(str, version[:2]))
+        text = f"needs Kubernetes 1.34.2 or later, and this is {running}; the DRA driver could not start"
         yield problem(FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first")
     yield from _old_drivers(change)
 
@@ -381,17 +365,13 @@ def surroundings(change: Change) -> Iterator[Problem]:
 def _old_drivers(change: Change) -> Iterator[Problem]:
     """A problem if all known NVIDIADrivers are too old; hosts may have a driver without one."""
     drivers = change.facts.known_objects("NVIDIADriver")
-    old = [f"{name_of(driver)} {lookup(driver, ('spec', 'version'))}" for driver in drivers if _is_old(driver)]
+    versions = [(name_of(driver), str(lookup(driver, ("spec", "version")))) for driver in drivers]
+    branches = [(f"{name} {version}", _BRANCH.match(version)) for name, version in versions]
+    old = [shown for shown, match in branches if match and int(match[1]) < _LEAST_BRANCH]
     if old and len(old) == len(drivers):
         text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
         remedy = "write a version such as 595.91.07 in the NVIDIADriver first"
         yield problem(FieldPath(["kind"]), text, remedy, severity=Severity.WARN)
-
-
-def _is_old(driver: Object) -> bool:
-    version = lookup(driver, ("spec", "version"))
-    match = _BRANCH.match(version) if isinstance(version, str) else None
-    return match is not None and int(match.group(1)) < _LEAST_BRANCH
 
 
 _GATES = ("draDriver", "featureGates")

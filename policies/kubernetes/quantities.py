@@ -27,6 +27,7 @@ __all__ = [
     "parse_integer",
     "parse_quantity",
     "pod_amounts",
+    "quantity_or_none",
     "taken_by",
 ]
 
@@ -71,6 +72,14 @@ def parse_quantity(value: object) -> Fraction:
     if len(text) > _MOST_CHARACTERS:
         raise QuantityError(f"is longer than the {_MOST_CHARACTERS} characters a quantity can have")
     return _parse(text)
+
+
+def quantity_or_none(value: object) -> Fraction | None:
+    """The value of a quantity; None if it is invalid."""
+    try:
+        return parse_quantity(value)
+    except QuantityError:
+        return None
 
 
 def parse_integer(text: str) -> int | None:

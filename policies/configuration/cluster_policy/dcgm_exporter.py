@@ -142,7 +142,7 @@ def _job_mapping(exporter: Section) -> Iterator[Problem]:
 
 
 def _pattern_problem(pattern: str) -> tuple[str, str] | None:
-    """Why a pattern does not work, and the remedy; None if no problem is found."""
+    """The problem with a pattern, and the remedy; None if no problem is found."""
     for form, name in _NOT_IN_RE2.items():
         if form in pattern:
             return (

@@ -78,7 +78,7 @@ def host_paths(change: Change) -> Iterator[Problem]:
 
 
 def _path_problem(text: str, *, is_root_allowed: bool) -> tuple[str, str] | None:
-    """What is wrong with a path of the host, and the remedy."""
+    """The error in a path of the host, and the remedy; None if it is valid."""
     if ".." in text.split("/"):
         error = "the API server would refuse the DaemonSets that mount it: must not contain '..'"
         return f'"{text}" leads upwards; {error}', "write the path without .."

@@ -217,7 +217,7 @@ def driver_manager(change: Change) -> Iterator[Problem]:
 
 
 def _instead_of_variable(driver: Driver, name: str, value: str) -> str:
-    """What to write instead of a variable that is ignored; empty if the upgrade policy says the same."""
+    """The remedy for a variable that is ignored; empty if the upgrade policy says the same."""
     if name == "ENABLE_GPU_POD_EVICTION" and value == "false":
         return "remove it; set upgradePolicy.autoUpgrade: false to keep GPU pods from being evicted"
     field, usual = _SUPERSEDED.get(name, ("", value))

@@ -173,7 +173,7 @@ _VERSION = re.compile(r"(?:gpu-operator-)?v?(\d+)\.(\d+)\.\d+")
 _PANICS_UP_TO = (26, 3)
 """The last operator that reads `drain` without a check."""
 _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
-"""What the Helm chart and OpenShift's console write into every upgrade policy."""
+"""The values that the Helm chart and OpenShift's console write into every upgrade policy."""
 
 
 @COMPONENTS.rule(
@@ -292,7 +292,7 @@ def _version(text: Any) -> tuple[int, int] | None:
 
 _ROLLING_UPDATE = ("daemonsets", "rollingUpdate", "maxUnavailable")
 _USUAL_UPDATE = "1"
-"""What the Helm chart and OpenShift's console write as `rollingUpdate.maxUnavailable` into every object."""
+"""The `rollingUpdate.maxUnavailable` that the Helm chart and OpenShift's console write into every object."""
 _BUILT_IN = ("system-node-critical", "system-cluster-critical")
 """The priority classes that every cluster has."""
 
@@ -330,7 +330,7 @@ def rolling_update(change: Change) -> Iterator[Problem]:
 
 
 def _refusal(text: str) -> str:
-    """Why the operator or the API server would refuse a value; empty if they would not."""
+    """The reason why the operator or the API server would refuse a value; empty if they would not."""
     share = percentage(text)
     number = whole_number(text) if share is None else share
     refused = "the API server would refuse the DaemonSets"
@@ -420,7 +420,7 @@ def pod_metadata(change: Change) -> Iterator[Problem]:
 
 
 _DEFAULT = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
-"""What operands tolerate where no tolerations are written."""
+"""The toleration of operands if no tolerations are written."""
 _ANY = ("daemonsets", "tolerations")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Exists", "Equal")

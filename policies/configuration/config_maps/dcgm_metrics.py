@@ -119,7 +119,7 @@ EXPORTER_FIELDS = (
     "DCGM_EXP_GPU_HEALTH_STATUS",
     "DCGM_EXP_P2P_STATUS",
 )
-"""What the exporter computes itself: all there are."""
+"""The fields that the exporter computes itself; the list is complete."""
 
 STRINGS = frozenset(
     f"DCGM_FI_{name}"
@@ -161,7 +161,7 @@ BINARY = frozenset(
 and dcgmlib/dcgm_fields.h; dcgm-exporter internal/pkg/collector/gpu_collector.go toString."""
 
 _NUMBERED = {"DCGM_FI_PROF_NVLINK": 18, "DCGM_FI_DEV_NVLINK": 18, "DCGM_FI_DEV_NVLINK_COUNT": 16, "DCGM_FI_PROF": 8}
-"""How many links, error counters or engines there are, by what a name with a number begins with."""
+"""The number of links, error counters or engines, by the first part of a name with a number."""
 
 _WORDS = {
     "UTILIZATION": "UTIL",
@@ -178,7 +178,7 @@ _WORDS = {
     "DCGM_FI_DEV_PROF_": "DCGM_FI_PROF_",
     "DCGM_FI_DEV_DRIVER_": "DCGM_FI_DRIVER_",
 }
-"""What people write, and how DCGM says it."""
+"""Words that people write, and those of DCGM."""
 
 _BRACES = re.compile(r"\{([^{}]*)\}")
 _NUMBERS = re.compile(r"[0-9]+")
@@ -477,7 +477,7 @@ DCGM_METRICS: Checks[Change] = Checks("ConfigMap")
 
 _DATA = FieldPath(["data"])
 _STANDALONE_KEY = "metrics"
-"""What the exporter reads where a ConfigMap is set by DCGM_EXPORTER_CONFIGMAP_DATA, without the operator."""
+"""The key that the exporter reads without the operator, if DCGM_EXPORTER_CONFIGMAP_DATA names the ConfigMap."""
 _MOST = 50
 """The most problems of one list."""
 

@@ -246,7 +246,7 @@ def selectable_names(file: MIGFile) -> Iterator[Problem]:
 
 
 _COMPARED = 64
-"""How many entries of a configuration are compared with each other; there are not so many kinds of GPU."""
+"""The most entries of a configuration that are compared with each other; there are fewer kinds of GPU."""
 
 
 @MIG_FILE.rule(

@@ -60,7 +60,7 @@ class Reference:
     steps: tuple[str, ...]
     key: str = ""
     role: Role | None = None
-    """What reads the ConfigMap; None if its content is not reviewed."""
+    """The component that reads the ConfigMap; None if its content is not reviewed."""
     default: bool = True
     """True if the component, the first of the steps, is enabled when it does not say."""
 
