@@ -108,7 +108,7 @@ class _Preemptible:
 
     priority: int
     resources: frozenset[str]
-    """What the pod requests."""
+    """The resources that the pod requests."""
 
     def __call__(self, holding: Holding) -> bool:
         is_higher = holding.priority is not None and holding.priority >= self.priority

@@ -398,7 +398,7 @@ class ConversionCandidate:
     places: dict[str, FieldPath]
     """The path at which each resource is first requested."""
     obstacles: tuple[Finding, ...]
-    """Why a claim cannot express what the pod requests; `record` is incomplete then."""
+    """The reasons why a claim cannot express what the pod requests; `record` is incomplete then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +406,7 @@ class Conversion:
     """The result of converting a pod."""
 
     obstacles: tuple[Finding, ...] = ()
-    """Why the pod cannot or must not be converted; it stays as it is unless one of them refuses it."""
+    """The reasons why the pod cannot or must not be converted; it stays as it is unless one of them refuses it."""
     notices: tuple[Finding, ...] = ()
     """Other findings about the pod."""
     edits: Editor | None = None

@@ -56,7 +56,7 @@ _SINCE = (1, 36)
 
 
 def server_problem(view: ClusterView) -> str | None:
-    """Why the API server does not support them; None if it does."""
+    """The reason why the API server does not support them; None if it does."""
     version = view.server_version()
     if version is UNKNOWN:
         return "the version of the API server is not known"
@@ -64,7 +64,7 @@ def server_problem(view: ClusterView) -> str | None:
 
 
 def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | None:
-    """Why the kubelets of GPU nodes do not support them; None if they do, or if no GPU node exists.
+    """The reason why kubelets of GPU nodes do not support them; None if they do, or if no GPU node exists.
 
     `of_dra_only` limits this to nodes whose GPUs are in ResourceSlices.
     """

@@ -46,7 +46,7 @@ class BoundedCache(Generic[K, V]):
         """Create an empty cache with the given maximum total weight."""
         self.most = most
         self.misses = 0
-        """How often `get` found nothing."""
+        """The number of times that `get` found nothing."""
         self._weight = 0
         self._entries: OrderedDict[K, tuple[V, int]] = OrderedDict()
         self._lock = Lock()

@@ -59,7 +59,7 @@ class PodTemplate:
     homes: tuple[tuple[tuple[str | int, ...], FieldPath], ...]
     """Pairs of a place in the template and its place in the workload; the first pair that matches counts."""
     count: PodCount | None = None
-    """How many pods run at once; None if that is not in the object. Surplus pods of rolling updates, and what an
+    """The number of pods that run at once; None if that is not in the object. Surplus pods of rolling updates, and what an
     autoscaler adds later, are left out. A number that the API server would refuse counts as missing."""
     is_composed: bool = False
     """True if fields of the template come from several places, so that a changed template cannot be written back."""
@@ -110,7 +110,7 @@ def pod_count(workload: Object, path: FieldPath, default: int = 1) -> PodCount:
 
 
 def is_count(found: Any) -> TypeGuard[int]:
-    """Whether a value is a number of pods that the API server accepts."""
+    """True if a value is a number of pods that the API server accepts."""
     return isinstance(found, int) and not isinstance(found, bool) and found >= 0
 
 
@@ -170,7 +170,7 @@ def _up(path: FieldPath, steps: int) -> FieldPath:
 
 
 _COPIED = ("labels", "annotations", "finalizers")
-"""What pods take from their template's metadata."""
+"""The fields that pods take from their template's metadata."""
 
 
 def pod_of(template: Object, workload: Object, namespace: str) -> Object:

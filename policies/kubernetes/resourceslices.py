@@ -113,7 +113,7 @@ class PoolPart(NamedTuple):
 
     @classmethod
     def of(cls, resource_slice: Object) -> PoolPart | None:
-        """What a slice says; None where that makes it part of no pool."""
+        """The part that a slice is; None if it is part of no pool."""
         spec = resource_slice.get("spec")
         driver, pool = lookup(spec, ("driver",)), lookup(spec, ("pool", "name"))
         generation = lookup(spec, ("pool", "generation")) or 0
@@ -123,7 +123,7 @@ class PoolPart(NamedTuple):
 
 
 def newest(parts: Iterable[tuple[PoolPart, T]]) -> Iterator[T]:
-    """What comes with the parts of the newest generation of every pool, in the order of pools and names.
+    """The items of the newest generation of every pool, in the order of pools and names.
 
     A pool that is being rewritten is half there; what is there is reported, since this answers "which devices exist"
     and not "which can be allocated".

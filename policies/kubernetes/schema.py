@@ -206,7 +206,7 @@ def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:
 
 
 def _type_remedy(value: Any, wanted: str) -> str:
-    """How to write a value as the required type; an example if the value cannot be converted."""
+    """The remedy for a value of a wrong type; an example if the value cannot be converted."""
     if wanted == "text" and not isinstance(value, dict | list):
         return "put it in quotes"
     plain = value.strip().lower() if isinstance(value, str) else ""

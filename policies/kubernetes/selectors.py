@@ -260,7 +260,7 @@ ALWAYS: Alternatives = ((),)
 
 
 def both(first: Alternatives, second: Alternatives) -> Alternatives:
-    """What holds where both hold, distributed.
+    """The alternatives of both together, distributed.
 
     Nothing is in a branch twice; a branch that cannot hold is left out, and one that has all that another has and more.
     """
@@ -302,7 +302,7 @@ class Conjunction:
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """What requirements on one label, AND-ed, leave it to be."""
+    """The values that requirements on one label, AND-ed, leave."""
 
     may_be_missing: bool = True
     may_be_present: bool = True

@@ -114,7 +114,7 @@ class ClusterView(ABC):
         return self.digest(function).result
 
     def digest(self, function: Callable[[ClusterView], T]) -> Digest[T]:
-        """What `derive` returns, with the kinds that it depends on."""
+        """The result of `derive`, with the kinds that it depends on."""
         digests = self._digests
         kept = digests.get(function)
         if kept is not None and all(self.generation(kind) == before for kind, before in kept.generations.items()):

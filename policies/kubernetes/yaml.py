@@ -36,7 +36,7 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a text may cost.
+    """The limits of a text: its size, depth and number of values.
 
     Attributes:
         size: Bytes of the whole text, in UTF-8.

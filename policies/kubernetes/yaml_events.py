@@ -1,4 +1,4 @@
-"""What a scalar of YAML means to Kubernetes.
+"""Scalars of YAML as Kubernetes reads them, and the text of YAML or JSON as parser events.
 
 Kubernetes reads YAML with sigs.k8s.io/yaml: go-yaml v2 decides what a scalar is, and the result is written as JSON.
 Both steps leave traces that a reader of manifests has to reproduce, or it judges another object than the API server:
@@ -114,7 +114,7 @@ def tagged_scalar(tag: str, text: str) -> Scalar:
 
 
 def kind_of_tag(tag: str) -> str:
-    """What a tag promises, in words.
+    """The type that a tag promises, in words.
 
     Raises:
         ValueError: if the tag is not a type of JSON.

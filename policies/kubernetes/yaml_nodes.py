@@ -62,7 +62,7 @@ class Node:
 
 
 class Budget:
-    """How many documents, keys and values a text and its aliases may still hold."""
+    """The number of documents, keys and values that a text and its aliases may still hold."""
 
     __slots__ = ("aliased", "aliased_limit", "left", "limit")
 

@@ -39,7 +39,7 @@ class SharedGPUError(UntranslatableError):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What kind of device a label is translated for."""
+    """The kind of device that a label is translated for."""
 
     kind: Literal["gpu", "mig", "mig-single"]
     """A whole GPU, a MIG device requested by profile, or one requested as `nvidia.com/gpu`."""
@@ -47,14 +47,14 @@ class Subject:
 
 
 class Label:
-    """How one label is read; each method raises UntranslatableError where no predicate is exact."""
+    """The reading of one label; each method raises UntranslatableError where no predicate is exact."""
 
     def equals(self, value: str, subject: Subject) -> Predicate:
         """The device could be on a node where the label has this value."""
         raise NotImplementedError
 
     def excludes(self, value: str, subject: Subject) -> Predicate:
-        """What `NotIn` negates for this value; FALSE for one that no device of a claim has."""
+        """The predicate that `NotIn` negates for this value; FALSE for one that no device of a claim has."""
         return self.equals(value, subject)
 
     def compares(self, comparison: Literal[">", "<"], number: int, subject: Subject) -> Predicate:

@@ -175,7 +175,7 @@ _NAMES: dict[Literal["gpu", "mig", "mig-single"], Literal["name", "name with pro
 
 
 def device_predicate(wish: Wish, subject: Subject) -> Predicate:
-    """What a device of some kind must be to meet a wish; whether it is shared is no property of a device."""
+    """The predicate of a wish on devices of one kind; sharing is no property of a device."""
     return all_of(_parts(wish, subject))
 
 

@@ -93,7 +93,7 @@ class MIGProfile:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a GPU instance takes of a GPU, and the attributes in which it comes."""
+    """The slices of a GPU that a GPU instance takes, and the attributes in which it comes."""
 
     compute_slices: int
     memory_slices: int
@@ -102,7 +102,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How GPUs of one kind are divided, whatever their memory is."""
+    """The division of GPUs of one kind, whatever their memory is."""
 
     compute_slices: int
     memory_slices: int
@@ -133,7 +133,7 @@ class Match:
     """As this GPU calls it."""
     shape: Shape
     most: int
-    """How many of them a GPU has room for."""
+    """The number of them that a GPU has room for."""
     exact: bool
     """True if the name is this GPU's own, and not one that another driver may have given it."""
 
@@ -234,7 +234,7 @@ class GPUResource:
 
 
 def parse_resource(name: str) -> GPUResource | None:
-    """What a resource name of the device plugin stands for; None for every other resource."""
+    """The meaning of a resource name of the device plugin; None for every other resource."""
     return _parse(name) if name.startswith(VENDOR_PREFIX) else None
 
 

@@ -32,10 +32,10 @@ MOST_GPUS = 16
 """The GPUs of the largest nodes that are sold."""
 
 DeviceCounts = dict["MIGProfile", int]
-"""How many devices of each profile one GPU has."""
+"""The number of devices of each profile on one GPU."""
 
 _Counts = tuple[int, ...]
-"""How many instances of each profile of a geometry, the large ones first."""
+"""The number of instances of each profile of a geometry, the large ones first."""
 
 _MOST_STEPS = 50_000
 """Distributions that a search tries; usual wishes take a few dozen."""
@@ -140,7 +140,7 @@ def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
 
 
 def fewest_gpus(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> int | None:
-    """How many GPUs have room for so many devices; None if more than a node has, or it is not found."""
+    """The number of GPUs that have room for so many devices; None if more than a node has, or it is not found."""
     try:
         found = find_layouts(geometry, counts, MOST_GPUS)
     except TooManyWaysError:
@@ -162,7 +162,7 @@ def fitting_part(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
 
 
 def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) -> str:
-    """What is missing for devices that do not fit: `9 of 8 memory slices`."""
+    """The shortage of devices that do not fit: `9 of 8 memory slices`."""
     vector = _vector(geometry, counts)
     for match, count in zip(_large_first(geometry), vector, strict=True):
         if count > match.most * gpus:
@@ -178,7 +178,7 @@ def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) ->
 
 
 def _most_that_fit(geometry: Geometry, counts: DeviceCounts, profile: MIGProfile, most: int, gpus: int) -> int:
-    """How many of a profile fit beside the other devices, up to a number; 0 if those do not fit."""
+    """The number of devices of a profile that fit beside the others, up to a maximum; 0 if those do not fit."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2
@@ -203,7 +203,7 @@ class _Search:
     """In distributions."""
 
     def fewest(self, wanted: _Counts) -> int:
-        """How many GPUs the devices need at least, by their slices and numbers."""
+        """The least number of GPUs that the devices need, by their slices and numbers."""
         layout, matches = self.geometry.layout, _large_first(self.geometry)
         memory, compute = _slices(self.geometry, wanted)
         each = [-(-count // match.most) for count, match in zip(wanted, matches, strict=True)]
@@ -298,7 +298,7 @@ def _starts(geometry: Geometry, match: Match) -> range:
 
 
 def _fewest_by_engines(geometry: Geometry, vector: _Counts) -> int:
-    """How many GPUs the devices need at least, by their media engines.
+    """The least number of GPUs that the devices need, by their media engines.
 
     A GPU has one engine for optical flow, which comes with `+me`. `+me.all` takes all other engines too, so the rest of
     the GPU must do without any (`-me`).

@@ -47,7 +47,7 @@ class MIGProduct:
     layout: Layout = AMPERE
 
     def match(self, profile: MIGProfile) -> Match | None:
-        """What the GPU has that is meant by a profile, under the driver that comes nearest to it."""
+        """The profile of the GPU that is meant by another, under the driver that comes nearest to it."""
         found = [match for geometry in self.geometries if (match := geometry.match(profile))]
         return min(found, key=lambda match: not match.exact, default=None)
 

@@ -97,7 +97,7 @@ def cel_string(text: str) -> str:
 
 
 Spelling = Literal["as is", "dashed", "lower dashed"]
-"""How a label spells an attribute's text: GPU Feature Discovery writes dashes for blanks, and families in lower case."""
+"""The spelling of an attribute's text in a label: GPU Feature Discovery writes dashes for blanks, and families in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class TextIn:
     values: tuple[str, ...]
     spelling: Spelling = "as is"
     name: str = ""
-    """What people call it: `product`."""
+    """The word in messages: `product`."""
 
     def cel(self) -> str:
         """A guarded comparison; `in` where there are several values."""
@@ -198,7 +198,7 @@ class ProductLike:
     """None for every product."""
     excludes: tuple[str, ...] = ()
     of: _Matched = "name"
-    """What is matched: the name, or, of MIG devices, the name with `-MIG-1g.5gb` as labels have it, or one of both.
+    """The text that is matched: the name, or, of MIG devices, the name with `-MIG-1g.5gb` as labels have it, or one of both.
 
     Excluding globs match one of both wherever there is a profile: who excludes a GPU wants no part of it.
     """
@@ -420,9 +420,9 @@ class VersionAtLeast:
     attribute: str
     version: tuple[int, int, int]
     name: str
-    """What people call it: `driver`."""
+    """The word in messages: `driver`."""
     shown: str
-    """How people write the version: `580.95.05`."""
+    """The version as people write it: `580.95.05`."""
 
     def cel(self) -> str:
         """A guarded comparison with a `semver` literal."""

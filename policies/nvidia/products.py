@@ -72,7 +72,7 @@ def _parse(label: str) -> Product:
 
 
 BRAND = "nvidia-"
-"""What drivers since R470 put before most names; globs are written without it and match names with and without it."""
+"""The prefix that drivers since R470 put before most names; globs are written without it and match names with and without it."""
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _ANY = "\0"
@@ -104,7 +104,7 @@ def matching_texts(glob: str, texts: Iterable[str]) -> list[str]:
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """What of a folded name a glob can match: all of it, and what stands behind `nvidia-`."""
+    """The texts of a folded name that a glob can match: all of it, and the part after `nvidia-`."""
     bare = name.removeprefix(BRAND)
     return (name,) if bare == name else (name, bare)
 
@@ -182,7 +182,7 @@ class Need:
     """The oldest driver that knows a GPU."""
 
     gpu: str
-    """What the GPU is called in messages."""
+    """The name of the GPU in messages."""
     version: tuple[int, ...]
 
     def __str__(self) -> str:

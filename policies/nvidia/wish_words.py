@@ -384,7 +384,7 @@ class ProductPatterns:
 
 @remember_short(8192)
 def product_spellings(product: str, profile: MIGProfile | None = None, *, by_profile: bool = False) -> tuple[str, ...]:
-    """What patterns that include are matched with, folded; see `ProductPatterns.admits`.
+    """The texts that including patterns are matched with, folded; see `ProductPatterns.admits`.
 
     Remembered, because the patterns of every wish are matched with all products that there are.
     """

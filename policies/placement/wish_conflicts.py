@@ -42,7 +42,7 @@ _WORDS = {
     FAMILY_LABEL: ("family",),
 }
 _WORDS_OF_SUFFIX = {"memory": ("min-memory", "max-memory"), "sharing-strategy": ("sharing",)}
-"""Which words are rendered as conditions on a label; all others are about products."""
+"""The words that are rendered as conditions on a label; all others are about products."""
 
 
 @dataclass(frozen=True, slots=True)

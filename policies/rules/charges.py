@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Unit = Literal["gpus", "memory", "devices"]
-"""What a limit counts: whole GPUs, of which a device may be a fraction; bytes of GPU memory; devices of any size."""
+"""The unit of a limit: whole GPUs, of which a device may be a fraction; bytes of GPU memory; devices of any size."""
 
 ChargedKind = Literal["Pod", "PodGroup", "ResourceClaim"]
 
@@ -148,7 +148,7 @@ class ChargeRequest:
     shared: ChargeRequest | None = None
     """For a pod: the charge of the claims that it shares with its PodGroup."""
     excess: TooManyClaims | None = None
-    """Why its claims were not read; nothing is charged for them now."""
+    """The reason why its claims were not read; nothing is charged for them now."""
     unseen: tuple[Key, ...] = ()
     """At most `MOST_UNSEEN` objects that decide and that the view does not show, or may show as they were before:
     templates that a pod names, its PodGroup and the group's claims, the pod that a claim is for, and the claim itself if

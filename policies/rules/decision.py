@@ -96,7 +96,7 @@ Operation = dict[str, Any]
 
 
 class Severity(StrEnum):
-    """What a finding does to a request."""
+    """The effect of a finding on a request."""
 
     DENY = "deny"
     """The request is refused."""
@@ -209,7 +209,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a rule reports about one field of an object."""
+    """The report of a rule about one field of an object."""
 
     rule: Rule
     severity: Severity
@@ -217,7 +217,7 @@ class Finding:
     message: str
     """The problem and why it matters, without the path and without a full stop."""
     remedy: str
-    """What to do instead, as an imperative without a full stop."""
+    """The remedy, as an imperative without a full stop."""
     place: Place | None = None
     """The place in an embedded document, for a finding in one."""
     exempt: bool = False
@@ -229,7 +229,7 @@ class Finding:
     consequence: str = ""
     """The consequence if it does not refuse the object, as a clause; empty if there is none."""
     waived: str = ""
-    """Why the author of the object ignores it; empty if it is not waived (`policies.rules.waivers`)."""
+    """The reason for which the author of the object ignores it; empty if it is not waived (`policies.rules.waivers`)."""
     entry: str = field(default="", compare=False)
     """The webhook entry that reported it; empty if only a review of files reports it."""
 
@@ -302,7 +302,7 @@ class Decision:
     denies. One of each rule is kept, so that no rule is missing from the metrics and the audit log."""
 
     not_reviewed: str = ""
-    """Why no rule reviewed the object; empty if one did. Set only where no entry is named, as offline."""
+    """The reason why no rule reviewed the object; empty if one did. Set only where no entry is named, as offline."""
 
     def limit_findings(self) -> Decision:
         """The decision with at most `MOST_FINDINGS` findings, which must have the severities of the settings."""

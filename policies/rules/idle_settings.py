@@ -93,7 +93,7 @@ def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
 
 
 def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy) -> str:
-    """Why a rule is off in every namespace of an entry; empty if it is on in one."""
+    """The reason why a rule is off in every namespace of an entry; empty if it is on in one."""
     if rule.subject not in _CONCERNS or _EVERY in override.namespaces:
         return ""
     reasons = [exemption(_CONCERNS[rule.subject], pattern, settings) for pattern in override.namespaces]

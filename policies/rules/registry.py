@@ -108,7 +108,7 @@ def ineffective_rule_names(settings: GPUAdmissionPolicy) -> Iterator[tuple[Field
 
 
 def _why_exempts_nothing(pattern: str) -> str:
-    """Why a pattern of `from` in an exemption has no effect; empty if it has one."""
+    """The reason why a pattern of `from` in an exemption has no effect; empty if it has one."""
     if pattern in (CONVERSION, ACCESS):
         return ""
     named = [rule for rule in all_rules() if fnmatchcase(rule.id, pattern)]
@@ -124,7 +124,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What a check found; `Checks.run` adds the rule."""
+    """The result of a check; `Checks.run` adds the rule."""
 
     path: FieldPath
     message: str

@@ -32,7 +32,7 @@ Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who asks, as the API server authenticated them."""
+    """The user of a request, as the API server authenticated them."""
 
     username: str = ""
     groups: tuple[str, ...] = ()

@@ -101,7 +101,7 @@ def _follows(found: Finding, cause: Finding) -> bool:
 
 
 def _shared_cause(finding: Finding) -> _Cause | None:
-    """What two findings of one cause have in common; None for a finding about the object itself."""
+    """The part that findings of one cause have in common; None for a finding about the object itself."""
     if finding.severity is Severity.DENY or finding.waived or not finding.rule.shared_cause:
         return None
     return finding.rule, finding.severity, _COUNT.sub("", finding.message), finding.remedy

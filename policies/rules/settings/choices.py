@@ -82,7 +82,7 @@ class RuleOverride(_InNamespaces):
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """How pods are converted to DRA."""
+    """The conversion of pods to DRA."""
 
     __pydantic_config__ = _MODEL
 
@@ -95,21 +95,21 @@ class Conversion:
     keep_translated_labels: bool = False
     """True if node labels that became device selectors stay in the pod as well; they vanish from nodes without GFD."""
     native_quota: Literal["deny", "warn"] = "deny"
-    """What happens when conversion would switch a ResourceQuota of the namespace off."""
+    """The action when conversion would switch a ResourceQuota of the namespace off."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
-    """What happens when no device of the cluster matches now."""
+    """The action when no device of the cluster matches now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """How the configuration of GPU clusters is validated."""
+    """The validation of the configuration of GPU clusters."""
 
     __pydantic_config__ = _MODEL
 
     operator_namespaces: tuple[str, ...] = ("gpu-operator", "nvidia-gpu-operator")
     """Where the GPU Operator may run; ConfigMaps and Secrets that its resources name are looked for there."""
     cluster_policy_deletion: Literal["warn", "deny"] = "warn"
-    """What happens when the ClusterPolicy is deleted while pods use GPUs."""
+    """The action when the ClusterPolicy is deleted while pods use GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +160,14 @@ class Placement:
     tolerations: tuple[TaintTolerated, ...] = ()
     """In addition to the taint `nvidia.com/gpu`, which every GPU pod tolerates."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
-    """What happens when no node has what a pod wishes now."""
+    """The action when no node has the GPU that a pod wishes now."""
     avoid_shared_gpus: bool = False
     """True if pods that request `nvidia.com/gpu` and do not wish otherwise are kept off nodes that share their GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How containers that use GPUs without a request to the scheduler are treated."""
+    """The treatment of containers that use GPUs without a request to the scheduler."""
 
     __pydantic_config__ = _MODEL
 
@@ -192,7 +192,7 @@ class ReplicaWeight:
 
 @dataclass(frozen=True, slots=True)
 class Quotas:
-    """How GPUQuotas count."""
+    """The counting of GPUQuotas."""
 
     __pydantic_config__ = _MODEL
 
@@ -200,11 +200,11 @@ class Quotas:
     """Shell patterns, beside `kube-system`, our own namespace and those of the GPU Operator: a GPUQuota there has no
     effect."""
     name_holders: Literal["Auto", "Always", "Never"] = "Auto"
-    """Whether a refusal names the pods and claims that hold the rest; `Auto`: to callers with a client certificate."""
+    """Name the pods and claims that hold the rest in a refusal; `Auto`: to callers with a client certificate."""
     weights: tuple[ReplicaWeight, ...] = ()
     """If several match a product, the last one counts."""
     admin_access: Literal["charge", "free"] = "charge"
-    """Whether devices that a claim requests with adminAccess count; Kubernetes' own quota counts them."""
+    """Count devices that a claim requests with adminAccess; Kubernetes' own quota counts them."""
     trusted_creators: tuple[str, ...] = (
         "system:serviceaccount:kube-system:resource-claim-controller",
         "system:kube-controller-manager",
@@ -350,7 +350,7 @@ def _with_added(added: tuple[AddedKind, ...]) -> Mapping[tuple[str, str], Worklo
 
 
 def kind_problems(entry: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong with one added kind; wrong types are reported elsewhere."""
+    """The problems of one added kind; wrong types are reported elsewhere."""
     for name, (pattern, wanted) in _WORDS.items():
         value = lookup(entry, (name,))
         if isinstance(value, str) and not pattern.fullmatch(value):

@@ -40,7 +40,7 @@ NEVER_MATCHED = ("kube-system", "gpu-admission")
 
 
 def exemption(concern: Concern | None, namespace: str, settings: GPUAdmissionPolicy) -> str:
-    """Why a concern leaves a namespace alone under these settings, as a clause; empty if it does not.
+    """The reason why a concern leaves a namespace alone under these settings, as a clause; empty if it does not.
 
     Without a concern, why every webhook leaves it alone.
     """
@@ -52,7 +52,7 @@ def exemption(concern: Concern | None, namespace: str, settings: GPUAdmissionPol
 
 
 def exemption_in_cluster(concern: Concern | None, namespace: str, settings: GPUAdmissionPolicy) -> str:
-    """Why a concern leaves a namespace alone in a cluster, as a clause; empty if it does not.
+    """The reason why a concern leaves a namespace alone in a cluster, as a clause; empty if it does not.
 
     The API server calls the installed webhooks for no namespace that is exempt by default, whatever the settings say.
     """

@@ -46,7 +46,7 @@ _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 
 
 def type_problem(detail: Any, unknown_field: str) -> str:
-    """What is wrong with a value, without a full stop.
+    """The problem of a value, without a full stop.
 
     Args:
         detail: An item of `ValidationError.errors`.
@@ -79,7 +79,7 @@ def _shape(value: Any) -> str:
 
 
 def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is wrong with the `wish` of one default; wrong types are reported elsewhere."""
+    """The problems of the `wish` of one default; wrong types are reported elsewhere."""
     wish = lookup(default, ("wish",))
     if wish == {}:
         yield ("wish",), "is empty; write what is wished, such as product: H100*, or take the entry away"
@@ -168,7 +168,7 @@ _NOT_TOLERATED = {
 
 
 def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
-    """What is wrong with one taint, by field; wrong types and effects are reported elsewhere."""
+    """The problems of one taint, by field; wrong types and effects are reported elsewhere."""
     key, value = lookup(taint, ("key",)), lookup(taint, ("value",))
     if isinstance(key, str) and (said := _key_problem(key)):
         yield ("key",), said
@@ -198,7 +198,7 @@ def _narrows(taint: dict[str, Any]) -> bool:
 _RULE_ID = re.compile(r"GA[0-9]{3}")
 _ACCOUNT = re.compile(r"[-a-z0-9*?\[\]!]+/[-a-z0-9.*?\[\]!]+")
 _USER = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
-"""How the API server spells the user that a service account is."""
+"""The user name of a service account."""
 
 _ACCOUNTS = ("access", "exemptServiceAccounts")
 _EXEMPT_FROM = re.compile(r"conversion|access|GA(?:[0-9]{3}|[0-9]{0,2}\*)")
@@ -215,7 +215,7 @@ _EMPTY = {
         "is empty, so the claims of pods would be charged a second time; leave it out to mean Kubernetes' own controllers"
     ),
 }
-"""What to say of lists that must name something."""
+"""The problems of lists that must not be empty."""
 
 
 def spec_problems(spec: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
