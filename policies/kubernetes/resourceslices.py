@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
@@ -83,12 +84,23 @@ class Device:
     @cached_property
     def attributes(self) -> Mapping[str, Attribute]:
         """Values by qualified name, as in CEL: `type` of the driver is `gpu.nvidia.com/type`."""
-        return dict(_attributes(self.driver, self.items_of("attributes")))
+        return {
+            _qualified_name(self.driver, name): value[kind]
+            for name, value in self.items_of("attributes").items()
+            if isinstance(value, dict)
+            for kind, kind_type in _ATTRIBUTES
+            if kind in value and type(value[kind]) is kind_type
+        }
 
     @cached_property
     def capacity(self) -> Mapping[str, Fraction]:
         """Amounts by qualified name."""
-        return dict(_capacity(self.driver, self.items_of("capacity")))
+        amounts: dict[str, Fraction] = {}
+        for name, value in self.items_of("capacity").items():
+            with suppress(QuantityError):
+                amount = parse_quantity(value.get("value") if isinstance(value, dict) else value)
+                amounts[_qualified_name(self.driver, name)] = amount
+        return amounts
 
     def items_of(self, part: str) -> Mapping[str, Any]:
         """The `attributes` or the `capacity` as they are written."""
@@ -168,24 +180,6 @@ def device_fields(device: dict[str, Any]) -> dict[str, Any]:
     """
     basic = device.get("basic")
     return basic if isinstance(basic, dict) else device
-
-
-def _attributes(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, Attribute]]:
-    for name, value in items.items():
-        for kind, kind_type in _ATTRIBUTES if isinstance(value, dict) else ():
-            if kind in value and type(value[kind]) is kind_type:
-                yield _qualified_name(driver, name), value[kind]
-
-
-def _capacity(driver: str, items: Mapping[str, Any]) -> Iterator[tuple[str, Fraction]]:
-    for name, value in items.items():
-        try:
-            yield (
-                _qualified_name(driver, name),
-                parse_quantity(value.get("value") if isinstance(value, dict) else value),
-            )
-        except QuantityError:
-            continue
 
 
 def _qualified_name(driver: str, name: str) -> str:

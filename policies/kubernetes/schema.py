@@ -188,17 +188,12 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
                 text = "is empty, so what should be in it is missing or stands beside it"
                 yield SchemaProblem("null", path / name, text, f"indent its lines, or write {name}: {{}}")
         else:
-            if known_field.deprecated and _is_used(item):
+            # Helm charts also render fields that are empty or turned off.
+            is_used = item.get("enabled", bool(item)) is not False if isinstance(item, dict) else bool(item)
+            if known_field.deprecated and is_used:
                 yield SchemaProblem("deprecated", path / name, "is deprecated and has no effect", "remove it")
             if known_field.type != "string" or known_field.choices or not isinstance(item, str):
                 yield from find_problems(known_field, item, path / name)
-
-
-def _is_used(value: Any) -> bool:
-    """False if a value is empty or turned off: Helm charts render such fields too."""
-    if isinstance(value, dict):
-        return value.get("enabled", bool(value)) is not False
-    return bool(value)
 
 
 def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:

@@ -71,9 +71,14 @@ def train_job_templates(job: Object, runtime: Object) -> Iterator[PodTemplate]:
     """
     for each in items_at(runtime, _JOBS):
         template = lookup(each, ("template", "spec", "template"))
-        if isinstance(template, dict):
-            count = _trainer_count(job, runtime) if _is_trainer(each) else _job_count(each)
-            yield _with_trainer(template, lookup(job, _TRAINER), count)
+        if not isinstance(template, dict):
+            continue
+        if lookup(each, ("template", "metadata", "labels", _TRAINJOB_STEP)) == "trainer":
+            nodes = pod_count(runtime, FieldPath(["spec", "mlPolicy", "numNodes"]))
+            count = pod_count(job, _TRAINER / "numNodes", nodes.pods)
+        else:
+            count = pod_count(each, FieldPath(["replicas"]))._replace(path=_RUNTIME_REF)
+        yield _with_trainer(template, lookup(job, _TRAINER), count)
 
 
 def _with_trainer(template: Object, trainer: Any, count: PodCount) -> PodTemplate:
@@ -89,19 +94,6 @@ def _with_trainer(template: Object, trainer: Any, count: PodCount) -> PodTemplat
                 homes += [(("spec", "containers", index, field), _TRAINER / _FROM_TRAINER[field]) for field in own]
         template = {**template, "spec": {**template["spec"], "containers": changed}}
     return PodTemplate(_RUNTIME_REF, template, tuple(homes), count, is_composed=True)
-
-
-def _is_trainer(replicated_job: Any) -> bool:
-    return bool(lookup(replicated_job, ("template", "metadata", "labels", _TRAINJOB_STEP)) == "trainer")
-
-
-def _trainer_count(job: Object, runtime: Object) -> PodCount:
-    nodes = pod_count(runtime, FieldPath(["spec", "mlPolicy", "numNodes"]))
-    return pod_count(job, _TRAINER / "numNodes", nodes.pods)
-
-
-def _job_count(replicated_job: Any) -> PodCount:
-    return pod_count(replicated_job, FieldPath(["replicas"]))._replace(path=_RUNTIME_REF)
 
 
 def _env(container: Object, trainer: Object) -> dict[str, list[Any]]:

@@ -180,7 +180,7 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
     if schema.type in ("strategy", "resources") and _is_told_elsewhere(schema, key, guess, mapping):
         return
     path = ".".join(str(step) for step in steps)
-    home = _home(key)
+    homes = list(dict.fromkeys(_homes(GRAMMAR, key.lower(), "")))
     text = "unknown field: the device plugin ignores it silently"
     strategy = lookup(mapping[key], ("strategy",)) if steps == ("mig",) else None
     if strategy in STRATEGIES:
@@ -189,8 +189,8 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
         yield GrammarProblem("unknown", steps, text, _ELSEWHERE[path])
     elif guess:
         yield GrammarProblem("unknown", steps, text, f'write "{guess}"')
-    elif home:
-        yield GrammarProblem("unknown", steps, text, f"indent it below {home}")
+    elif len(homes) == 1:
+        yield GrammarProblem("unknown", steps, text, f"indent it below {homes[0]}")
     else:
         remedy = f"remove it; there are {', '.join(schema.fields)}"
         yield GrammarProblem("unknown", steps, text, remedy, is_clear=len(steps) == 1)
@@ -207,12 +207,6 @@ def _is_told_elsewhere(schema: Field, key: str, guess: str | None, mapping: dict
         and guess not in mapping
         and misspelt_key(mapping, guess, tuple(schema.fields)) == key
     )
-
-
-def _home(key: str) -> str | None:
-    """The parent of a field that exists at one other place only: `flags.plugin`."""
-    homes = list(dict.fromkeys(_homes(GRAMMAR, key.lower(), "")))
-    return homes[0] if len(homes) == 1 else None
 
 
 def _homes(schema: Field, key: str, path: str) -> Iterator[str]:

@@ -148,23 +148,17 @@ def _label(name: str) -> Label | None:
         return _LABELS[name]
     if name.startswith("gpu.deploy."):
         return NoEquivalent("steers the GPU Operator's own pods; no device has such an attribute")
-    return _profile_label(name)
+    for rest in _PROFILE_PROPERTIES if name.startswith("mig-") else ():
+        profile = MIGProfile.from_label(name.removeprefix("mig-").removesuffix("." + rest))
+        if name.endswith("." + rest) and profile is not None:
+            return OfProfile(profile, rest)
+    return None
 
 
 _PROFILE_PROPERTIES = (
     *("product", "count", "replicas", "sharing-strategy", "memory", "slices.gi", "slices.ci"),
     *MIG_CAPACITIES,
 )
-
-
-def _profile_label(name: str) -> Label | None:
-    if not name.startswith("mig-"):
-        return None
-    for rest in _PROFILE_PROPERTIES:
-        profile = MIGProfile.from_label(name.removeprefix("mig-").removesuffix("." + rest))
-        if name.endswith("." + rest) and profile is not None:
-            return OfProfile(profile, rest)
-    return None
 
 
 _NAMES: dict[Literal["gpu", "mig", "mig-single"], Literal["name", "name with profile", "either"]] = {

@@ -60,8 +60,12 @@ class MIGProfile:
         match = _PROFILE.fullmatch(text)
         if match is None:
             return None
-        attributes = match.group(4)[1:].split(",")
-        return cls._of(*match.groups()) if len(set(attributes)) == len(attributes) else None
+        compute, slices, memory, attributes = match.groups()
+        each = attributes[1:].split(",")
+        if len(set(each)) < len(each):
+            return None
+        fills = compute is None or int(compute) == int(slices)
+        return cls(int(slices), int(memory), attributes, 0 if fills else int(compute))
 
     @classmethod
     def from_label(cls, text: str) -> MIGProfile | None:
@@ -74,11 +78,6 @@ class MIGProfile:
             return None
         size, positive, negative = match.groups()
         return cls.parse(size + (f"+{positive}" if positive else negative or ""))
-
-    @classmethod
-    def _of(cls, compute: str | None, slices: str, memory: str, attributes: str) -> MIGProfile:
-        fills = compute is None or int(compute) == int(slices)
-        return cls(int(slices), int(memory), attributes, 0 if fills else int(compute or 0))
 
     @property
     def label(self) -> str:
@@ -171,7 +170,8 @@ class Geometry:
             match
             for match in self.matches
             if (match.profile.gpu_slices, match.profile.attributes) == (whole.gpu_slices, whole.attributes)
-            and _difference(match.profile, whole) <= _tolerance(match.profile)
+            # Names differ between drivers by 1 GB, those of large instances by 2 or 3.
+            and _difference(match.profile, whole) <= min(1 + match.profile.memory_gb // 64, 3)
         ]
         nearest = min(alike, key=lambda match: _difference(match.profile, whole), default=None)
         return replace(nearest, exact=nearest.profile == whole) if nearest else None
@@ -184,7 +184,9 @@ def _matches(geometry: Geometry) -> tuple[Match, ...]:
         Match(
             MIGProfile(shape.compute_slices, _size(geometry, shape), attribute),
             shape,
-            1 if attribute in ("+me", "+me.all") else _most(layout, shape),
+            1
+            if attribute in ("+me", "+me.all")
+            else min(layout.compute_slices // shape.compute_slices, layout.memory_slices // shape.memory_slices),
             exact=True,
         )
         for shape in layout.shapes
@@ -198,17 +200,8 @@ def _size(geometry: Geometry, shape: Shape) -> int:
     return (2 * geometry.memory * shape.memory_slices + slices) // (2 * slices)
 
 
-def _most(layout: Layout, shape: Shape) -> int:
-    return min(layout.compute_slices // shape.compute_slices, layout.memory_slices // shape.memory_slices)
-
-
 def _difference(profile: MIGProfile, other: MIGProfile) -> int:
     return abs(profile.memory_gb - other.memory_gb)
-
-
-def _tolerance(profile: MIGProfile) -> int:
-    """By how many gigabytes the name of a profile differs between drivers: 1, for large instances 2 or 3."""
-    return min(1 + profile.memory_gb // 64, 3)
 
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"

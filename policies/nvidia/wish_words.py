@@ -400,7 +400,9 @@ def _match(patterns: Iterable[str], texts: Collection[str]) -> bool:
 def _pattern(name: str, entry: str) -> str:
     """A pattern in its canonical form, from a name that stands in an entry of the list."""
     if not name.strip():
-        raise _nameless(entry)
+        if entry:
+            raise WishError('has a "!" without a name after it', 'write a name after it, as in "!*MIG*", or remove it')
+        raise WishError("has a comma without a name beside it", "write a name there, or remove the comma")
     dashed = _BLANKS.sub("-", name.strip())
     _check(dashed, entry)
     brand = _BRAND.match(dashed)
@@ -433,12 +435,6 @@ def _check(dashed: str, entry: str) -> None:
             if entry.startswith("!")
             else 'write it without -SHARED, and gpu-admission.io/sharing: "shared"',
         )
-
-
-def _nameless(entry: str) -> WishError:
-    if entry:
-        return WishError('has a "!" without a name after it', 'write a name after it, as in "!*MIG*", or remove it')
-    return WishError("has a comma without a name beside it", "write a name there, or remove the comma")
 
 
 def _distinct(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -59,7 +59,10 @@ def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tup
                 mine.append(finding)
             elif cause not in reported:
                 reported.add(cause)
-                mine.append(_with_count(finding, counts[cause], noun))
+                if (count := counts[cause]) > 1:
+                    text = f"{_COUNT.sub('', finding.message)} ({count:,} {noun}s)"
+                    finding = replace(finding, message=text)
+                mine.append(finding)
         kept.append(tuple(mine))
     return kept
 
@@ -105,12 +108,6 @@ def _shared_cause(finding: Finding) -> _Cause | None:
     if finding.severity is Severity.DENY or finding.waived or not finding.rule.shared_cause:
         return None
     return finding.rule, finding.severity, _COUNT.sub("", finding.message), finding.remedy
-
-
-def _with_count(finding: Finding, count: int, noun: str) -> Finding:
-    if count == 1:
-        return finding
-    return replace(finding, message=f"{_COUNT.sub('', finding.message)} ({count:,} {noun}s)")
 
 
 MAX_ANNOTATION_LENGTH = 4096
@@ -207,10 +204,17 @@ def with_waivers(findings: tuple[Finding, ...], request: Request, settings: GPUA
     waivers = _waivers_of(request)
     if waivers is _NONE:
         return findings
-    waived = (_with_reason(found, waivers) for found in findings)
-    refused = dict.fromkeys(found.rule for found in findings if found.rule in waivers.reasons and _is_refusal(found))
-    invalid = _judge((*waivers.problems, *map(_refusal, refused)), request, settings)
-    return tuple(dict.fromkeys((*waived, *invalid)))
+    kept: list[Finding] = []
+    refused: dict[Rule, None] = {}
+    for found in findings:
+        reason = waivers.reasons.get(found.rule, "")
+        if reason and (found.severity is Severity.DENY or found.announces_refusal):
+            refused[found.rule] = None
+            kept.append(found)
+        else:
+            kept.append(replace(found, waived=reason) if reason and not found.waived else found)
+    invalid = settings.judge((*waivers.problems, *map(_refusal, refused)), request.namespace)
+    return tuple(dict.fromkeys((*kept, *invalid)))
 
 
 def unmatched_waivers(
@@ -226,7 +230,9 @@ def unmatched_waivers(
     """
     reported = {found.rule for found in findings}
     unmatched = [waived for waived in _waivers_of(request).reasons if waived not in reported]
-    return _judge(_findings_on_unmatched(unmatched, request, view, settings), request, settings) if unmatched else ()
+    if not unmatched:
+        return ()
+    return settings.judge(_findings_on_unmatched(unmatched, request, view, settings), request.namespace)
 
 
 def _findings_on_unmatched(
@@ -249,15 +255,6 @@ def _waivers_of(request: Request) -> Waivers:
     return _NONE if text is None else parse_waivers(text)
 
 
-def _with_reason(found: Finding, waivers: Waivers) -> Finding:
-    reason = waivers.reasons.get(found.rule, "")
-    return found if not reason or found.waived or _is_refusal(found) else replace(found, waived=reason)
-
-
-def _is_refusal(found: Finding) -> bool:
-    return found.severity is Severity.DENY or found.announces_refusal
-
-
 def _refusal(waived: Rule) -> Finding:
     return _problem(
         f"{waived} is a refusal and cannot be ignored", f"correct what {waived} reports, and remove it here"
@@ -266,7 +263,3 @@ def _refusal(waived: Rule) -> Finding:
 
 def _problem(message: str, remedy: str | None = None) -> Finding:
     return INVALID.finding(_PATH, message, remedy)
-
-
-def _judge(findings: Iterable[Finding], request: Request, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
-    return settings.judge(findings, request.namespace)

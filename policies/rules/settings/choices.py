@@ -307,22 +307,16 @@ class GPUAdmissionPolicy:
 
         Settings do not change findings of `fixed` rules, nor those that announce a refusal.
         """
-        judged = (
-            _with(
-                finding,
-                finding.severity
-                if finding.rule.fixed or finding.announces_refusal
-                else self.severity_of(finding.rule.id, finding.severity, namespace),
-            )
-            for finding in findings
-        )
-        return tuple(finding for finding in judged if finding.severity is not Severity.OFF)
-
-
-def _with(finding: Finding, severity: Severity) -> Finding:
-    if finding.never_refuses and severity is Severity.DENY:
-        severity = Severity.WARN
-    return finding if finding.severity is severity else replace(finding, severity=severity)
+        judged = []
+        for finding in findings:
+            severity = finding.severity
+            if not (finding.rule.fixed or finding.announces_refusal):
+                severity = self.severity_of(finding.rule.id, severity, namespace)
+            if finding.never_refuses and severity is Severity.DENY:
+                severity = Severity.WARN
+            if severity is not Severity.OFF:
+                judged.append(finding if finding.severity is severity else replace(finding, severity=severity))
+        return tuple(judged)
 
 
 DEFAULTS = GPUAdmissionPolicy()

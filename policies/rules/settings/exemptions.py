@@ -131,15 +131,12 @@ class ExemptPolicy(GPUAdmissionPolicy):
         judged = GPUAdmissionPolicy.judge(self, findings, namespace)
         return tuple(
             replace(found, severity=Severity.AUDIT, exempt=True)
-            if found.severity in (Severity.DENY, Severity.WARN) and self._is_exempt_from(found)
+            if found.severity in (Severity.DENY, Severity.WARN)
+            and not (found.rule.fixed or found.announces_refusal)
+            and any(fnmatchcase(found.rule.id, pattern) for pattern in self.exempt_from)
             else found
             for found in judged
         )
-
-    def _is_exempt_from(self, found: Finding) -> bool:
-        if found.rule.fixed or found.announces_refusal:
-            return False
-        return any(fnmatchcase(found.rule.id, pattern) for pattern in self.exempt_from)
 
 
 def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -> GPUAdmissionPolicy:

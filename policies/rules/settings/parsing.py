@@ -53,7 +53,13 @@ def type_problem(detail: Any, unknown_field: str) -> str:
         unknown_field: The sentence for a field that the format does not have.
     """
     kind, value = detail["type"], detail["input"]
-    shown = quote(value) if isinstance(value, str | int | float | None) else _shape(value)
+    shown = (
+        quote(value)
+        if isinstance(value, str | int | float | None)
+        else "a list"
+        if isinstance(value, list)
+        else "a mapping"
+    )
     if kind == "missing":
         return "is missing"
     if kind in _UNKNOWN_FIELD:
@@ -72,10 +78,6 @@ def type_problem(detail: Any, unknown_field: str) -> str:
         wanted = "must be text, in quotes"
     message: str = detail["msg"]
     return f"is {shown}; it {wanted}" if wanted else message[:1].lower() + message[1:]
-
-
-def _shape(value: Any) -> str:
-    return "a list" if isinstance(value, list) else "a mapping"
 
 
 def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -174,7 +176,8 @@ def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
         yield ("key",), said
     if isinstance(value, str) and not is_label_value(value):
         yield ("value",), f"is {quote(value)}; {_VALUE}"
-    if key == GPU_RESOURCE and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and _narrows(taint):
+    narrows = isinstance(taint, dict) and (bool(taint.get("value")) or taint.get("namespaces", ["*"]) != ["*"])
+    if key == GPU_RESOURCE and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and narrows:
         yield ("key",), f"is {quote(GPU_RESOURCE)}, {_EVERYBODYS}"
 
 
@@ -189,10 +192,6 @@ def _key_problem(key: str) -> str:
         written = ", ".join(f"{name}: {text}" for name, text in parts.groupdict().items() if text)
         return f"is {quote(key)}, as kubectl spells a taint; write {written}"
     return f"is {quote(key)}; the key of a taint is a name such as {GPU_RESOURCE} or dedicated"
-
-
-def _narrows(taint: dict[str, Any]) -> bool:
-    return bool(taint.get("value")) or taint.get("namespaces", ["*"]) != ["*"]
 
 
 _RULE_ID = re.compile(r"GA[0-9]{3}")
