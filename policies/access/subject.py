@@ -1,4 +1,4 @@
-"""The environment of a container, as far as its spec shows it, and the devices that it names."""
+"""The subject of the access checks: containers, their environment, and the devices that they name."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.bounds import remember, text_length
@@ -18,7 +18,7 @@ from policies.rules.decision import Severity
 from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from policies.conversion.record import ConversionCandidate
     from policies.kubernetes.objects import Object
@@ -125,7 +125,8 @@ def gpu_holding(pod: Object) -> Holding | None:
         for listed_in in ("initContainers", "containers")
         for container in items_at(spec, (listed_in,))
         for section in ("limits", "requests")
-        for name, amount in _amounts(lookup(container, ("resources", section)))
+        if isinstance(amounts := lookup(container, ("resources", section)), dict)
+        for name, amount in amounts.items()
         if name.startswith(VENDOR_PREFIX) and amount not in (0, "0") and parse_resource(name) is not None
     }
     record = lookup(pod, ("metadata", "annotations", RECORD))
@@ -139,10 +140,6 @@ def gpu_holding(pod: Object) -> Holding | None:
         resources,
         by_claim=not requested,
     )
-
-
-def _amounts(value: Any) -> Iterable[tuple[str, Any]]:
-    return value.items() if isinstance(value, dict) else ()
 
 
 @remember(_MOST_RECORDS, text_length)

@@ -1,10 +1,11 @@
-"""The layout of devices: which request of the claim stands for which GPUs of which container.
+"""Conversions: a pod to convert, the result, and the record with the layout of its devices.
 
-Under the device plugin init containers hand their devices on: a pod never holds more than its effective request. A
-claim holds all its devices from start to end, so containers must refer to the same ones. The devices of one resource
-lie on a line: app containers first, then sidecars from the last started to the first, then what only init containers
-need. The devices that are free when an init container starts are then the line without the sidecars started before it,
-and the init container takes them from the front. The line is cut where such an amount ends; each piece is one request.
+The layout says which request of the claim stands for which GPUs of which container. Under the device plugin init
+containers hand their devices on: a pod never holds more than its effective request. A claim holds all its devices from
+start to end, so containers must refer to the same ones. The devices of one resource lie on a line: app containers first,
+then sidecars from the last started to the first, then what only init containers need. The devices that are free when an
+init container starts are then the line without the sidecars started before it, and the init container takes them from
+the front. The line is cut where such an amount ends; each piece is one request.
 
 Source of the effective request: k8s.io/component-helpers/resource PodRequests.
 """

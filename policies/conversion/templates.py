@@ -1,4 +1,14 @@
-"""The ResourceClaimTemplates that conversion creates: named by content, deleted when unused."""
+"""The ResourceClaimTemplates that conversion creates: named by content, deleted when unused.
+
+A name is `gpu-` and the first 16 hexadecimal digits of the SHA-256 of the template's `spec` as JSON in UTF-8, with sorted
+keys, without white space, and only with the escapes that JSON requires. Every default of the API server is written out,
+so that the stored spec equals the hashed one.
+
+A template is deleted in two steps, so that users can see it coming. First it is marked with the time since when no pod
+uses it. It is deleted once the mark is older than the grace period. A replica that needs a marked template removes the
+mark, which changes its resourceVersion, so that an earlier decision to delete it fails. The mark is on the template and
+not in memory, so that a new leader continues where the old one stopped.
+"""
 
 from __future__ import annotations
 

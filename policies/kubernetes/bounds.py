@@ -1,4 +1,18 @@
-"""Bounds: caches limited by the weight of their entries, and work that is counted and may pause."""
+"""Bounds: caches limited by the weight of their entries, and work that is counted and may pause.
+
+Tenants choose the texts that many caches are keyed by: selectors, names, quantities. A cache that only counts its
+entries lets one tenant fill the memory with large ones. `lru_cache` is for keys whose size is bounded already: parts of
+objects that the API server has validated and stored, such as labels of nodes.
+
+A review is a function of the request and the view; its result never depends on the time that it takes. Long steps say how
+much work they are (`count_work`), in units of about a microsecond on an ordinary core, before they begin; loops without a
+measure ask whether they may go on (`check_cancelled`). The caller bounds all that is done in a block (`bounded_by`). A
+server gives a review little work in its event loop; one that needs more is run again in a thread, where these steps are the
+places to rest. What was cached until then is not computed again.
+
+The bounds are in a context variable, so that no function has an argument for them: results that are cached do not depend
+on the bounds of the caller that computed them first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phrases of messages: lists and ranges of names, counts, values as text, and the names that misspelt ones mean."""
+"""Names: those that Kubernetes accepts, the keys of our labels, and phrases of messages with names."""
 
 from __future__ import annotations
 

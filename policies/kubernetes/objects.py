@@ -1,4 +1,7 @@
-"""Objects: raw JSON as the API server writes it, its common fields, and field paths into it."""
+"""Objects: raw JSON as the API server writes it, field paths into it, and dataclasses as such JSON.
+
+pydantic is imported when JSON of a dataclass is read or written, because text needs none of it.
+"""
 
 from __future__ import annotations
 

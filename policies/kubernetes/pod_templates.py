@@ -1,4 +1,4 @@
-"""Pod templates of workloads: where they are, how many pods run at once, and a pod made from one."""
+"""Pod templates of workloads, how many pods run at once, and the defaults that a new pod gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod templates of TrainJobs, Volcano Jobs and InferenceServices, composed of several fields."""
+"""Workload kinds: the paths of their pod templates, composed ones, and how many pods each runs."""
 
 from __future__ import annotations
 

@@ -5,6 +5,11 @@ Both steps leave traces that a reader of manifests has to reproduce, or it judge
 ``y`` and ``on`` are booleans, ``010`` is eight, ``1:30`` and ``2024-01-01`` are strings, ``1.0`` arrives as the
 integer 1, and the key ``1e6`` is spelled ``1e+06``.
 
+A text is cut at its ``---`` lines first, because a parser cannot go on after a mistake and people want to hear about
+the mistakes of all documents at once. A piece that is JSON is read as JSON: YAML 1.1 is not quite a superset of it
+(surrogate pairs, tabs, keys beyond 1,024 characters). Everything else goes through libyaml, whose terse problems are
+put into sentences here. Events are pulled one by one, so nothing in this module recurses however deep a text nests.
+
 Sources: ``resolve`` in go.yaml.in/yaml/v2 (resolve.go), ``convertToJSONableObject`` in sigs.k8s.io/yaml (yaml.go).
 """
 

@@ -1,9 +1,10 @@
-"""The grammar of a device-plugin configuration: its fields and their allowed values.
+"""The fields of configs that NVIDIA's device plugin and DRA drivers read, and their allowed values.
 
-A missing list, name or number of replicas below a sharing strategy is left to the rules on sharing, whose messages say
-more.
+Missing lists, names or numbers of replicas below a sharing strategy of the device plugin are left to the rules on
+sharing, whose messages say more.
 
-Source: github.com/NVIDIA/k8s-device-plugin api/config/v1 (v0.20).
+Sources: github.com/NVIDIA/k8s-device-plugin api/config/v1 (v0.20);
+github.com/kubernetes-sigs/dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Node labels of GPU Feature Discovery, and what they say of a device.
+"""Node labels of GPU Feature Discovery, and wishes, as predicates on devices.
 
 A label speaks of a node, an attribute of a device; a translation is exact when every device that the device plugin
 could have handed out on a labelled node meets the predicate, and no other. Where there is no such predicate the

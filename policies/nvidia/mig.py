@@ -1,4 +1,4 @@
-"""MIG: profiles such as `1g.10gb+me`, the ones that a GPU has and that fit on it together."""
+"""MIG: profiles such as `1g.10gb+me`, the geometry of GPUs, and resource names of the device plugin."""
 
 from __future__ import annotations
 

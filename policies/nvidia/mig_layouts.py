@@ -132,8 +132,11 @@ def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
     search = _Search(geometry, Work(_MOST_STEPS))
     wanted = _vector(geometry, counts)
     for number in range(search.fewest(wanted), min(gpus, MOST_GPUS) + 1):
-        if found := search.distribute(wanted, number):
-            return tuple(_layout(geometry, vector) for vector in sorted(found, reverse=True))
+        if found := search.distribute(wanted, number, set()):
+            return tuple(
+                {match.profile: count for match, count in zip(_large_first(geometry), vector, strict=True) if count}
+                for vector in sorted(found, reverse=True)
+            )
         if search.work.left <= 0:
             raise TooManyWaysError
     return None
@@ -210,14 +213,10 @@ class _Search:
         slices = max(1, -(-memory // layout.memory_slices), -(-compute // layout.compute_slices), *each)
         return max(slices, _fewest_by_engines(self.geometry, wanted))
 
-    def distribute(self, wanted: _Counts, gpus: int) -> list[_Counts] | None:
-        """The devices of each GPU; None if they do not fit, or the steps are used up."""
-        return self._distribute(wanted, gpus, set())
+    def distribute(self, wanted: _Counts, gpus: int, failed: set[_Counts]) -> list[_Counts] | None:
+        """The devices of each GPU; None if they do not fit, or the steps are used up.
 
-    def _distribute(self, wanted: _Counts, gpus: int, failed: set[_Counts]) -> list[_Counts] | None:
-        """The next GPU takes as much as it can, and one of the largest devices: some GPU has to take that one.
-
-        What fits on a GPU still fits if a device is removed, so nothing is gained by leaving room on this one.
+        The next GPU takes as much as it can, and one of the largest devices: some GPU has to take that one. What fits on a GPU still fits if a device is removed, so nothing is gained by leaving room on this one.
         """
         if not any(wanted):
             return []
@@ -228,7 +227,7 @@ class _Search:
         for taken in _full_gpus(self.geometry, capped):
             self.work.spend(1)
             rest = tuple(count - part for count, part in zip(wanted, taken, strict=True))
-            if (found := self._distribute(rest, gpus - 1, failed)) is not None:
+            if (found := self.distribute(rest, gpus - 1, failed)) is not None:
                 return [taken, *found]
         failed.add(wanted)
         return None
@@ -336,7 +335,3 @@ def _slices(geometry: Geometry, vector: _Counts) -> tuple[int, int]:
 
 def _vector(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> _Counts:
     return tuple(counts.get(match.profile, 0) for match in _large_first(geometry))
-
-
-def _layout(geometry: Geometry, vector: _Counts) -> DeviceCounts:
-    return {match.profile: count for match, count in zip(_large_first(geometry), vector, strict=True) if count}

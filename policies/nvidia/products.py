@@ -1,4 +1,4 @@
-"""Products: the label `nvidia.com/gpu.product`, and globs of names such as `H100*`."""
+"""Products: the label `nvidia.com/gpu.product`, globs such as `H100*`, and versions of their drivers."""
 
 from __future__ import annotations
 

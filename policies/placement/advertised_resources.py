@@ -1,4 +1,4 @@
-"""Extended resources that a pod requests, and the likely correct name for one that no node advertises."""
+"""Extended resources that a pod requests: correct names, and findings for those that nothing provides."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Unmet wishes: pods that wish a GPU that no node has, and the GPUs that exist.
+"""Applies a wish: renders it to conditions on nodes, and reports which GPUs exist if no node meets it.
 
-The pod's other conditions on nodes are not considered.
+The pod's other conditions on nodes are not considered for unmet wishes.
 """
 
 from __future__ import annotations

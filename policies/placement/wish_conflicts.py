@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
-    from policies.nvidia.mig import GPUResource, MIGProfile
-    from policies.nvidia.wish_words import ProductPatterns
+    from policies.nvidia.mig import MIGProfile
     from policies.placement.affinity import Contradiction
     from policies.placement.pod_wishes import PodWishes
     from policies.placement.wanted_nodes import RequestedGPU
@@ -59,10 +58,16 @@ def wish_problems(pod: Pod, view: ClusterView, wishes: PodWishes) -> Iterator[Fi
     if not wishes.wish:
         return
     requested = requested_gpus(pod, view)
-    found = [*_with_itself(wishes), *_with_resources(requested, wishes)]
+    found = [wishes.finding(CONTRADICTORY, words[0], text) for words, text in wishes.wish.contradictions()]
+    found += [
+        wishes.finding(CONTRADICTORY, each.word, each.sentence, each.remedy)
+        for each in resource_conflicts(requested, wishes.wish)
+    ]
     yield from found
-    if not found:
-        yield from _with_nodes(pod, requested, view, wishes)
+    if not found and (conflict := node_conflict(pod, requested, view, wishes.wish)) is not None:
+        wish = wishes.said(_word_of(conflict.requirement.key, wishes))
+        message = f"selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
+        yield CONFLICTING.finding(conflict.path, message)
     yield from product_misspellings(view, wishes)
 
 
@@ -75,8 +80,21 @@ def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Itera
                 f'is "exclusive", and the pod requests {resource.name}, which is shared',
                 f'request {resource.name.removesuffix(".shared")}, or write "shared"',
             )
-        if resource.profile and wish.products:
-            yield from _profile_conflicts(resource, resource.profile, wish.products)
+        profile, patterns = resource.profile, wish.products
+        if not (profile and patterns):
+            continue
+        if excludes_mig(patterns, by_profile=profile):
+            yield ResourceConflict(
+                "product",
+                f"excludes all MIG devices {profile}, and the pod requests {resource.name}",
+                "request nvidia.com/gpu, or remove what excludes them",
+            )
+        elif patterns.includes and all(_names_another(fold_name(include), profile) for include in patterns.includes):
+            yield ResourceConflict(
+                "product",
+                f"names MIG devices of other profiles only, and the pod requests {resource.name}",
+                "request the profile that is wished, or leave the profile out of the wish",
+            )
 
 
 def node_conflict(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wish: Wish) -> Contradiction | None:
@@ -107,16 +125,6 @@ CONTRADICTORY = rule(
 )
 
 
-def _with_itself(wishes: PodWishes) -> Iterator[Finding]:
-    for words, sentence in wishes.wish.contradictions():
-        yield wishes.finding(CONTRADICTORY, words[0], sentence)
-
-
-def _with_resources(requested: tuple[RequestedGPU, ...], wishes: PodWishes) -> Iterator[Finding]:
-    for found in resource_conflicts(requested, wishes.wish):
-        yield wishes.finding(CONTRADICTORY, found.word, found.sentence, found.remedy)
-
-
 CONFLICTING = rule(
     "GA403",
     "A wish must not contradict the node selector and affinity of the pod",
@@ -130,33 +138,6 @@ CONFLICTING = rule(
 
 IMPOSSIBLE = frozenset({CONTRADICTORY, CONFLICTING})
 """The rules on wishes that can never be met."""
-
-
-def _with_nodes(
-    pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes
-) -> Iterator[Finding]:
-    conflict = node_conflict(pod, requested, view, wishes.wish)
-    if conflict is not None:
-        wish = wishes.said(_word_of(conflict.requirement.key, wishes))
-        message = f"selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
-        yield CONFLICTING.finding(conflict.path, message)
-
-
-def _profile_conflicts(
-    resource: GPUResource, profile: MIGProfile, patterns: ProductPatterns
-) -> Iterator[ResourceConflict]:
-    if excludes_mig(patterns, by_profile=profile):
-        yield ResourceConflict(
-            "product",
-            f"excludes all MIG devices {profile}, and the pod requests {resource.name}",
-            "request nvidia.com/gpu, or remove what excludes them",
-        )
-    elif patterns.includes and all(_names_another(fold_name(include), profile) for include in patterns.includes):
-        yield ResourceConflict(
-            "product",
-            f"names MIG devices of other profiles only, and the pod requests {resource.name}",
-            "request the profile that is wished, or leave the profile out of the wish",
-        )
 
 
 def _names_another(pattern: str, profile: MIGProfile) -> bool:

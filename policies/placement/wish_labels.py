@@ -1,4 +1,10 @@
-"""Wishes as conditions on node labels, and the products that misspelt labels mean."""
+"""Wishes as conditions on the labels of GPU Feature Discovery, and misspelt products of wishes.
+
+The conditions select the nodes whose devices meet the wish's predicate. What labels cannot say by themselves is said by
+listing: a glob becomes the products that it matches, of those that the cluster has and those that are known.
+
+Source: github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery, internal/lm.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Reported findings: each cause once, and waived findings with the reasons of their waivers."""
+"""Reported findings: each cause once, and waived findings with the reasons of their waivers.
+
+A waiver is an annotation of an object that ignores findings on it, each with a reason: `gpu-admission.io/ignore: GA405
+because the GPUs arrive on Monday`, with one rule on each line or separated by semicolons. A waived finding stays in the
+decision and is reported with its reason. A finding that refuses something is never waived.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +64,9 @@ def once_per_cause(findings: Sequence[Sequence[Finding]], noun: str) -> list[tup
                 mine.append(finding)
             elif cause not in reported:
                 reported.add(cause)
-                if (count := counts[cause]) > 1:
-                    text = f"{_COUNT.sub('', finding.message)} ({count:,} {noun}s)"
-                    finding = replace(finding, message=text)
-                mine.append(finding)
+                count = counts[cause]
+                text = f"{_COUNT.sub('', finding.message)} ({count:,} {noun}s)"
+                mine.append(replace(finding, message=text) if count > 1 else finding)
         kept.append(tuple(mine))
     return kept
 

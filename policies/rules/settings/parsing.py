@@ -1,4 +1,4 @@
-"""Messages about input of a wrong type, in words of YAML; those of pydantic name types of Python."""
+"""Reads a GPUAdmissionPolicy, and reports everything that is wrong with it in words of YAML."""
 
 from __future__ import annotations
 
