@@ -59,7 +59,7 @@ def labels_of(node: Object) -> Mapping[str, str]:
 
 
 def allocatable(node: Object, resource: str) -> str:
-    """The amount of an extended resource that the node's kubelet offers, as text; "0" where it offers none."""
+    """The amount of an extended resource that the kubelet offers, as text; "0" if it offers none."""
     return str(lookup(node, ("status", "allocatable", resource)) or "0")
 
 
@@ -207,7 +207,7 @@ MOST_VALUES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class SelectionSize:
-    """The size that determines how long a decision on a pod's nodes takes; the API server lets megabytes pass."""
+    """The size that decides how long a selection takes; the API server lets megabytes pass."""
 
     labels: int
     """Of the node selector."""

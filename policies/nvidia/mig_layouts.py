@@ -143,7 +143,7 @@ def find_layouts(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int
 
 
 def fewest_gpus(geometry: Geometry, counts: Mapping[MIGProfile, int]) -> int | None:
-    """The number of GPUs that have room for so many devices; None if more than a node has, or it is not found."""
+    """The number of GPUs with room for so many devices; None if above `MOST_GPUS` or not found."""
     try:
         found = find_layouts(geometry, counts, MOST_GPUS)
     except TooManyWaysError:
@@ -181,7 +181,7 @@ def shortage(geometry: Geometry, counts: Mapping[MIGProfile, int], gpus: int) ->
 
 
 def _most_that_fit(geometry: Geometry, counts: DeviceCounts, profile: MIGProfile, most: int, gpus: int) -> int:
-    """The number of devices of a profile that fit beside the others, up to a maximum; 0 if those do not fit."""
+    """The devices of a profile that fit beside the others, at most `most`; 0 if those do not fit."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

@@ -116,7 +116,7 @@ class Wish:
         return self != _NOTHING
 
     def contradictions(self) -> list[tuple[tuple[str, ...], str]]:
-        """The reasons why no GPU can meet the wish: words that contradict each other, and a clause without a full stop."""
+        """The contradictions of the wish: words, each with a clause without a full stop."""
         return [*_products(self), *_memory(self), *_families(self)]
 
 

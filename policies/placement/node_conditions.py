@@ -174,7 +174,7 @@ _WORDS = {
 
 
 def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingGPU]) -> str:
-    """The reason why no GPU meets one word of a wish: `12 nodes have NVIDIA-L4, 4 have Tesla-T4; none has H100*`.
+    """Text on a word that no GPU meets: `12 nodes have NVIDIA-L4, 4 have Tesla-T4; none has H100*`.
 
     Args:
         word: The word.

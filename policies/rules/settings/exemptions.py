@@ -40,7 +40,7 @@ NEVER_MATCHED = ("kube-system", "gpu-admission")
 
 
 def exemption(concern: Concern | None, namespace: str, settings: GPUAdmissionPolicy) -> str:
-    """The reason why a concern leaves a namespace alone under these settings, as a clause; empty if it does not.
+    """The reason for which a concern leaves a namespace alone, as a clause; empty if it does not.
 
     Without a concern, why every webhook leaves it alone.
     """
