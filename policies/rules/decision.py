@@ -1,10 +1,9 @@
-"""Findings, checks and decisions: what is wrong with an object or a cluster, and the answer."""
+"""Findings and decisions: what is wrong with an object or a cluster, and the answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from operator import not_
 from textwrap import dedent, wrap
 from typing import TYPE_CHECKING, Any
 
@@ -22,16 +21,13 @@ __all__ = [
     "MOST_FINDINGS",
     "TEMPLATE",
     "WORKLOAD",
-    "Check",
     "Decision",
     "Finding",
     "Operation",
     "Place",
     "Rule",
     "Severity",
-    "Status",
     "Template",
-    "forbidden_check",
     "warning_lines",
 ]
 
@@ -383,36 +379,3 @@ _ORDER = tuple(Severity)
 
 def _severity_order(finding: Finding) -> int:
     return _ORDER.index(finding.severity)
-
-
-class Status(StrEnum):
-    """The answer of a check, the worst first."""
-
-    FAILING = "failing"
-    UNKNOWN = "unknown"
-    """The check could not be answered; its remedy names the missing right."""
-    WARNING = "warning"
-    OK = "ok"
-
-
-# Read by pydantic when a check is written as JSON.
-_WITHOUT_EMPTY = {"exclude_if": not_}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Check:
-    """The answer of a check, without empty fields."""
-
-    name: str
-    """Several checks may have one name."""
-    status: Status
-    what: str
-    where: str = field(default="", metadata=_WITHOUT_EMPTY)
-    why: str = field(default="", metadata=_WITHOUT_EMPTY)
-    remedy: str = field(default="", metadata=_WITHOUT_EMPTY)
-
-
-def forbidden_check(name: str, what: str, right: str) -> Check:
-    """The check that is unknown because the user lacks a right, as `list nodes`."""
-    remedy = f"allow the user to {right}"
-    return Check(name=name, status=Status.UNKNOWN, what=what, why=f"you may not {right}", remedy=remedy)

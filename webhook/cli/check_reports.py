@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.analyses.installation.cluster_checks import Check, Status
 from policies.kubernetes.names import printable
-from policies.rules.decision import Check, Status
 from webhook.cli.text_layout import paragraph
 
 if TYPE_CHECKING:

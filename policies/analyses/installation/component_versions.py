@@ -1,14 +1,14 @@
-"""The versions of Kubernetes and of NVIDIA's components, as far as objects show them."""
+"""Versions and features of Kubernetes and of NVIDIA's components, and the APIs that are served."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import format_list, format_ranges, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
 from policies.kubernetes.view import Unknown
-from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,53 +72,42 @@ def kubernetes_checks(
     yield _server_check(server)
     yield _claims_check(claims)
     if isinstance(nodes, Unknown):
-        yield forbidden_check("kubelets", "the versions of the kubelets are unknown", "list nodes")
+        yield Topic.KUBELETS.forbidden("the versions of the kubelets are unknown", "list nodes")
     else:
         yield _kubelet_check(nodes, () if isinstance(slices, Unknown) else slices)
 
 
 def _server_check(server: tuple[int, int] | Unknown) -> Check:
     if isinstance(server, Unknown):
-        return Check(
-            name="kubernetes",
-            status=Status.UNKNOWN,
-            what="the version of the API server is unknown",
+        return Topic.KUBERNETES.unknown(
+            "the version of the API server is unknown",
             why="you may not read /version",
             remedy="bind the ClusterRole system:public-info-viewer to the user",
         )
     text = f"the API server is Kubernetes {server[0]}.{server[1]}"
     if server < _OLDEST:
-        return Check(
-            name="kubernetes",
-            status=Status.FAILING,
-            what=text,
+        return Topic.KUBERNETES.failure(
+            text,
             why="gpu-admission needs 1.34 or newer, which serves claims as resource.k8s.io/v1",
             remedy=f"upgrade Kubernetes first; {_VERSIONS}",
         )
     limits = "" if server >= _RENAME else "; the strategies rename and auto need 1.36"
-    return Check(name="kubernetes", status=Status.OK, what=f"{text}{limits}")
+    return Topic.KUBERNETES.ok(f"{text}{limits}")
 
 
 def _claims_check(claims: Sequence[str] | Unknown) -> Check:
     if isinstance(claims, Unknown):
-        return Check(
-            name="claims",
-            status=Status.UNKNOWN,
-            what="it is unknown whether resource.k8s.io/v1 is served",
-            why="discovery failed",
-        )
+        return Topic.CLAIMS.unknown("it is unknown whether resource.k8s.io/v1 is served", why="discovery failed")
     if "v1" not in claims:
         served = (
             f"it serves {format_list(list(claims))} of this group only" if claims else "it does not serve this group"
         )
-        return Check(
-            name="claims",
-            status=Status.WARNING,
-            what="the API server does not serve resource.k8s.io/v1",
+        return Topic.CLAIMS.warning(
+            "the API server does not serve resource.k8s.io/v1",
             why=f"{served}, so nothing can be converted, and claims are unknown to the rules",
             remedy="enable the feature gate DynamicResourceAllocation and the API resource.k8s.io/v1",
         )
-    return Check(name="claims", status=Status.OK, what="resource.k8s.io/v1 is served")
+    return Topic.CLAIMS.ok("resource.k8s.io/v1 is served")
 
 
 def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
@@ -132,10 +121,8 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
         if name in with_devices and (found := _numbers(text)) is not None and found < _OLDEST
     ]
     if old:
-        return Check(
-            name="kubelets",
-            status=Status.WARNING,
-            what=f"kubelets of nodes with GPUs of the DRA driver are older than 1.34: {format_ranges(old)}",
+        return Topic.KUBELETS.warning(
+            f"kubelets of nodes with GPUs of the DRA driver are older than 1.34: {format_ranges(old)}",
             why="they cannot read claims of resource.k8s.io/v1, so converted pods do not start there [GA336]",
             remedy="upgrade these nodes before a namespace converts",
         )
@@ -145,7 +132,7 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
     parts = [f"{text} on {count:,}" for text, count in sorted(counts.items())]
     noun = "node" if sum(counts.values()) == 1 else "nodes"
     what = f"kubelets are {format_list(parts)} {noun}" if parts else "there are no nodes"
-    return Check(name="kubelets", status=Status.OK, what=what)
+    return Topic.KUBELETS.ok(what)
 
 
 def _numbers(text: str) -> tuple[int, int] | None:
@@ -171,7 +158,7 @@ def component_checks(
     publishes = not isinstance(slices, Unknown) and any(lookup(each, ("spec", "driver")) == _DRIVER for each in slices)
     if isinstance(images, Unknown):
         what = "it is unknown which GPU Operator, device plugin and DRA driver run"
-        yield forbidden_check("components", what, "list pods in all namespaces")
+        yield Topic.COMPONENTS.forbidden(what, "list pods in all namespaces")
         if publishes:
             yield _dra_driver_check([], converting, publishes=True)
         return
@@ -183,40 +170,30 @@ def component_checks(
         if name == "DRA driver":
             yield _dra_driver_check(tags, converting, publishes=publishes)
         elif tags:
-            yield Check(
-                name="components",
-                status=Status.OK,
-                what=f"{name} {format_list([tag or 'of unknown version' for tag in tags])}",
-            )
+            yield Topic.COMPONENTS.ok(f"{name} {format_list([tag or 'of unknown version' for tag in tags])}")
     missing = [name for name, tags in found if not tags and name != "DRA driver"]
     if missing and images:
-        yield Check(
-            name="components", status=Status.OK, what=f"{format_list(missing)} not seen; gpu-admission needs none"
-        )
+        yield Topic.COMPONENTS.ok(f"{format_list(missing)} not seen; gpu-admission needs none")
 
 
 def _dra_driver_check(tags: Sequence[str], converting: Sequence[str], *, publishes: bool) -> Check:
     old = [tag for tag in tags if (numbers := _numbers(tag)) is not None and not _is_supported(numbers)]
     if old:
-        return Check(
-            name="components",
-            status=Status.WARNING,
-            what=f"DRA driver {format_list(old)} is older than what gpu-admission knows",
+        return Topic.COMPONENTS.warning(
+            f"DRA driver {format_list(old)} is older than what gpu-admission knows",
             why="conversion needs 25.8 to 25.12, or 0.4 and newer",
             remedy=f"upgrade the DRA driver; {_VERSIONS}",
         )
     if tags or publishes:
         text = format_list(list(tags)) if tags else "of unknown version, seen by its ResourceSlices"
-        return Check(name="components", status=Status.OK, what=f"DRA driver {text}")
+        return Topic.COMPONENTS.ok(f"DRA driver {text}")
     if converting:
-        return Check(
-            name="components",
-            status=Status.WARNING,
-            what="no DRA driver of NVIDIA is seen",
+        return Topic.COMPONENTS.warning(
+            "no DRA driver of NVIDIA is seen",
             why=f"pods of {format_list(list(converting))} would convert to claims, which nothing could allocate",
             remedy="install NVIDIA's DRA driver before these namespaces convert, or remove their label gpu-admission.io/dra",
         )
-    return Check(name="components", status=Status.OK, what="no DRA driver of NVIDIA is seen; only conversion needs it")
+    return Topic.COMPONENTS.ok("no DRA driver of NVIDIA is seen; only conversion needs it")
 
 
 def _is_supported(numbers: tuple[int, int]) -> bool:
@@ -225,7 +202,7 @@ def _is_supported(numbers: tuple[int, int]) -> bool:
 
 
 METRICS = ("apiserver_admission_controller_admission_duration_seconds_count{", "kubernetes_feature_enabled{")
-"""How the lines begin that are read."""
+"""The beginnings of the lines that are read."""
 _PLUGIN = re.compile(r'apiserver_admission_controller_admission_duration_seconds_count\{.*\bname="(\w+)"')
 _GATE = re.compile(r'kubernetes_feature_enabled\{.*\bname="(\w+)".*\} ([01])')
 _NEEDED = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ValidatingAdmissionPolicy")
@@ -237,7 +214,7 @@ _GATES = {
 
 
 class ServerFeatures(NamedTuple):
-    """What one API server has used since its start."""
+    """The features and APIs that one API server has used since its start."""
 
     plugins: frozenset[str]
     """Admission plugins that were called."""
@@ -261,7 +238,7 @@ def features_in(lines: Iterable[str]) -> ServerFeatures:
 
 
 def feature_checks(features: ServerFeatures | Unknown | None, server: tuple[int, int] | Unknown) -> Iterator[Check]:
-    """Whether the API server has what gpu-admission needs switched on.
+    """Checks that the API server has switched on what gpu-admission needs.
 
     Args:
         features: What the metrics show; None if there are no metrics.
@@ -270,20 +247,16 @@ def feature_checks(features: ServerFeatures | Unknown | None, server: tuple[int,
     if features is None:
         return
     if isinstance(features, Unknown):
-        yield Check(
-            name="features",
-            status=Status.UNKNOWN,
-            what="it is unknown which admission plugins and feature gates the API server has",
+        yield Topic.FEATURES.unknown(
+            "it is unknown which admission plugins and feature gates the API server has",
             why="you may not read /metrics",
             remedy="bind the ClusterRole system:monitoring to the user",
         )
         return
     missing = [name for name in _NEEDED if name not in features.plugins] if features.plugins else []
     if missing:
-        yield Check(
-            name="features",
-            status=Status.WARNING,
-            what=f"the API server has not called {format_list(missing)} since its start",
+        yield Topic.FEATURES.warning(
+            f"the API server has not called {format_list(missing)} since its start",
             where="apiserver_admission_controller_admission_duration_seconds_count in /metrics",
             why="an admission plugin that is disabled calls no webhook or policy, so nothing is reviewed",
             remedy="look for --disable-admission-plugins in the options of the API server",
@@ -294,20 +267,14 @@ def feature_checks(features: ServerFeatures | Unknown | None, server: tuple[int,
         if features.gates.get(name) is False and (isinstance(server, Unknown) or server >= since)
     ]
     for name in off:
-        yield Check(
-            name="features",
-            status=Status.WARNING,
-            what=f"the feature gate {name} is off",
+        yield Topic.FEATURES.warning(
+            f"the feature gate {name} is off",
             where="kubernetes_feature_enabled in /metrics",
             why=f"without it, {_GATES[name][1]}",
             remedy="enable it on the API server, the scheduler, the controller manager and the kubelets",
         )
     if not (missing or off) and features.plugins:
-        yield Check(
-            name="features",
-            status=Status.OK,
-            what="the API server calls webhooks and policies, and serves dynamic resources",
-        )
+        yield Topic.FEATURES.ok("the API server calls webhooks and policies, and serves dynamic resources")
 
 
 def api_checks(services: Sequence[Object] | Unknown) -> Iterator[Check]:
@@ -318,21 +285,19 @@ def api_checks(services: Sequence[Object] | Unknown) -> Iterator[Check]:
     """
     if isinstance(services, Unknown):
         right = "list apiservices.apiregistration.k8s.io"
-        yield forbidden_check("apis", "it is unknown whether all aggregated APIs are available", right)
+        yield Topic.APIS.forbidden("it is unknown whether all aggregated APIs are available", right)
         return
     broken = [(each, condition) for each in services if (condition := _unavailable(each)) is not None]
     for each, condition in broken:
-        yield Check(
-            name="apis",
-            status=Status.WARNING,
-            what=f"aggregated API {name_of(each)} is not available",
+        yield Topic.APIS.warning(
+            f"aggregated API {name_of(each)} is not available",
             where=f"APIService {name_of(each)}",
             why=f"{condition.get('reason')}: {shorten(str(condition.get('message')))}; discovery is incomplete, and namespaces "
             "cannot be deleted meanwhile",
             remedy="repair the service behind it, or delete the APIService if nothing uses it",
         )
     if not broken:
-        yield Check(name="apis", status=Status.OK, what="every aggregated API is available")
+        yield Topic.APIS.ok("every aggregated API is available")
 
 
 def _unavailable(service: Object) -> Object | None:
@@ -355,20 +320,14 @@ def conversion_checks(broken: Sequence[tuple[str, str]] | Unknown) -> Iterator[C
     """
     if isinstance(broken, Unknown):
         right = "list customresourcedefinitions.apiextensions.k8s.io"
-        yield forbidden_check("conversions", "it is unknown whether a conversion webhook fails", right)
+        yield Topic.CONVERSIONS.forbidden("it is unknown whether a conversion webhook fails", right)
         return
     for name, error in broken:
-        yield Check(
-            name="conversions",
-            status=Status.WARNING,
-            what=f"objects of {name} cannot be read",
+        yield Topic.CONVERSIONS.warning(
+            f"objects of {name} cannot be read",
             where=f"CustomResourceDefinition {name}, spec.conversion",
             why=shorten(error),
             remedy="repair its conversion webhook; until then, rules treat these objects as unknown",
         )
     if not broken:
-        yield Check(
-            name="conversions",
-            status=Status.OK,
-            what="no conversion webhook fails for objects that gpu-admission reads",
-        )
+        yield Topic.CONVERSIONS.ok("no conversion webhook fails for objects that gpu-admission reads")

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from policies.admission.installed import uncovered_settings
+from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.installation_facts import StoredCertificates, Unread, unread_check
 from policies.analyses.installation.installed_objects import (
     bundle_checks,
@@ -29,10 +30,9 @@ from policies.analyses.installation.replicas import (
 )
 from policies.kubernetes.names import format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from datetime import datetime
 
     from policies.analyses.installation.installation_facts import APIServerCalls, InstallationFacts, WebhookCalls
@@ -55,12 +55,12 @@ __all__ = [
 _CERTIFICATES_PAGE = "docs/troubleshooting.md#certificates"
 _SECRET = "Secret gpu-admission-certificates in namespace gpu-admission"  # noqa: S105 - a name, and no secret
 _SERVING, _AUTHORITY = timedelta(days=7), timedelta(days=60)
-"""What remains when an alert fires; see GPUAdmissionCertificateExpires and GPUAdmissionAuthorityExpires."""
+"""The remaining time when an alert fires; see GPUAdmissionCertificateExpires and GPUAdmissionAuthorityExpires."""
 _SAME = timedelta(seconds=1)
 
 
 def certificate_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether certificates are valid for long enough, and replicas serve the stored one."""
+    """Checks that certificates are valid for long enough, and that replicas serve the stored one."""
     served = {
         name: each.metrics.certificate_expiry
         for name, each in facts.replicas.items()
@@ -78,12 +78,10 @@ def certificate_checks(facts: InstallationFacts) -> Iterator[Check]:
         return
     stored = facts.certificates
     if isinstance(stored, Unread):
-        yield unread_check("certificate", "the stored certificate and its authority are unknown", stored)
+        yield unread_check(Topic.CERTIFICATE, "the stored certificate and its authority are unknown", stored)
     elif stored is None or stored.problem:
-        yield Check(
-            name="certificate",
-            status=Status.FAILING,
-            what="the stored certificate does not exist" if stored is None else "the stored certificate cannot be used",
+        yield Topic.CERTIFICATE.failure(
+            "the stored certificate does not exist" if stored is None else "the stored certificate cannot be used",
             where=_SECRET,
             why="" if stored is None else stored.problem,
             remedy=f"a replica creates it if it runs and may write the Secret (see replicas and rbac here); {_CERTIFICATES_PAGE}",
@@ -94,49 +92,35 @@ def certificate_checks(facts: InstallationFacts) -> Iterator[Check]:
         if stored.certificate_expiry is not None:
             if not served:
                 yield _expiry_check("the stored certificate", stored.certificate_expiry, facts.now, _SERVING)
-            yield from _difference(served, stored.certificate_expiry)
+            others = [name for name, expiry in served.items() if abs(expiry - stored.certificate_expiry) > _SAME]
+            if others:
+                yield Topic.CERTIFICATE.warning(
+                    f"{format_list(others)} {inflect('does', len(others))} not serve the stored certificate",
+                    where=_SECRET,
+                    why="a replica loads a new one within a minute, unless it cannot read the Secret",
+                    remedy=_CERTIFICATES_PAGE,
+                )
+            elif served:
+                yield Topic.CERTIFICATE.ok("replicas serve the stored certificate")
 
 
 def _expiry_check(what: str, expiry: datetime, now: datetime, least: timedelta) -> Check:
     if expiry <= now:
-        return Check(
-            name="certificate",
-            status=Status.FAILING,
-            what=f"{what} has expired at {expiry:%Y-%m-%d %H:%M} UTC",
+        return Topic.CERTIFICATE.failure(
+            f"{what} has expired at {expiry:%Y-%m-%d %H:%M} UTC",
             why="API servers refuse the connection, so every call fails",
             remedy=_CERTIFICATES_PAGE,
         )
     days = (expiry - now).days
     remaining = f"{what} expires in {days} days, at {expiry:%Y-%m-%d %H:%M} UTC"
     if expiry - now < least:
-        return Check(
-            name="certificate",
-            status=Status.WARNING,
-            what=remaining,
-            why="it was not replaced in time",
-            remedy=_CERTIFICATES_PAGE,
-        )
-    return Check(name="certificate", status=Status.OK, what=f"{what} is valid for {days} days")
-
-
-def _difference(served: dict[str, datetime], stored: datetime) -> Iterator[Check]:
-    others = [name for name, expiry in served.items() if abs(expiry - stored) > _SAME]
-    if others:
-        yield Check(
-            name="certificate",
-            status=Status.WARNING,
-            what=f"{format_list(others)} {inflect('does', len(others))} not serve the stored certificate",
-            where=_SECRET,
-            why="a replica loads a new one within a minute, unless it cannot read the Secret",
-            remedy=_CERTIFICATES_PAGE,
-        )
-    elif served:
-        yield Check(name="certificate", status=Status.OK, what="replicas serve the stored certificate")
+        return Topic.CERTIFICATE.warning(remaining, why="it was not replaced in time", remedy=_CERTIFICATES_PAGE)
+    return Topic.CERTIFICATE.ok(f"{what} is valid for {days} days")
 
 
 _NAME = "default"
 INVALID_NOTE = f"GPUAdmissionPolicy {_NAME}, generation "
-"""How the note of a replica begins whose settings are invalid."""
+"""The beginning of the note of a replica with invalid settings."""
 _PAGE = "docs/troubleshooting.md#settings"
 _LONGEST_SETTING = 400
 
@@ -148,19 +132,17 @@ def settings_notes(facts: InstallationFacts) -> set[str]:
 
 
 def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether the settings are accepted, and the webhook configurations cover them."""
+    """Checks that the settings are accepted, and that the webhook configurations cover them."""
     if isinstance(facts.policies, Unread):
         yield unread_check(
-            "settings", "it is unknown which settings are stored, and whether they are in use", facts.policies
+            Topic.SETTINGS, "it is unknown which settings are stored, and whether they are in use", facts.policies
         )
         return
     stored = {name_of(each): each for each in facts.policies}
     others = sorted(stored.keys() - {_NAME})
     if others:
-        yield Check(
-            name="settings",
-            status=Status.WARNING,
-            what=f"GPUAdmissionPolicy {format_list(others)} has no effect",
+        yield Topic.SETTINGS.warning(
+            f"GPUAdmissionPolicy {format_list(others)} has no effect",
             why=f"only the one with the name {_NAME} is read",
             remedy=f"kubectl delete gpuadmissionpolicy {others[0]}",
         )
@@ -170,10 +152,8 @@ def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
         return
     for path, said in uncovered_settings(read_configurations(facts.configurations), facts.settings):
         what, _, remedy = said.rpartition("; ")
-        yield Check(
-            name="settings",
-            status=Status.WARNING,
-            what=what,
+        yield Topic.SETTINGS.warning(
+            what,
             where=f"GPUAdmissionPolicy {_NAME}, {path}",
             why="the webhook configurations were rendered for other settings",
             remedy=f"{remedy}, with `gpu-admission apply-webhooks` (docs/settings.md)",
@@ -182,33 +162,27 @@ def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
 
 def _accepted_check(policy: Object | None) -> Check:
     if policy is None:
-        return Check(
-            name="settings", status=Status.OK, what="no GPUAdmissionPolicy is stored, so the defaults are in use"
-        )
+        return Topic.SETTINGS.ok("no GPUAdmissionPolicy is stored, so the defaults are in use")
     generation = lookup(policy, ("metadata", "generation"))
     condition = next(
         (each for each in mappings_at(policy, ("status", "conditions")) if each.get("type") == "Accepted"), None
     )
     where = f"GPUAdmissionPolicy {_NAME}"
     if condition is None or condition.get("observedGeneration") != generation:
-        return Check(
-            name="settings",
-            status=Status.WARNING,
-            what="it is not known yet whether the settings are valid",
+        return Topic.SETTINGS.warning(
+            "it is not known yet whether the settings are valid",
             where=f"{where}, status.conditions",
             why="the leader has not looked at the newest version of them",
             remedy="wait for half a minute; if it persists, see leader here",
         )
     if condition.get("status") != "True":
-        return Check(
-            name="settings",
-            status=Status.FAILING,
-            what="the stored settings are invalid, and not in use",
+        return Topic.SETTINGS.failure(
+            "the stored settings are invalid, and not in use",
             where=where,
             why=shorten(str(condition.get("message")), _LONGEST_SETTING),
             remedy=f"correct them: kubectl edit gpuadmissionpolicy {_NAME}; {_PAGE}",
         )
-    return Check(name="settings", status=Status.OK, what="the stored settings are accepted")
+    return Topic.SETTINGS.ok("the stored settings are accepted")
 
 
 MEDIAN, SLOWEST = 0.5, 0.99
@@ -222,14 +196,14 @@ _WHERE = "/metrics of the API server that answered"
 
 
 def call_checks(calls: APIServerCalls | Unread, api_servers: int) -> Iterator[Check]:
-    """Whether calls are answered, and in time.
+    """Checks that calls are answered, and in time.
 
     Args:
         calls: What one API server counted.
         api_servers: How many there are; 0 if that is unknown.
     """
     if isinstance(calls, Unread):
-        yield unread_check("calls", "it is unknown how many calls fail, and how long they take", calls)
+        yield unread_check(Topic.CALLS, "it is unknown how many calls fail, and how long they take", calls)
         return
     since = f" since {calls.since:%Y-%m-%d %H:%M} UTC" if calls.since else ""
     where = f"{_WHERE}, 1 of {api_servers}; the others count their own calls" if api_servers > 1 else _WHERE
@@ -241,14 +215,12 @@ def call_checks(calls: APIServerCalls | Unread, api_servers: int) -> Iterator[Ch
         lost = sum(each.failed for each in calls.webhooks.values())
         of = f" of 1 of {api_servers} API servers" if api_servers > 1 else ""
         counted = f"{lost:,} of {format_count(total, 'call')}{of} had no answer" if total else f"no call{of} was made"
-        yield Check(name="calls", status=Status.OK, what=f"{counted}{since}")
+        yield Topic.CALLS.ok(f"{counted}{since}")
     yield from _latency(calls, where)
     for name, each in calls.webhooks.items():
         if each.condition_errors:
-            yield Check(
-                name="conditions",
-                status=Status.WARNING,
-                what=f"matchConditions of {name} failed {format_count(each.condition_errors, 'time')}{since}",
+            yield Topic.CONDITIONS.warning(
+                f"matchConditions of {name} failed {format_count(each.condition_errors, 'time')}{since}",
                 where=where,
                 why="an object was too expensive to evaluate, so the failurePolicy of the webhook decided",
                 remedy="docs/security.md says who may create such objects",
@@ -260,10 +232,8 @@ def _failure_check(name: str, calls: WebhookCalls, since: str, where: str) -> Ch
         *([f"{calls.failed_closed:,} refused their object"] if calls.failed_closed else []),
         *([f"{calls.failed_open:,} let it pass unreviewed"] if calls.failed_open else []),
     ]
-    return Check(
-        name="calls",
-        status=Status.WARNING,
-        what=f"{calls.failed:,} of {format_count(calls.calls, 'call')} of {name} had no answer{since}",
+    return Topic.CALLS.warning(
+        f"{calls.failed:,} of {format_count(calls.calls, 'call')} of {name} had no answer{since}",
         where=where,
         why=format_list(parts),
         remedy="docs/troubleshooting.md#calls-do-not-arrive; the numbers stay until the API server restarts",
@@ -278,17 +248,15 @@ def _latency(calls: APIServerCalls, where: str) -> Iterator[Check]:
         if each.calls >= _ENOUGH and (bound := each.bound(SLOWEST) or 0) > _LONGEST
     }
     for name, bound in slow.items():
-        yield Check(
-            name="latency",
-            status=Status.WARNING,
-            what=f"more than 1 of 100 calls of {name} take longer than {_LONGEST:g} s; 99 of 100 take {bound_text(bound)}",
+        yield Topic.LATENCY.warning(
+            f"more than 1 of 100 calls of {name} take longer than {_LONGEST:g} s; 99 of 100 take {bound_text(bound)}",
             where=where,
             remedy="docs/troubleshooting.md#load",
         )
     if timed and not slow:
         slowest = max(each.bound(MEDIAN) or 0 for each in timed.values())
         what = f"half of the calls of each webhook take {bound_text(slowest)}"
-        yield Check(name="latency", status=Status.OK, what=what)
+        yield Topic.LATENCY.ok(what)
 
 
 def bound_text(seconds: float | None) -> str:
@@ -338,10 +306,6 @@ def diagnose(facts: InstallationFacts) -> Diagnosis:
         *object_checks(facts, is_outside=bool(url)),
     )
     calls = None if isinstance(facts.calls, Unread) else facts.calls
-    return Diagnosis(checks, calls, _conclusion(checks))
-
-
-def _conclusion(checks: Sequence[Check]) -> str:
     counts = {status: sum(each.status is status for each in checks) for status in Status}
     parts = [
         *([f"{format_count(counts[Status.FAILING], 'check')} failing"] if counts[Status.FAILING] else []),
@@ -349,4 +313,4 @@ def _conclusion(checks: Sequence[Check]) -> str:
         *([format_count(counts[Status.WARNING], "warning")] if counts[Status.WARNING] else []),
         f"{counts[Status.OK]:,} ok",
     ]
-    return format_list(parts)
+    return Diagnosis(checks, calls, format_list(parts))

@@ -1,4 +1,4 @@
-"""The objects that would be applied, and what the cluster has of them."""
+"""Dry runs: the objects that would be applied, the stored ones, and the reasons why one is refused."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import format_count, format_list, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.kubernetes.workloads import group_of
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Cause(StrEnum):
-    """What stands in the way of a write."""
+    """The cause that a write was not accepted."""
 
     RIGHTS = "rights"
     """The user may not send the request."""
@@ -55,7 +55,7 @@ class Cause(StrEnum):
     NO_DRY_RUN = "no dry run"
     """A webhook that matches has side effects, so the API server does not call it in a dry run."""
     MISSING = "missing"
-    """What the object needs does not exist yet: its namespace, role or ServiceAccount."""
+    """An object that it needs does not exist yet: its namespace, role or ServiceAccount."""
     CONFLICT = "conflict"
     """An object of this name was created or changed meanwhile."""
     SERVER = "server"
@@ -68,7 +68,7 @@ class Cause(StrEnum):
 
 
 class Refusal(NamedTuple):
-    """Why an object was not accepted."""
+    """The reason why an object was not accepted."""
 
     cause: Cause
     by: str
@@ -132,7 +132,7 @@ class DryRun:
     """The namespace of the dry run: the object's own, or the one that stood in for it."""
     refusal: Refusal | None = None
     warnings: tuple[str, ...] = ()
-    """What kubectl would print."""
+    """The text that kubectl would print."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +144,7 @@ class PlannedObject:
     """Its plural in the API; empty if the API server serves no such kind."""
     is_namespaced: bool
     stored: Object | Unknown | None = None
-    """What the cluster has; None if it does not exist."""
+    """The object in the cluster; None if it does not exist."""
     dry_run: DryRun | None = None
     """The dry run; None if there was none."""
     is_runtime: bool = False
@@ -206,10 +206,7 @@ _UNKNOWN_REMEDIES = {
     Cause.RIGHTS: "allow the user to create such objects, or leave the question to the first rollout",
 }
 
-_UNKNOWN_REASONS = {
-    Cause.NO_DRY_RUN: 'webhook "{by}" does not support dry run',
-    Cause.RIGHTS: "you may not {message}",
-}
+_UNKNOWN_REASONS = {Cause.NO_DRY_RUN: 'webhook "{by}" does not support dry run', Cause.RIGHTS: "you may not {message}"}
 
 
 def kind_checks(planned: Sequence[PlannedObject], defined: frozenset[tuple[str, str]]) -> Iterator[Check]:
@@ -225,16 +222,14 @@ def kind_checks(planned: Sequence[PlannedObject], defined: frozenset[tuple[str, 
         if not each.resource and key not in defined:
             missing.setdefault((str(each.document.get("apiVersion")), key[1]), []).append(each.label)
     for (version, kind), labels in missing.items():
-        yield Check(
-            name="kinds",
-            status=Status.FAILING,
-            what=f'no matches for kind "{kind}" in version "{version}"',
+        yield Topic.KINDS.failure(
+            f'no matches for kind "{kind}" in version "{version}"',
             where=format_list(labels, _MOST),
             why="the API server does not serve it, so these objects cannot be applied",
             remedy=_kind_remedy(version),
         )
     if not missing:
-        yield Check(name="kinds", status=Status.OK, what="the API server serves every kind of the manifests")
+        yield Topic.KINDS.ok("the API server serves every kind of the manifests")
 
 
 def _kind_remedy(version: str) -> str:
@@ -270,10 +265,8 @@ def object_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
         exist = sum(each.exists for each in tried_well)
         created = f"{len(tried_well) - exist} would be created" if len(tried_well) > exist else ""
         changed = f"{exist} exist and would be applied again" if exist else ""
-        yield Check(
-            name="objects",
-            status=Status.OK,
-            what=f"the dry run accepts {format_count(len(tried_well), 'object')}: {', '.join(filter(None, (created, changed)))}",
+        yield Topic.OBJECTS.ok(
+            f"the dry run accepts {format_count(len(tried_well), 'object')}: {', '.join(filter(None, (created, changed)))}",
             where=_stand_in_text(tried_well),
         )
 
@@ -289,10 +282,8 @@ def _namespace_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     """Namespaces that neither exist nor are in the manifests, as those of a chart."""
     created = {name_of(each.document) for each in planned if each.document.get("kind") == "Namespace"}
     for namespace in sorted({namespace_of(each.document) for each in planned if each.is_stand_in} - created):
-        yield Check(
-            name="objects",
-            status=Status.WARNING,
-            what=f"namespace {namespace} does not exist, and the manifests do not create it",
+        yield Topic.OBJECTS.warning(
+            f"namespace {namespace} does not exist, and the manifests do not create it",
             remedy="create it first, or use `helm install --create-namespace`",
         )
 
@@ -315,10 +306,8 @@ def _text(template: str, refusal: Refusal, objects: Sequence[PlannedObject]) -> 
 
 
 def _refusal_check(refusal: Refusal, objects: Sequence[PlannedObject]) -> Check:
-    return Check(
-        name="objects",
-        status=Status.FAILING,
-        what=f"{_labels(objects)} would be refused by {_text(_BY[refusal.cause], refusal, objects)}",
+    return Topic.OBJECTS.failure(
+        f"{_labels(objects)} would be refused by {_text(_BY[refusal.cause], refusal, objects)}",
         where=_field(refusal),
         why=shorten(refusal.message, _LONGEST) or "without an explanation",
         remedy=_text(_REMEDIES[refusal.cause], refusal, objects),
@@ -329,10 +318,8 @@ def _stand_in_check(refusal: Refusal, objects: Sequence[PlannedObject]) -> Check
     """The namespace does not exist yet, and policies may treat the one that stood in otherwise."""
     dry_run = objects[0].dry_run
     namespace = dry_run.namespace if dry_run else ""
-    return Check(
-        name="objects",
-        status=Status.UNKNOWN,
-        what=f"{_labels(objects)} may be refused by {_text(_BY[refusal.cause], refusal, objects)}",
+    return Topic.OBJECTS.unknown(
+        f"{_labels(objects)} may be refused by {_text(_BY[refusal.cause], refusal, objects)}",
         where=f"tried in namespace {namespace}, because its own does not exist yet",
         why=shorten(refusal.message, _LONGEST) or "without an explanation",
         remedy=_UNKNOWN_REMEDIES[Cause.MISSING],
@@ -354,10 +341,8 @@ def _unknown(unknown: dict[Refusal, list[PlannedObject]]) -> Iterator[Check]:
         by_cause.setdefault((refusal.cause, refusal.by), []).extend((refusal, each) for each in objects)
     for (cause, _), found in by_cause.items():
         refusal = found[0][0]
-        yield Check(
-            name="objects",
-            status=Status.UNKNOWN,
-            what=f"it is unknown whether {_labels([each for _, each in found])} would be accepted",
+        yield Topic.OBJECTS.unknown(
+            f"it is unknown whether {_labels([each for _, each in found])} would be accepted",
             why=_UNKNOWN_REASONS.get(cause, "{message}").format(
                 by=refusal.by, message=shorten(refusal.message, _LONGEST)
             ),
@@ -371,11 +356,8 @@ def _warnings(planned: Sequence[PlannedObject]) -> Iterator[Check]:
         for text in each.dry_run.warnings if each.dry_run else ():
             found.setdefault(text, []).append(each.label)
     for text, labels in found.items():
-        yield Check(
-            name="objects",
-            status=Status.WARNING,
-            what=f"the cluster warns about {format_list(labels, _MOST)}",
-            why=shorten(text, _LONGEST),
+        yield Topic.OBJECTS.warning(
+            f"the cluster warns about {format_list(labels, _MOST)}", why=shorten(text, _LONGEST)
         )
 
 

@@ -10,11 +10,11 @@ import json
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.analyses.installation.dry_runs import label_of
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.webhook_rules import Write, rule_matches
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ RUNTIME_WRITES = {
     ("coordination.k8s.io", "Lease"): Write("UPDATE", "coordination.k8s.io", "", "leases"),
     ("", "Secret"): Write("UPDATE", "", "", "secrets"),
 }
-"""What gpu-admission writes while it runs, and the claims that Kubernetes creates from its templates."""
+"""The objects that gpu-admission writes while it runs, and the claims that Kubernetes creates from its templates."""
 _POD = Write("CREATE", "", "", "pods")
 _GPU_WORDS = ("nvidia.com/", "resourceClaims")
 _OWN = ".gpu-admission.io"
@@ -75,11 +75,25 @@ def _policy(document: Object, bound: set[str]) -> EnginePolicy | None:
     if group == "admissionregistration.k8s.io" and kind.endswith("AdmissionPolicy"):
         if name_of(document) not in bound:
             return None
-        return _built_in(document)
+        rules = mappings_at(document, ("spec", "matchConstraints", "resourceRules"))
+        return _found("Kubernetes", document, _matched_by(rules))
     if group in ("kyverno.io", "policies.kyverno.io"):
         return _kyverno(document, kind)
     if group == "constraints.gatekeeper.sh":
-        return _gatekeeper(document)
+        # Source: Gatekeeper's documentation of spec.match.kinds and spec.enforcementAction.
+        if str(lookup(document, ("spec", "enforcementAction")) or "deny") in _IGNORED_ACTIONS:
+            return None
+        kinds = mappings_at(document, ("spec", "match", "kinds"))
+        matched = {
+            key
+            for key in (*RUNTIME_WRITES, ("", "Pod"))
+            if not kinds
+            or any(
+                {"*", key[0]} & {*items_at(each, ("apiGroups",))} and {"*", key[1]} & {*items_at(each, ("kinds",))}
+                for each in kinds
+            )
+        }
+        return _found("Gatekeeper", document, matched) if matched else None
     return None
 
 
@@ -91,11 +105,6 @@ def _found(engine: str, document: Object, matched: set[tuple[str, str]]) -> Engi
     return EnginePolicy(
         engine, label_of(document), runtime_kinds, ("", "Pod") in matched and any(word in text for word in _GPU_WORDS)
     )
-
-
-def _built_in(document: Object) -> EnginePolicy:
-    rules = mappings_at(document, ("spec", "matchConstraints", "resourceRules"))
-    return _found("Kubernetes", document, _matched_by(rules))
 
 
 def _matched_by(rules: Sequence[Object]) -> set[tuple[str, str]]:
@@ -137,27 +146,10 @@ def _is_kind(written: str, key: tuple[str, str]) -> bool:
     return len(groups) < 2 or fnmatchcase(key[0], groups[0])  # a single part is a version of the core group
 
 
-def _gatekeeper(document: Object) -> EnginePolicy | None:
-    """Source: Gatekeeper's documentation of spec.match.kinds and spec.enforcementAction."""
-    if str(lookup(document, ("spec", "enforcementAction")) or "deny") in _IGNORED_ACTIONS:
-        return None
-    kinds = mappings_at(document, ("spec", "match", "kinds"))
-    matched = {
-        key
-        for key in (*RUNTIME_WRITES, ("", "Pod"))
-        if not kinds
-        or any(
-            {"*", key[0]} & {*items_at(each, ("apiGroups",))} and {"*", key[1]} & {*items_at(each, ("kinds",))}
-            for each in kinds
-        )
-    }
-    return _found("Gatekeeper", document, matched) if matched else None
-
-
 def engine_checks(
     policies: Sequence[EnginePolicy], unread: Sequence[str], tried: frozenset[str], count: int
 ) -> Iterator[Check]:
-    """What the policies of other engines mean.
+    """Checks of the policies of other engines.
 
     Args:
         policies: The policies.
@@ -170,27 +162,21 @@ def engine_checks(
         if kinds := tuple(kind for kind in each.runtime_kinds if kind not in tried):
             open_questions.setdefault(kinds, []).append(each)
     for kinds, found in open_questions.items():
-        yield Check(
-            name="policies",
-            status=Status.UNKNOWN,
-            what=f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(kinds)}",
+        yield Topic.POLICIES.unknown(
+            f"it is unknown what {format_list([each.label for each in found], _MOST)} would say about {format_list(kinds)}",
             where=format_list(sorted({each.engine for each in found})),
             why="these objects are written while gpu-admission runs, so no dry run of the manifests evaluates the policy",
             remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission in the policy, or check its rules by hand",
         )
     if about_gpus := [each.label for each in policies if each.mentions_gpus]:
-        yield Check(
-            name="policies",
-            status=Status.WARNING,
-            what=f"{format_list(about_gpus, _MOST)} {'mention' if len(about_gpus) > 1 else 'mentions'} GPUs or claims in pods",
+        yield Topic.POLICIES.warning(
+            f"{format_list(about_gpus, _MOST)} {'mention' if len(about_gpus) > 1 else 'mentions'} GPUs or claims in pods",
             why="a converted pod has a claim in place of nvidia.com/gpu, and the policy sees that pod",
             remedy="test the policy with a pod of a namespace that previews or converts, by `kubectl apply --dry-run=server`",
         )
     if unread:
-        yield Check(
-            name="policies",
-            status=Status.UNKNOWN,
-            what="it is unknown which policies of other engines exist",
+        yield Topic.POLICIES.unknown(
+            "it is unknown which policies of other engines exist",
             why=f"you may not list {format_list(list(unread))}",
             remedy="allow the user to list them; the dry runs show what they refuse all the same",
         )
@@ -200,4 +186,4 @@ def engine_checks(
             if policies
             else "no policy of another engine refuses or changes objects of our kinds"
         )
-        yield Check(name="policies", status=Status.OK, what=what)
+        yield Topic.POLICIES.ok(what)

@@ -1,4 +1,4 @@
-"""Calls of our webhooks, as an API server counts them since its start."""
+"""Facts of an installation: the calls of its webhooks, its replicas, its certificates and its objects."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.rules.decision import Check, Status
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from policies.analyses.installation.cluster_checks import Check, Topic
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -42,7 +41,7 @@ _EXCLUSIONS = f"{_CONDITION}exclusions_total"
 _ERRORS = f"{_CONDITION}evaluation_errors_total"
 _START = "process_start_time_seconds "
 METRICS = (*(f"{name}{{" for name in (_REQUESTS, _REJECTIONS, _FAIL_OPEN, _BUCKETS, _EXCLUSIONS, _ERRORS)), _START)
-"""How the lines begin that are read.
+"""The beginnings of the lines that are read.
 
 Source: k8s.io/apiserver pkg/admission/metrics; seen on Kubernetes 1.36.2.
 """
@@ -91,7 +90,7 @@ class WebhookCalls:
 
 
 class APIServerCalls(NamedTuple):
-    """What one API server has counted."""
+    """The counters of one API server."""
 
     since: datetime | None
     """When it started; None if it does not say so."""
@@ -152,12 +151,11 @@ class Unread:
     """The reason if no right is missing."""
 
 
-def unread_check(name: str, what: str, unread: Unread) -> Check:
+def unread_check(topic: Topic, what: str, unread: Unread) -> Check:
     """The check that is unknown because a fact could not be read."""
     if unread.right:
-        why = f"you may not {unread.right}"
-        return Check(name=name, status=Status.UNKNOWN, what=what, why=why, remedy=_GRANT)
-    return Check(name=name, status=Status.UNKNOWN, what=what, why=unread.error)
+        return topic.unknown(what, why=f"you may not {unread.right}", remedy=_GRANT)
+    return topic.unknown(what, why=unread.error)
 
 
 class ReadinessAnswer(NamedTuple):
@@ -169,7 +167,7 @@ class ReadinessAnswer(NamedTuple):
 
 
 class ReplicaMetrics(NamedTuple):
-    """What doctor reads of a replica's `/metrics`."""
+    """The metrics of a replica that doctor reads."""
 
     version: str
     """Empty if it is missing, like None below."""
@@ -179,7 +177,7 @@ class ReplicaMetrics(NamedTuple):
 
 
 class ReplicaAnswers(NamedTuple):
-    """What a replica answers through the API server."""
+    """The answers of a replica through the API server."""
 
     readiness: ReadinessAnswer | Unread
     metrics: ReplicaMetrics | Unread
@@ -193,21 +191,21 @@ class Bundle(NamedTuple):
     webhook: str
     is_present: bool
     refusal: str
-    """Why it does not verify the certificate in the Secret; empty if it does, or the Secret is unread."""
+    """The reason why it does not verify the certificate in the Secret; empty if it does, or the Secret is unread."""
 
 
 class StoredCertificates(NamedTuple):
     """The Secret with the certificates, without keys."""
 
     problem: str
-    """Why its content cannot be used; empty if it can."""
+    """The reason why its content cannot be used; empty if it can."""
     certificate_expiry: datetime | None = None
     authority_expiry: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallationFacts:
-    """What was read of a running installation; None stands for an object that does not exist."""
+    """The facts of a running installation that were read; None stands for an object that does not exist."""
 
     now: datetime
     """The time of the API server, so that a wrong local clock does not matter."""
@@ -217,7 +215,7 @@ class InstallationFacts:
     pods: Sequence[Object] | Unread
     """The pods of the service."""
     nodes: int | Unread
-    """How many nodes are ready and accept all pods; counted to 2, because more make no difference."""
+    """The number of nodes that are ready and accept all pods; counted to 2, because more make no difference."""
     replicas: Mapping[str, ReplicaAnswers]
     """By the name of the pod, for pods that run."""
     configurations: Mapping[str, Object | Unread | None]
@@ -228,7 +226,7 @@ class InstallationFacts:
     """True if replicas make their own certificates; False if they read files of cert-manager or others."""
     calls: APIServerCalls | Unread
     api_servers: int
-    """How many API servers have a Lease; 0 if that is unknown."""
+    """The number of API servers that have a Lease; 0 if it is unknown."""
     lease: Object | Unread | None
     replica_leases: Sequence[Object] | Unread
     """The Leases by which replicas show that they run, wherever they do."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from policies.admission.installed import entry_of, opened_webhooks
 from policies.admission.webhooks import CONFIGURATIONS, WEBHOOKS
+from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.installation_facts import NAMESPACE, REINSTALL, Unread, unread_check
 from policies.analyses.installation.rights import missing_rules, rights_text, rule_rights
 from policies.kubernetes.names import format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of, namespace_of
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,7 +61,7 @@ _MISSING = {
     "PodDisruptionBudget": (Status.WARNING, "a drain may stop all replicas at once"),
     "ResourceQuota": (Status.WARNING, "some providers allow system-cluster-critical pods only in namespaces with it"),
 }
-"""What is missing without an object of a kind, or of a name."""
+"""The effect of a missing object of a kind, or of a name."""
 
 
 def wanted_objects(manifests: Sequence[Object], *, issues_certificates: bool) -> list[Object]:
@@ -74,12 +74,12 @@ def wanted_objects(manifests: Sequence[Object], *, issues_certificates: bool) ->
 
 
 def definition_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether the CRDs exist and serve the versions of this command."""
+    """Checks that the CRDs exist and serve the versions of this command."""
     good = []
     for wanted, stored in _of_kinds(facts, (_DEFINITION,)):
         name, where = name_of(wanted), f"{_DEFINITION} {name_of(wanted)}"
         if isinstance(stored, Unread):
-            yield unread_check("crds", f"it is unknown which versions of {name} are served", stored)
+            yield unread_check(Topic.CRDS, f"it is unknown which versions of {name} are served", stored)
             continue
         missing = sorted(_served_versions(wanted) - _served_versions(stored))
         established = any(
@@ -87,10 +87,8 @@ def definition_checks(facts: InstallationFacts) -> Iterator[Check]:
             for each in mappings_at(stored, ("status", "conditions"))
         )
         if stored is None or missing or not established:
-            yield Check(
-                name="crds",
-                status=Status.FAILING,
-                what=f"{name} does not exist"
+            yield Topic.CRDS.failure(
+                f"{name} does not exist"
                 if stored is None
                 else f"{name} does not serve {format_list(missing)}"
                 if missing
@@ -102,7 +100,7 @@ def definition_checks(facts: InstallationFacts) -> Iterator[Check]:
         else:
             good.append(f"{name} {format_list(sorted(_served_versions(wanted)))}")
     if good:
-        yield Check(name="crds", status=Status.OK, what=f"served: {format_list(good)}")
+        yield Topic.CRDS.ok(f"served: {format_list(good)}")
 
 
 def _served_versions(definition: Object | None) -> set[str]:
@@ -110,7 +108,7 @@ def _served_versions(definition: Object | None) -> set[str]:
 
 
 def role_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether roles and bindings of the manifests exist, with all their rules and subjects."""
+    """Checks that roles and bindings of the manifests exist, with all their rules and subjects."""
     ours = {_role_of(wanted) for wanted, _ in _of_kinds(facts, _BINDINGS) if _is_for_service(wanted)}
     count, is_good = 0, True
     unread: dict[Unread, list[str]] = {}
@@ -126,23 +124,22 @@ def role_checks(facts: InstallationFacts) -> Iterator[Check]:
             continue
         is_good = False
         is_needed = _is_for_service(wanted) or (wanted.get("kind"), name_of(wanted)) in ours
-        yield Check(
-            name="rbac",
-            status=Status.FAILING if is_needed else Status.WARNING,
-            what=f"{label} {lacking}",
+        yield Topic.RBAC.check(
+            Status.FAILING if is_needed else Status.WARNING,
+            f"{label} {lacking}",
             why="the service lacks rights that it needs"
             if is_needed
             else "users lack rights that docs/install.md describes",
             remedy=REINSTALL if is_needed else _UNLESS_LEFT_OUT,
         )
-    yield from _unread_checks("rbac", unread, "complete")
+    yield from _unread_checks(Topic.RBAC, unread, "complete")
     if is_good and count:
         what = f"all {count} roles and bindings exist, with their rules and subjects"
-        yield Check(name="rbac", status=Status.OK, what=what)
+        yield Topic.RBAC.ok(what)
 
 
 def _deficit(wanted: Object, stored: Object | None) -> str:
-    """What a role or binding lacks, as a predicate; empty if nothing."""
+    """The rules or subjects that a role or binding lacks, as a predicate; empty if it lacks none."""
     if stored is None:
         return "does not exist"
     if wanted.get("kind") in _ROLES:
@@ -181,7 +178,7 @@ def _is_for_service(binding: Object) -> bool:
 
 
 def object_checks(facts: InstallationFacts, *, is_outside: bool) -> Iterator[Check]:
-    """Whether the remaining objects of the manifests exist.
+    """Checks that the remaining objects of the manifests exist.
 
     Args:
         facts: What was read.
@@ -198,27 +195,21 @@ def object_checks(facts: InstallationFacts, *, is_outside: bool) -> Iterator[Che
             unread.setdefault(stored, []).append(_label(wanted))
         elif stored is None:
             status, why = _MISSING.get(name_of(wanted)) or _MISSING.get(kind, (Status.WARNING, ""))
-            yield Check(
-                name="objects",
-                status=status,
-                what=f"{_label(wanted)} does not exist",
-                why=why,
-                remedy=_UNLESS_LEFT_OUT,
-            )
+            yield Topic.OBJECTS.check(status, f"{_label(wanted)} does not exist", why=why, remedy=_UNLESS_LEFT_OUT)
         else:
             found.append(kind)
-    yield from _unread_checks("objects", unread, "there")
+    yield from _unread_checks(Topic.OBJECTS, unread, "there")
     if found:
         kinds = sorted(set(found))
         what = f"{format_count(len(found), 'other object')} of the manifests found: {format_list(kinds, 12)}"
-        yield Check(name="objects", status=Status.OK, what=what)
+        yield Topic.OBJECTS.ok(what)
 
 
-def _unread_checks(name: str, unread: Mapping[Unread, Sequence[str]], predicate: str) -> Iterator[Check]:
+def _unread_checks(topic: Topic, unread: Mapping[Unread, Sequence[str]], predicate: str) -> Iterator[Check]:
     """The checks of objects that could not be read, one for each reason."""
     for reason, labels in unread.items():
         what = f"it is unknown whether {format_list(labels, 3)} {inflect('is', len(labels))} {predicate}"
-        yield unread_check(name, what, reason)
+        yield unread_check(topic, what, reason)
 
 
 def _of_kinds(facts: InstallationFacts, kinds: tuple[str, ...]) -> list[tuple[Object, Object | Unread | None]]:
@@ -262,7 +253,7 @@ def known_notes(configurations: Mapping[str, Object | Unread | None]) -> set[str
 
 
 def webhook_checks(configurations: Mapping[str, Object | Unread | None]) -> Iterator[Check]:
-    """Whether all webhooks of this version are installed, and fail as they must.
+    """Checks that all webhooks of this version are installed, and fail as they must.
 
     Args:
         configurations: By kind.
@@ -272,13 +263,11 @@ def webhook_checks(configurations: Mapping[str, Object | Unread | None]) -> Iter
     for kind, name in CONFIGURATIONS:
         document, where = configurations.get(kind), f"{kind} {name}"
         if isinstance(document, Unread):
-            found.append(unread_check("webhooks", f"it is unknown which webhooks {where} has", document))
+            found.append(unread_check(Topic.WEBHOOKS, f"it is unknown which webhooks {where} has", document))
         elif document is None:
             found.append(
-                Check(
-                    name="webhooks",
-                    status=Status.FAILING,
-                    what=f"{where} does not exist",
+                Topic.WEBHOOKS.failure(
+                    f"{where} does not exist",
                     why="API servers call none of its webhooks, so pods are neither converted, charged nor checked",
                     remedy=APPLY,
                 )
@@ -288,7 +277,7 @@ def webhook_checks(configurations: Mapping[str, Object | Unread | None]) -> Iter
             found += _entry_checks(kind, where, document)
     if not found:
         what = f"all {format_count(count, 'webhook')} of this version are installed, with their failurePolicy"
-        found = [Check(name="webhooks", status=Status.OK, what=what)]
+        found = [Topic.WEBHOOKS.ok(what)]
     yield from found
 
 
@@ -297,19 +286,15 @@ def _entry_checks(kind: str, where: str, document: Object) -> Iterator[Check]:
     names = {str(each.get("name")) for each in webhooks}
     wanted = [each.entry.webhook for each in WEBHOOKS if each.mutating is kind.startswith("Mutating")]
     if missing := [name for name in wanted if name not in names]:
-        yield Check(
-            name="webhooks",
-            status=Status.FAILING,
-            what=f"webhooks are missing: {format_list(missing, _MOST)}",
+        yield Topic.WEBHOOKS.failure(
+            f"webhooks are missing: {format_list(missing, _MOST)}",
             where=where,
             why="API servers do not call what is not configured",
             remedy=APPLY,
         )
     if unknown := [name for name in names if name not in wanted]:
-        yield Check(
-            name="webhooks",
-            status=Status.WARNING,
-            what=f"this version does not know {format_list(sorted(unknown), _MOST)}",
+        yield Topic.WEBHOOKS.warning(
+            f"this version does not know {format_list(sorted(unknown), _MOST)}",
             where=where,
             why="it is of a later version, or not of gpu-admission; replicas of this version do not answer it",
             remedy=APPLY,
@@ -326,10 +311,8 @@ def _policy_checks(where: str, webhooks: Sequence[Object]) -> Iterator[Check]:
     for stored, names in changed.items():
         opened = "pods pass unconverted and uncharged while no replica answers, as after docs/break-glass.md"
         closed = "pods are refused while no replica answers, although this webhook must let them pass"
-        yield Check(
-            name="webhooks",
-            status=Status.WARNING,
-            what=f"failurePolicy of {format_list(names, _MOST)} is {stored}",
+        yield Topic.WEBHOOKS.warning(
+            f"failurePolicy of {format_list(names, _MOST)} is {stored}",
             where=where,
             why=opened if stored == "Ignore" else closed,
             remedy=APPLY,
@@ -337,7 +320,7 @@ def _policy_checks(where: str, webhooks: Sequence[Object]) -> Iterator[Check]:
 
 
 def bundle_checks(bundles: Sequence[Bundle], *, is_compared: bool) -> Iterator[Check]:
-    """Whether each webhook has a caBundle, and it verifies the certificate in the Secret.
+    """Checks that each webhook has a caBundle that verifies the certificate in the Secret.
 
     Args:
         bundles: Of the webhooks that were read.
@@ -351,20 +334,16 @@ def bundle_checks(bundles: Sequence[Bundle], *, is_compared: bool) -> Iterator[C
         elif each.refusal:
             refused.setdefault((each.configuration, each.refusal), []).append(each.webhook)
     for configuration, names in missing.items():
-        yield Check(
-            name="caBundle",
-            status=Status.FAILING,
-            what=f"{format_list(names, _MOST)} {inflect('has', len(names))} no caBundle",
+        yield Topic.CA_BUNDLE.failure(
+            f"{format_list(names, _MOST)} {inflect('has', len(names))} no caBundle",
             where=configuration,
             why="API servers do not trust the certificate of the service, so every call fails",
             remedy="a replica writes it within seconds if it runs and may patch the configuration (see replicas and rbac here); "
             "with cert-manager, docs/troubleshooting.md#certificates",
         )
     for (configuration, why), names in refused.items():
-        yield Check(
-            name="caBundle",
-            status=Status.FAILING,
-            what=f"the caBundle of {format_list(names, _MOST)} does not verify the certificate in the Secret",
+        yield Topic.CA_BUNDLE.failure(
+            f"the caBundle of {format_list(names, _MOST)} does not verify the certificate in the Secret",
             where=configuration,
             why=shorten(why),
             remedy="if a GitOps tool writes it, make it ignore caBundle (docs/install.md); else docs/troubleshooting.md#certificates",
@@ -372,4 +351,4 @@ def bundle_checks(bundles: Sequence[Bundle], *, is_compared: bool) -> Iterator[C
     if bundles and not missing and not refused:
         verified = ", which verifies the certificate in the Secret" if is_compared else ""
         what = f"all {format_count(len(bundles), 'webhook')} have a caBundle{verified}"
-        yield Check(name="caBundle", status=Status.OK, what=what)
+        yield Topic.CA_BUNDLE.ok(what)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import format_list, format_ranges
 from policies.kubernetes.objects import lookup, mappings_at, name_of
 from policies.kubernetes.view import Unknown
-from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ def network_checks(
     has_policy: bool,
     is_installed: bool,
 ) -> Iterator[Check]:
-    """Which plugin enforces NetworkPolicies, and whether a firewall may keep API servers away.
+    """Checks that a plugin enforces NetworkPolicies, and that no firewall keeps API servers away.
 
     Args:
         daemon_sets: All DaemonSets.
@@ -48,10 +48,8 @@ def network_checks(
         yield _policy_check(daemon_sets)
     clouds = () if isinstance(nodes, Unknown) else {_cloud(each) for each in nodes} - {""}
     if clouds and ports and not is_installed:
-        yield Check(
-            name="ports",
-            status=Status.UNKNOWN,
-            what=f"it is unknown whether API servers reach ports {format_list([str(port) for port in ports])} of the pods",
+        yield Topic.PORTS.unknown(
+            f"it is unknown whether API servers reach ports {format_list([str(port) for port in ports])} of the pods",
             where=format_list(sorted(clouds)),
             why="preflight cannot test it, and the control plane of a managed cluster is often behind a firewall",
             remedy=f"let the control plane reach these ports{_OTHER_PORT if _FIREWALLED in ports else ''}",
@@ -61,14 +59,12 @@ def network_checks(
 def _policy_check(daemon_sets: Sequence[Object] | Unknown) -> Check:
     if isinstance(daemon_sets, Unknown):
         what = "it is unknown whether a network plugin enforces NetworkPolicies"
-        return forbidden_check("network", what, "list daemonsets.apps")
+        return Topic.NETWORK.forbidden(what, "list daemonsets.apps")
     found = sorted({name_of(each) for each in daemon_sets} & {*_ENGINES})
     if found:
-        return Check(name="network", status=Status.OK, what=f"NetworkPolicies are enforced by {format_list(found)}")
-    return Check(
-        name="network",
-        status=Status.WARNING,
-        what="no network plugin is seen that enforces NetworkPolicies",
+        return Topic.NETWORK.ok(f"NetworkPolicies are enforced by {format_list(found)}")
+    return Topic.NETWORK.warning(
+        "no network plugin is seen that enforces NetworkPolicies",
         why=f"there is no DaemonSet {format_list(_ENGINES, 9).replace(' and ', ' or ')}; without one, every pod reaches the ports "
         "of gpu-admission",
         remedy="check whether your network plugin enforces NetworkPolicies",
@@ -91,7 +87,7 @@ _MOST_SKEW = timedelta(seconds=5)
 _RENEWAL = timedelta(seconds=60)
 """A kubelet renews its Lease every 10 seconds, and is not ready after 40 without."""
 _CERTIFICATES = timedelta(hours=1)
-"""How long before its creation a serving certificate of gpu-admission becomes valid; certs/authority.py."""
+"""The time before its creation from which a serving certificate of gpu-admission is valid; certs/authority.py."""
 
 
 class Clock(NamedTuple):
@@ -106,7 +102,7 @@ class Clock(NamedTuple):
 
     @property
     def skew(self) -> timedelta:
-        """How far the API server is ahead; zero if the reading cannot tell."""
+        """The time by which the API server is ahead; zero if the reading cannot tell."""
         if self.server > self.after:
             return self.server - self.after
         if self.server + timedelta(seconds=1) < self.before:
@@ -115,7 +111,7 @@ class Clock(NamedTuple):
 
 
 def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready: frozenset[str]) -> Iterator[Check]:
-    """Whether the clocks of this machine, of the API server and of the nodes agree.
+    """Checks that the clocks of this machine, of the API server and of the nodes agree.
 
     Args:
         clock: A reading; None if the API server sent no Date, or refused.
@@ -123,10 +119,8 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
         ready: The names of the ready nodes, whose kubelets renew their Lease.
     """
     if clock is None:
-        yield Check(
-            name="clock",
-            status=Status.UNKNOWN,
-            what="the clock of the API server is unknown",
+        yield Topic.CLOCK.unknown(
+            "the clock of the API server is unknown",
             why="its answer to /version has no Date, or you may not read it",
             remedy="bind the ClusterRole system:public-info-viewer to the user",
         )
@@ -134,31 +128,25 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
     is_good = True
     if abs(clock.skew) > _MOST_SKEW:
         is_good = False
-        yield Check(
-            name="clock",
-            status=Status.WARNING,
-            what=f"the API server is {_seconds(clock.skew)} this machine",
+        yield Topic.CLOCK.warning(
+            f"the API server is {_seconds(clock.skew)} this machine",
             why="tokens and certificates that one side issues may be invalid for the other",
             remedy="synchronise both clocks, for example with NTP",
         )
     if isinstance(leases, Unknown):
         right = "list leases.coordination.k8s.io in namespace kube-node-lease"
-        yield forbidden_check("clock", "the clocks of the nodes are unknown", right)
+        yield Topic.CLOCK.forbidden("the clocks of the nodes are unknown", right)
         return
     for skew, nodes in _clock_skews(leases, ready, clock.server).items():
         is_good = False
-        yield Check(
-            name="clock",
-            status=Status.WARNING,
-            what=f"clocks of nodes are {skew} the API server: {format_ranges(nodes)}",
+        yield Topic.CLOCK.warning(
+            f"clocks of nodes are {skew} the API server: {format_ranges(nodes)}",
             where="spec.renewTime of their Leases in kube-node-lease",
             why="a replica there issues certificates with its own clock; they are accepted up to an hour ahead, not more",
             remedy="synchronise the clocks of these nodes, for example with NTP",
         )
     if is_good:
-        yield Check(
-            name="clock", status=Status.OK, what="the clocks of this machine, the API server and the ready nodes agree"
-        )
+        yield Topic.CLOCK.ok("the clocks of this machine, the API server and the ready nodes agree")
 
 
 def _seconds(skew: timedelta) -> str:

@@ -1,4 +1,4 @@
-"""Webhooks of others: their order, and those that could keep gpu-admission from starting."""
+"""Webhooks of others: those that keep gpu-admission from starting, their order, and covered pods."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.installed import NAME_LABEL
 from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, format_count, format_list
 from policies.kubernetes.objects import controller_of, has_ended, lookup, mapping_at, mappings_at, name_of, namespace_of
 from policies.kubernetes.webhook_rules import UnknownOperatorError, Write, rule_matches, selects
-from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,12 +38,12 @@ _OWN_WRITES = {
     "leases": Write("UPDATE", "coordination.k8s.io", "", "leases"),
     "secrets": Write("UPDATE", "", "", "secrets"),
 }
-"""What replicas need written in their own namespace: pods to start, the Lease to lead, the Secret of the certificate."""
+"""The writes that replicas need in their own namespace: pods to start, the Lease to lead, the Secret of the certificate."""
 _TENANT_WRITES = {
     "resourceclaimtemplates": Write("CREATE", "resource.k8s.io", "", "resourceclaimtemplates"),
     "gpuquotas/status": Write("UPDATE", "gpu-admission.io", "", "gpuquotas", "status"),
 }
-"""What replicas write in the namespaces that use them."""
+"""The writes of replicas in the namespaces that use them."""
 _MOST = 5
 
 
@@ -115,7 +115,7 @@ def webhook_checks(
     pod_labels: Mapping[str, str],
     tenants: Sequence[LabelledNamespace] | None,
 ) -> Iterator[Check]:
-    """What webhooks of others mean for gpu-admission and for the pods that it reviews.
+    """Checks of the webhooks of others, for gpu-admission and for the pods that it reviews.
 
     Args:
         webhooks: Those of others.
@@ -123,16 +123,6 @@ def webhook_checks(
         pod_labels: The labels of its pods.
         tenants: The namespaces whose pods it would review; None if they are unknown.
     """
-    yield from _own_checks(webhooks, own, pod_labels)
-    if tenants is None:
-        return
-    yield from _tenant_checks(webhooks, tenants)
-    yield _order_check(webhooks, tenants)
-
-
-def _own_checks(
-    webhooks: Sequence[OtherWebhook], own: LabelledNamespace, pod_labels: Mapping[str, str]
-) -> Iterator[Check]:
     is_good = True
     for each in webhooks:
         labels = {"pods": pod_labels}
@@ -145,21 +135,21 @@ def _own_checks(
             continue
         is_good = False
         conditions = " unless its matchConditions exclude them" if each.webhook.get("matchConditions") else ""
-        yield Check(
-            name="webhooks",
-            status=Status.WARNING,
-            what=f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of namespace {own.name}{conditions}",
+        yield Topic.WEBHOOKS.warning(
+            f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of namespace {own.name}{conditions}",
             where=f"{_kind(each).capitalize()}WebhookConfiguration {each.configuration}",
             why="it fails closed: while it does not answer, "
             + ("no replica of gpu-admission can start" if "pods" in hit else "the replicas cannot write these"),
             remedy=f"exclude the namespace in its namespaceSelector: kubernetes.io/metadata.name NotIn [{own.name}]",
         )
     if is_good:
-        yield Check(
-            name="webhooks",
-            status=Status.OK,
-            what=f"no webhook of others that fails closed is called for the objects of namespace {own.name}",
+        yield Topic.WEBHOOKS.ok(
+            f"no webhook of others that fails closed is called for the objects of namespace {own.name}"
         )
+    if tenants is None:
+        return
+    yield from _tenant_checks(webhooks, tenants)
+    yield _order_check(webhooks, tenants)
 
 
 def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Iterator[Check]:
@@ -167,10 +157,8 @@ def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledN
         hit = [name for name, write in _TENANT_WRITES.items() if each.fails_closed and each.matches(write)]
         names = [tenant.name for tenant in tenants if each.selects(tenant.labels, None)] if hit else []
         if names:
-            yield Check(
-                name="webhooks",
-                status=Status.WARNING,
-                what=f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of {_namespaces(names)}",
+            yield Topic.WEBHOOKS.warning(
+                f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of {_namespaces(names)}",
                 where=f"{_kind(each).capitalize()}WebhookConfiguration {each.configuration}",
                 why="it fails closed: while it does not answer, pods that need a template are refused, and charges are not written",
                 remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission by a matchCondition on "
@@ -196,15 +184,11 @@ def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNam
     before = [_text_of(each) for each in seen if each.is_before]
     after = [_text_of(each) for each in seen if not each.is_before]
     if not seen:
-        return Check(
-            name="order", status=Status.OK, what="no mutating webhook of others sees the pods that would be reviewed"
-        )
+        return Topic.ORDER.ok("no mutating webhook of others sees the pods that would be reviewed")
     parts = [f"{format_list(before, _MOST)} before ours"] if before else []
     parts += [f"{format_list(after, _MOST)} after ours"] if after else []
-    return Check(
-        name="order",
-        status=Status.OK,
-        what=f"{format_count(len(seen), 'mutating webhook')} of others {'see' if len(seen) > 1 else 'sees'} the same pods: "
+    return Topic.ORDER.ok(
+        f"{format_count(len(seen), 'mutating webhook')} of others {'see' if len(seen) > 1 else 'sees'} the same pods: "
         f"{', '.join(parts)}",
         why="configurations are called in the order of their names. If a later one adds GPUs or tolerations, ours is called "
         "once more (reinvocationPolicy IfNeeded); the validating webhooks see the final pod"
@@ -228,19 +212,15 @@ def bundle_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
     written = [name for each in planned for name, bundle in _bundles(each.document) if bundle]
     missing = [name for each in planned for name, bundle in _bundles(each.stored) if not bundle]
     if written:
-        yield Check(
-            name="caBundle",
-            status=Status.WARNING,
-            what=f"the manifests write the caBundle of {format_list(written, 3)}",
+        yield Topic.CA_BUNDLE.warning(
+            f"the manifests write the caBundle of {format_list(written, 3)}",
             where="webhooks[].clientConfig.caBundle",
             why="gpu-admission or cert-manager rotates it, and the manifests would bring back an old one",
             remedy="leave it out of the manifests",
         )
     if missing:
-        yield Check(
-            name="caBundle",
-            status=Status.WARNING,
-            what=f"installed webhooks have no caBundle: {format_list(missing, 3)}",
+        yield Topic.CA_BUNDLE.warning(
+            f"installed webhooks have no caBundle: {format_list(missing, 3)}",
             where="webhooks[].clientConfig.caBundle",
             why="their calls fail, unless the serving certificate is of a public authority",
             remedy="look at `/readyz` of a replica: the leader writes it within seconds if it may",
@@ -349,7 +329,7 @@ def _entry(webhook: Object) -> str:
 
 
 def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: bool) -> Iterator[Check]:
-    """Which namespaces and pods would be reviewed.
+    """The namespaces and pods that would be reviewed.
 
     Args:
         coverage: The counts; None if the namespaces cannot be listed.
@@ -357,7 +337,7 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
         are_pods_known: False if the pods cannot be listed.
     """
     if coverage is None:
-        yield forbidden_check("namespaces", "it is unknown which namespaces would be covered", "list namespaces")
+        yield Topic.NAMESPACES.forbidden("it is unknown which namespaces would be covered", "list namespaces")
         return
     converting = coverage.namespaces_with(DRA_LABEL, "enabled")
     preview = coverage.namespaces_with(DRA_LABEL, "preview")
@@ -369,21 +349,19 @@ def coverage_checks(coverage: Coverage | None, *, is_new: bool, are_pods_known: 
     ]
     what = f"{format_count(len(coverage.covered), 'namespace')} would be covered; exempt: {format_list(coverage.exempt, _MOST)}"
     if is_new and (converting or enforced):
-        yield Check(
-            name="namespaces",
-            status=Status.WARNING,
-            what=f"namespaces have labels of gpu-admission already: {'; '.join(labelled)}",
+        yield Topic.NAMESPACES.warning(
+            f"namespaces have labels of gpu-admission already: {'; '.join(labelled)}",
             why="from the moment when the webhooks are applied, their pods with GPUs are refused until a replica answers",
             remedy="apply the service first and the webhooks when it is ready, as `gpu-admission apply-webhooks` does, or remove "
             "the labels until then",
         )
-        yield Check(name="namespaces", status=Status.OK, what=what)
+        yield Topic.NAMESPACES.ok(what)
     else:
-        yield Check(name="namespaces", status=Status.OK, what="; ".join((what, *labelled)))
+        yield Topic.NAMESPACES.ok("; ".join((what, *labelled)))
     if are_pods_known:
-        yield Check(name="pods", status=Status.OK, what=_pods_text(coverage))
+        yield Topic.PODS.ok(_pods_text(coverage))
     else:
-        yield forbidden_check("pods", "it is unknown how many pods would be reviewed", "list pods in all namespaces")
+        yield Topic.PODS.forbidden("it is unknown how many pods would be reviewed", "list pods in all namespaces")
 
 
 def _pods_text(coverage: Coverage) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.admission.webhooks import CONFIGURATIONS, WEBHOOKS
+from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.component_versions import (
     api_checks,
     component_checks,
@@ -29,7 +30,6 @@ from policies.analyses.installation.steps import step_checks, step_of, storage_c
 from policies.kubernetes.names import DRA_LABEL, format_count, format_list
 from policies.kubernetes.objects import lookup, mapping_at, name_of
 from policies.kubernetes.view import Unknown
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ KNOWN_WEBHOOKS = frozenset(each.entry.webhook for each in WEBHOOKS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What was read of a cluster, and the answers to dry runs. What the user may not read is unknown."""
+    """The facts of a cluster, and the answers to dry runs. A fact that may not be read is unknown."""
 
     planned: Sequence[PlannedObject]
     """The objects of the manifests, and those that the service and controllers would create later."""
@@ -100,7 +100,17 @@ def preflight(facts: Facts) -> Preflight:
     manifests = [each for each in facts.planned if not each.is_runtime]
     step = step_of(manifests)
     checks = tuple(_checks(facts, manifests, step))
-    return Preflight(step, checks, _conclusion(facts, step, checks), facts.coverage)
+    failing = [each for each in checks if each.status is Status.FAILING]
+    unknown = sum(each.status is Status.UNKNOWN for each in checks)
+    outcome = f"{step.text} would work"
+    if failing:
+        more = f", and {format_count(len(failing) - 1, 'more check')} failed" if len(failing) > 1 else ""
+        outcome = f"{step.text} would fail: {failing[0].what}{more}"
+    elif unknown:
+        outcome = (
+            f"no check says that {step.text} would fail, and {format_count(unknown, 'check')} could not be answered"
+        )
+    return Preflight(step, checks, f"{outcome}; {_review_text(facts)}", facts.coverage)
 
 
 def _checks(facts: Facts, manifests: Sequence[PlannedObject], step: Step) -> Iterator[Check]:
@@ -112,7 +122,13 @@ def _checks(facts: Facts, manifests: Sequence[PlannedObject], step: Step) -> Ite
     yield from kubernetes_checks(facts.server_version, facts.claim_versions, facts.nodes, facts.slices)
     yield from feature_checks(facts.features, facts.server_version)
     yield from component_checks(facts.images, facts.slices, converting)
-    yield from _rights_checks(facts, manifests)
+    who = f"user {facts.user}" if facts.user else "your user"
+    found = [
+        *rights_checks(manifests, facts.granted, who),
+        *grant_checks(manifests, facts.granted, facts.own_rules, who),
+    ]
+    what = f"{who} may apply all objects, with the roles that they grant"
+    yield from found or [Topic.RIGHTS.ok(what)]
     yield from kind_checks(manifests, definitions(manifests))
     yield from object_checks(facts.planned)
     yield from storage_checks(manifests)
@@ -135,16 +151,6 @@ def _checks(facts: Facts, manifests: Sequence[PlannedObject], step: Step) -> Ite
     yield from network_checks(facts.daemon_sets, facts.nodes, ports, has_policy=has_policy, is_installed=installed)
 
 
-def _rights_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterator[Check]:
-    who = f"user {facts.user}" if facts.user else "your user"
-    found = [
-        *rights_checks(manifests, facts.granted, who),
-        *grant_checks(manifests, facts.granted, facts.own_rules, who),
-    ]
-    what = f"{who} may apply all objects, with the roles that they grant"
-    yield from found or [Check(name="rights", status=Status.OK, what=what)]
-
-
 def _webhook_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterator[Check]:
     unread = [
         kind
@@ -155,10 +161,8 @@ def _webhook_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterato
         if isinstance(found, Unknown)
     ]
     if unread:
-        yield Check(
-            name="webhooks",
-            status=Status.UNKNOWN,
-            what="it is unknown which webhooks of others see the same pods",
+        yield Topic.WEBHOOKS.unknown(
+            "it is unknown which webhooks of others see the same pods",
             why=f"you may not list {format_list(unread)}",
             remedy=f"allow the user to list {format_list([f'{each}.admissionregistration.k8s.io' for each in unread])}",
         )
@@ -170,22 +174,17 @@ def _webhook_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterato
     ]
     if len(unread) == 2:
         return
-    yield from webhook_checks(
-        others,
-        _own_namespace(manifests, facts.coverage),
-        mapping_at(_deployment(manifests), ("spec", "template", "metadata", "labels")),
-        covered,
-    )
-
-
-def _own_namespace(manifests: Sequence[PlannedObject], coverage: Coverage | None) -> LabelledNamespace:
-    """The namespace of gpu-admission as it would be."""
-    namespaces = coverage.namespaces if coverage else ()
+    namespaces = facts.coverage.namespaces if facts.coverage else ()
     stored = next((each.labels for each in namespaces if each.name == _NAMESPACE), {})
     wanted = next(
         (each.document for each in manifests if (each.document.get("kind"), name_of(each.document)) == _OWN), None
     )
-    return LabelledNamespace(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, wanted)})
+    yield from webhook_checks(
+        others,
+        LabelledNamespace(_NAMESPACE, {**stored, **labels_with_name(_NAMESPACE, wanted)}),
+        mapping_at(_deployment(manifests), ("spec", "template", "metadata", "labels")),
+        covered,
+    )
 
 
 def _deployment(manifests: Sequence[PlannedObject]) -> Object | None:
@@ -213,20 +212,6 @@ def _ready(nodes: Sequence[Object] | Unknown) -> frozenset[str]:
             for condition in lookup(each, ("status", "conditions")) or ()
         )
     )
-
-
-def _conclusion(facts: Facts, step: Step, checks: Sequence[Check]) -> str:
-    failing = [each for each in checks if each.status is Status.FAILING]
-    unknown = sum(each.status is Status.UNKNOWN for each in checks)
-    outcome = f"{step.text} would work"
-    if failing:
-        more = f", and {format_count(len(failing) - 1, 'more check')} failed" if len(failing) > 1 else ""
-        outcome = f"{step.text} would fail: {failing[0].what}{more}"
-    elif unknown:
-        outcome = (
-            f"no check says that {step.text} would fail, and {format_count(unknown, 'check')} could not be answered"
-        )
-    return f"{outcome}; {_review_text(facts)}"
 
 
 def _review_text(facts: Facts) -> str:

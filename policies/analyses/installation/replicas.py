@@ -1,4 +1,4 @@
-"""The leader, and what depends on it: ledgers of quotas, and templates."""
+"""Replicas: the leader and its work on quotas and templates, the pods, and their readiness."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.installation_facts import NAMESPACE, Unread, unread_check
 from policies.conversion.templates import is_our_name, is_ours, references
 from policies.kubernetes.names import UNUSED_SINCE, format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import has_ended, lookup, mapping_at, mappings_at, name_of, namespace_of
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,9 +43,9 @@ _MOST = 3
 
 
 def leader_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether a replica leads."""
+    """Check that a replica leads."""
     if isinstance(facts.lease, Unread):
-        yield unread_check("leader", "it is unknown whether a replica leads", facts.lease)
+        yield unread_check(Topic.LEADER, "it is unknown whether a replica leads", facts.lease)
         return
     holder = lookup(facts.lease, ("spec", "holderIdentity")) or ""
     renewed = _moment(lookup(facts.lease, ("spec", "renewTime")))
@@ -62,36 +62,29 @@ def leader_checks(facts: InstallationFacts) -> Iterator[Check]:
         )
     is_short = renewed is not None and facts.now - renewed <= _LATE
     if why:
-        yield Check(
-            name="leader",
-            # A replica that stops releases the Lease, and another one takes it within seconds.
-            status=Status.WARNING if is_short else Status.FAILING,
-            what="no replica leads at the moment" if is_short else "no replica leads",
+        # A replica that stops releases the Lease, and another one takes it within seconds.
+        yield Topic.LEADER.check(
+            Status.WARNING if is_short else Status.FAILING,
+            "no replica leads at the moment" if is_short else "no replica leads",
             where=_LEASE,
             why=f"{why}; nothing counts quotas, creates missing templates or writes the status of settings meanwhile",
             remedy=f"see replicas, readiness and rbac here; {_UPKEEP}",
         )
     elif renewed is not None:
         seconds = max(int((facts.now - renewed).total_seconds()), 0)
-        yield Check(
-            name="leader",
-            status=Status.OK,
-            what=f"{holder} leads, and renewed its Lease {format_count(seconds, 'second')} ago",
-        )
+        yield Topic.LEADER.ok(f"{holder} leads, and renewed its Lease {format_count(seconds, 'second')} ago")
 
 
 def quota_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether quotas are counted, and nothing passed without a charge."""
+    """Checks that quotas are counted, and that nothing passed without a charge."""
     if isinstance(facts.quotas, Unread):
-        yield unread_check("quotas", "it is unknown whether GPUQuotas are counted", facts.quotas)
+        yield unread_check(Topic.QUOTAS, "it is unknown whether GPUQuotas are counted", facts.quotas)
     else:
         yield from _ledgers(facts.quotas, facts.now)
     for name, replica in facts.replicas.items():
         if not isinstance(replica.metrics, Unread) and replica.metrics.drift:
-            yield Check(
-                name="quotas",
-                status=Status.WARNING,
-                what=f"{replica.metrics.drift:,} pods or claims passed without a charge, and count now",
+            yield Topic.QUOTAS.warning(
+                f"{replica.metrics.drift:,} pods or claims passed without a charge, and count now",
                 where=f"gpu_admission_quota_drift_total of {name}, since it started",
                 why="they were created while no replica could charge them, or before the GPUQuota",
                 remedy=_QUOTAS,
@@ -104,20 +97,15 @@ def _ledgers(quotas: Sequence[Object], now: datetime) -> Iterator[Check]:
         if reason := _ledger_problem(quota, now):
             late.setdefault(reason, []).append(f"{namespace_of(quota)}/{name_of(quota)}")
     for reason, names in late.items():
-        yield Check(
-            name="quotas",
-            status=Status.FAILING,
-            what=f"GPUQuota {format_list(names, _MOST)}: {reason}",
-            remedy=_QUOTAS,
-        )
+        yield Topic.QUOTAS.failure(f"GPUQuota {format_list(names, _MOST)}: {reason}", remedy=_QUOTAS)
     if not late:
         counted = f"all {format_count(len(quotas), 'GPUQuota')} are counted" if len(quotas) > 1 else ""
         what = counted or ("the GPUQuota is counted" if quotas else "no GPUQuota exists")
-        yield Check(name="quotas", status=Status.OK, what=what)
+        yield Topic.QUOTAS.ok(what)
 
 
 def _ledger_problem(quota: Object, now: datetime) -> str:
-    """Why a quota does not work, as its conditions say; empty if it does, or is new."""
+    """The reason why a quota does not work, as its conditions say; empty if it does, or is new."""
     conditions = {each.get("type"): each for each in mappings_at(quota, ("status", "conditions"))}
     ready, enforced = conditions.get("Ready"), conditions.get("Enforced")
     if ready is None:
@@ -131,23 +119,21 @@ def _ledger_problem(quota: Object, now: datetime) -> str:
 
 
 def template_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether pods wait for missing templates, and unused templates are deleted."""
+    """Checks that no pod waits for a missing template, and that unused templates are deleted."""
     if isinstance(facts.templates, Unread):
-        yield unread_check("templates", "it is unknown whether templates are missing or left over", facts.templates)
+        yield unread_check(Topic.TEMPLATES, "it is unknown whether templates are missing or left over", facts.templates)
         return
     stored = {(namespace_of(each), name_of(each)) for each in facts.templates}
     good = True
     if isinstance(facts.waiting_pods, Unread):
         good = False
-        yield unread_check("templates", "it is unknown whether pods wait for templates", facts.waiting_pods)
+        yield unread_check(Topic.TEMPLATES, "it is unknown whether pods wait for templates", facts.waiting_pods)
     else:
         waiting = [pod for pod in facts.waiting_pods if _waits(pod, stored, facts.now)]
         if waiting:
             good = False
-            yield Check(
-                name="templates",
-                status=Status.FAILING,
-                what=f"{format_count(len(waiting), 'pod')} {inflect('waits', len(waiting))} for a ResourceClaimTemplate that does "
+            yield Topic.TEMPLATES.failure(
+                f"{format_count(len(waiting), 'pod')} {inflect('waits', len(waiting))} for a ResourceClaimTemplate that does "
                 f"not exist: {format_list([f'{namespace_of(pod)}/{name_of(pod)}' for pod in waiting], _MOST)}",
                 why="the leader creates it within half a minute, unless no replica leads or the API server refuses it",
                 remedy=f"kubectl -n {NAMESPACE} logs -l app.kubernetes.io/name={NAMESPACE} --tail=200 has the reason; {_UPKEEP}",
@@ -155,17 +141,15 @@ def template_checks(facts: InstallationFacts) -> Iterator[Check]:
     unused = [each for each in facts.templates if is_ours(each) and _marked_since(each) is not None]
     left = [each for each in unused if (since := _marked_since(each)) and facts.now - since > _SWEPT]
     if left:
-        yield Check(
-            name="templates",
-            status=Status.WARNING,
-            what=f"{format_count(len(left), 'template')} that no pod needs {inflect('is', len(left))} not deleted: "
+        yield Topic.TEMPLATES.warning(
+            f"{format_count(len(left), 'template')} that no pod needs {inflect('is', len(left))} not deleted: "
             f"{format_list([f'{namespace_of(each)}/{name_of(each)}' for each in left], _MOST)}",
             why="the leader deletes them after an hour",
             remedy=_UPKEEP,
         )
     elif good:
         what = f"{format_count(len(facts.templates), 'template')}, of which no pod needs {len(unused):,}"
-        yield Check(name="templates", status=Status.OK, what=what if facts.templates else "no templates")
+        yield Topic.TEMPLATES.ok(what if facts.templates else "no templates")
 
 
 def _waits(pod: Object, stored: set[tuple[str, str]], now: datetime) -> bool:
@@ -206,14 +190,14 @@ _KUBECTL = f"kubectl -n {NAMESPACE}"
 
 
 def replica_checks(facts: InstallationFacts, url: str) -> Iterator[Check]:
-    """Whether enough replicas run, of one image, without restarts, on several nodes.
+    """Checks that enough replicas run, of one image, without restarts, on several nodes.
 
     Args:
         facts: What was read.
         url: Where API servers call webhooks, if not through the Service.
     """
     if isinstance(facts.deployment, Unread):
-        yield unread_check("replicas", "it is unknown how many replicas run", facts.deployment)
+        yield unread_check(Topic.REPLICAS, "it is unknown how many replicas run", facts.deployment)
     elif url and not facts.pods:
         yield _outside(facts, url)
     elif facts.deployment is None:
@@ -221,11 +205,19 @@ def replica_checks(facts: InstallationFacts, url: str) -> Iterator[Check]:
     else:
         yield from _rollout(facts.deployment, facts)
     if isinstance(facts.pods, Unread):
-        yield unread_check("replicas", "pods of replicas are unknown", facts.pods)
+        yield unread_check(Topic.REPLICAS, "pods of replicas are unknown", facts.pods)
         return
     pods = [pod for pod in facts.pods if not has_ended(pod)]
     yield from chain.from_iterable(_restarts(pod, facts.now) for pod in pods)
-    yield from _images(pods)
+    images = sorted({str(each.get("image")) for pod in pods for each in mappings_at(pod, ("spec", "containers"))[:1]})
+    if len(images) > 1:
+        yield Topic.REPLICAS.warning(
+            f"replicas run {len(images)} images: {format_list(images)}",
+            why="a rollout is under way, or cannot finish",
+            remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
+        )
+    elif images:
+        yield Topic.REPLICAS.ok(f"all replicas run image {images[0]}")
     yield from _spread([pod for pod in pods if is_ready_pod(pod)], facts.nodes)
 
 
@@ -237,10 +229,8 @@ def is_ready_pod(pod: Object) -> bool:
     )
 
 
-_NOT_INSTALLED = Check(
-    name="replicas",
-    status=Status.FAILING,
-    what="gpu-admission is not installed, or not in its namespace",
+_NOT_INSTALLED = Topic.REPLICAS.failure(
+    "gpu-admission is not installed, or not in its namespace",
     where=_WHERE,
     why="it does not exist",
     remedy="install gpu-admission as in docs/install.md; if webhooks are left of an installation, "
@@ -251,18 +241,14 @@ _NOT_INSTALLED = Check(
 def _outside(facts: InstallationFacts, url: str) -> Check:
     """Replicas outside of the cluster, of which only their Leases are seen."""
     if isinstance(facts.replica_leases, Unread):
-        return unread_check("replicas", "it is unknown whether replicas run", facts.replica_leases)
+        return unread_check(Topic.REPLICAS, "it is unknown whether replicas run", facts.replica_leases)
     holders = sorted(holder for each in facts.replica_leases if (holder := _live_holder(each, facts.now)))
     if holders:
-        return Check(
-            name="replicas",
-            status=Status.OK,
-            what=f"{format_count(len(holders), 'replica')} {inflect('runs', len(holders))} outside of the cluster: {format_list(holders)}",
+        return Topic.REPLICAS.ok(
+            f"{format_count(len(holders), 'replica')} {inflect('runs', len(holders))} outside of the cluster: {format_list(holders)}"
         )
-    return Check(
-        name="replicas",
-        status=Status.FAILING,
-        what="no replica runs",
+    return Topic.REPLICAS.failure(
+        "no replica runs",
         where=f"Leases in namespace {NAMESPACE} with the label gpu-admission.io/lease=replica",
         why=f"API servers call {url}, which is outside of the cluster, and no replica has renewed its Lease for "
         f"{_PRESENT.total_seconds():.0f} seconds",
@@ -288,10 +274,8 @@ def _rollout(deployment: Object, facts: InstallationFacts) -> Iterator[Check]:
     available, updated = (status.get(key, 0) for key in ("availableReplicas", "updatedReplicas"))
     what = f"{available} of {format_count(wanted, 'replica')} {inflect('is', wanted)} available"
     if wanted == 0:
-        yield Check(
-            name="replicas",
-            status=Status.FAILING,
-            what="the Deployment is scaled to 0 replicas",
+        yield Topic.REPLICAS.failure(
+            "the Deployment is scaled to 0 replicas",
             where=_WHERE,
             why="no webhook call is answered",
             remedy=f"{_KUBECTL} scale deployment {NAMESPACE} --replicas=2",
@@ -302,38 +286,33 @@ def _rollout(deployment: Object, facts: InstallationFacts) -> Iterator[Check]:
             [] if isinstance(facts.pods, Unread) else [_trouble(pod) for pod in facts.pods if not is_ready_pod(pod)]
         )
         remedy = f"{_KUBECTL} describe pods -l app.kubernetes.io/name={NAMESPACE}"
-        yield Check(
-            name="replicas",
-            status=Status.WARNING if available else Status.FAILING,
-            what=what,
+        yield Topic.REPLICAS.check(
+            Status.WARNING if available else Status.FAILING,
+            what,
             where=_WHERE,
             why=format_list(troubles) if troubles else "",
             remedy=remedy if available else f"{remedy}; if pods must start now, docs/break-glass.md",
         )
     elif updated < wanted:
-        yield Check(
-            name="replicas",
-            status=Status.WARNING,
-            what=f"a rollout is not complete: {updated} of {format_count(wanted, 'replica')} {inflect('is', wanted)} of the "
+        yield Topic.REPLICAS.warning(
+            f"a rollout is not complete: {updated} of {format_count(wanted, 'replica')} {inflect('is', wanted)} of the "
             "newest template",
             where=_WHERE,
             remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
         )
     elif wanted == 1:
-        yield Check(
-            name="replicas",
-            status=Status.WARNING,
-            what="only 1 replica runs",
+        yield Topic.REPLICAS.warning(
+            "only 1 replica runs",
             where=_WHERE,
             why="calls fail while it is replaced or its node is drained",
             remedy=f"{_KUBECTL} scale deployment {NAMESPACE} --replicas=2",
         )
     else:
-        yield Check(name="replicas", status=Status.OK, what=what)
+        yield Topic.REPLICAS.ok(what)
 
 
 def _trouble(pod: Object) -> str:
-    """Why a pod is not ready: the state of its container, or the condition that is not met."""
+    """The reason why a pod is not ready: the state of its container, or the condition that is not met."""
     for container in mappings_at(pod, ("status", "containerStatuses")):
         if reason := lookup(container, ("state", "waiting", "reason")):
             message = lookup(container, ("state", "waiting", "message"))
@@ -353,10 +332,8 @@ def _restarts(pod: Object, now: datetime) -> Iterator[Check]:
         reason = (
             f"{last['reason']}, exit code {last.get('exitCode')}" if last.get("reason") else "the reason is unknown"
         )
-        yield Check(
-            name="replicas",
-            status=Status.WARNING,
-            what=f"replica {name_of(pod)} was restarted {format_count(count, 'time')}, the last time less than a day ago",
+        yield Topic.REPLICAS.warning(
+            f"replica {name_of(pod)} was restarted {format_count(count, 'time')}, the last time less than a day ago",
             where=f"container {container.get('name')}",
             why=reason,
             remedy=f"{_KUBECTL} logs {name_of(pod)} --previous",
@@ -371,73 +348,53 @@ def _is_recent(text: object, now: datetime) -> bool:
         return True
 
 
-def _images(pods: Sequence[Object]) -> Iterator[Check]:
-    images = sorted({str(each.get("image")) for pod in pods for each in mappings_at(pod, ("spec", "containers"))[:1]})
-    if len(images) > 1:
-        yield Check(
-            name="replicas",
-            status=Status.WARNING,
-            what=f"replicas run {len(images)} images: {format_list(images)}",
-            why="a rollout is under way, or cannot finish",
-            remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
-        )
-    elif images:
-        yield Check(name="replicas", status=Status.OK, what=f"all replicas run image {images[0]}")
-
-
 def _spread(pods: Sequence[Object], nodes: int | Unread) -> Iterator[Check]:
     used = sorted({str(lookup(pod, ("spec", "nodeName"))) for pod in pods})
     if len(used) > 1:
-        yield Check(name="replicas", status=Status.OK, what=f"replicas run on nodes {format_list(used)}")
+        yield Topic.REPLICAS.ok(f"replicas run on nodes {format_list(used)}")
     elif len(pods) < 2:
         return
     elif isinstance(nodes, Unread):
-        yield unread_check("replicas", f"all replicas run on node {used[0]}; it is unknown whether others exist", nodes)
+        yield unread_check(
+            Topic.REPLICAS, f"all replicas run on node {used[0]}; it is unknown whether others exist", nodes
+        )
     elif nodes > 1:
-        yield Check(
-            name="replicas",
-            status=Status.WARNING,
-            what=f"all replicas run on node {used[0]}",
+        yield Topic.REPLICAS.warning(
+            f"all replicas run on node {used[0]}",
             why="calls fail if this node does",
             remedy=f"{_KUBECTL} rollout restart deployment {NAMESPACE}",
         )
     else:
-        yield Check(
-            name="replicas", status=Status.OK, what=f"all replicas run on node {used[0]}; no other is ready for them"
-        )
+        yield Topic.REPLICAS.ok(f"all replicas run on node {used[0]}; no other is ready for them")
 
 
 def version_checks(facts: InstallationFacts) -> Iterator[Check]:
-    """Whether the replicas are of the version of this command, whose manifests doctor compares."""
+    """Checks that the replicas are of the version of this command, whose manifests doctor compares."""
     found = {each.metrics.version for each in facts.replicas.values() if not isinstance(each.metrics, Unread)} - {""}
     if len(found) > 1:
-        yield Check(
-            name="version",
-            status=Status.WARNING,
-            what=f"replicas are of {len(found)} versions: {format_list(sorted(found))}",
+        yield Topic.VERSION.warning(
+            f"replicas are of {len(found)} versions: {format_list(sorted(found))}",
             why="an upgrade is under way, or cannot finish",
             remedy=f"{_KUBECTL} rollout status deployment {NAMESPACE}",
         )
     elif found and found != {facts.version}:
-        yield Check(
-            name="version",
-            status=Status.WARNING,
-            what=f"replicas are of version {min(found)}, and this command is of {facts.version}",
+        yield Topic.VERSION.warning(
+            f"replicas are of version {min(found)}, and this command is of {facts.version}",
             why="doctor compares the installation with its own version",
             remedy=f"use the command of version {min(found)}, or upgrade as in docs/upgrade.md",
         )
     elif found:
-        yield Check(name="version", status=Status.OK, what=f"replicas and this command are of version {facts.version}")
+        yield Topic.VERSION.ok(f"replicas and this command are of version {facts.version}")
 
 
 _PAGE = "docs/troubleshooting.md"
 _LONGEST_NOTE = 240
 _NOT_SERVED = "not served: "
-"""How notes begin about kinds that are not installed in the cluster, which is no problem of gpu-admission."""
+"""The beginnings of notes about kinds that are not installed in the cluster, which is no problem of gpu-admission."""
 _LEADS, _NO_LEADER = " leads", "no replica leads"
-"""How a note ends that has nothing but the leader, which another check shows; and one that is a problem."""
+"""The ends of a note about nothing but the leader, which another check shows, and of one that is a problem."""
 _SECONDS = re.compile(r"\bfor \d+ s\b")
-"""What differs between the same notes of two replicas."""
+"""The parts that differ between the same notes of two replicas."""
 _REMEDIES = {
     "not listed yet": "wait; the text has the reason if it persists",
     "the caBundle of webhook": f"{_PAGE}#certificates",
@@ -449,12 +406,12 @@ _REMEDIES = {
     "no DRA API": "docs/versions.md",
     "no client CA is configured": "docs/client-certificates.md",
 }
-"""What to do about a reason or note that begins so; others are explained in the page."""
+"""The remedy for a reason or note that begins so; others are explained in the page."""
 _RESTART = "has ended because of a defect"
 
 
 def readiness_checks(facts: InstallationFacts, is_known: Callable[[str], bool]) -> Iterator[Check]:
-    """Whether the replicas are ready, and their notes.
+    """Checks that the replicas are ready, and their notes.
 
     Args:
         facts: What was read.
@@ -465,16 +422,14 @@ def readiness_checks(facts: InstallationFacts, is_known: Callable[[str], bool]) 
     read = {name: answer for name, answer in answers.items() if not isinstance(answer, Unread)}
     for name, answer in read.items():
         if not answer.is_ready:
-            yield Check(
-                name="readiness",
-                status=Status.FAILING,
-                what=f"replica {name} is not ready",
+            yield Topic.READINESS.failure(
+                f"replica {name} is not ready",
                 where="its /readyz",
                 why=format_list(answer.reasons),
                 remedy=_remedy(answer.reasons[0] if answer.reasons else ""),
             )
     if read and all(answer.is_ready for answer in read.values()):
-        yield Check(name="readiness", status=Status.OK, what=f"ready: {format_list(sorted(read))}")
+        yield Topic.READINESS.ok(f"ready: {format_list(sorted(read))}")
     notes: dict[str, list[tuple[str, str]]] = {}
     for name, answer in read.items():
         for note in answer.notes:
@@ -483,7 +438,7 @@ def readiness_checks(facts: InstallationFacts, is_known: Callable[[str], bool]) 
     absent = [note.removeprefix(_NOT_SERVED).partition("; ")[0] for note in notes if note.startswith(_NOT_SERVED)]
     if absent:
         what = f"not installed in this cluster, which is no error: {', '.join(absent)}"
-        yield Check(name="readiness", status=Status.OK, what=what)
+        yield Topic.READINESS.ok(what)
     for note, noted in notes.items():
         if not note.startswith(_NOT_SERVED):
             yield _note_check(noted[0][1], [name for name, _ in noted])
@@ -499,10 +454,9 @@ def _unread(facts: InstallationFacts) -> Iterator[Check]:
         if each.readiness.right:
             denied.setdefault(each.readiness, []).append(name)
             continue
-        yield Check(
-            name="readiness",
-            status=Status.WARNING if name in ready else Status.FAILING,
-            what=f"replica {name} does not answer",
+        yield Topic.READINESS.check(
+            Status.WARNING if name in ready else Status.FAILING,
+            f"replica {name} does not answer",
             where="its /readyz, through the API server",
             why=shorten(each.readiness.error, _LONGEST_NOTE)
             + ("; its kubelet reaches it, so something is between the API server and the pod" if name in ready else ""),
@@ -510,14 +464,12 @@ def _unread(facts: InstallationFacts) -> Iterator[Check]:
         )
     for unread, names in denied.items():
         what = f"readiness of {format_count(len(names), 'replica')} is unknown: {format_list(names)}"
-        yield unread_check("readiness", what, unread)
+        yield unread_check(Topic.READINESS, what, unread)
 
 
 def _note_check(note: str, names: list[str]) -> Check:
-    return Check(
-        name="readiness",
-        status=Status.WARNING,
-        what=shorten(note, _LONGEST_NOTE),
+    return Topic.READINESS.warning(
+        shorten(note, _LONGEST_NOTE),
         where=f"/readyz of {format_list(names)}",
         remedy=f"kubectl -n {NAMESPACE} delete pod {names[0]}" if _RESTART in note else _remedy(note),
     )

@@ -1,14 +1,14 @@
-"""What the user may do: the requests of an installation."""
+"""Rights: whether the user may send the requests of an installation."""
 
 from __future__ import annotations
 
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.analyses.installation.dry_runs import Cause
 from policies.kubernetes.names import format_list, shorten
 from policies.kubernetes.objects import items_at, mapping_at, name_of, namespace_of
-from policies.rules.decision import Check, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ def needed_rights(planned: Iterable[PlannedObject]) -> dict[Right, list[str]]:
 
 
 def rights_checks(planned: Sequence[PlannedObject], granted: Mapping[Right, bool | None], who: str) -> Iterator[Check]:
-    """Whether the user may send every request of an installation.
+    """Checks that the user may send every request of an installation.
 
     Args:
         planned: The objects.
@@ -88,18 +88,14 @@ def rights_checks(planned: Sequence[PlannedObject], granted: Mapping[Right, bool
     unknown = [right for right in needed if granted.get(right) is None]
     if refused:
         objects = list(dict.fromkeys(label for right in refused for label in needed[right]))
-        yield Check(
-            name="rights",
-            status=Status.FAILING,
-            what=f"{who} may not apply {format_list(objects, _MOST_OBJECTS)}",
+        yield Topic.RIGHTS.failure(
+            f"{who} may not apply {format_list(objects, _MOST_OBJECTS)}",
             why=f"RBAC does not allow: {rights_text(refused)}",
             remedy="let a cluster administrator apply the manifests, or grant these rights",
         )
     if unknown:
-        yield Check(
-            name="rights",
-            status=Status.UNKNOWN,
-            what=f"it is unknown whether {who} may apply every object",
+        yield Topic.RIGHTS.unknown(
+            f"it is unknown whether {who} may apply every object",
             why=f"no answer about: {rights_text(unknown)}",
             remedy="allow the user to create selfsubjectaccessreviews.authorization.k8s.io, as system:basic-user does",
         )
@@ -137,7 +133,7 @@ class _Gap(NamedTuple):
     is_certain: bool
     """False if the user may have rights that could not be listed."""
     message: str = ""
-    """What the API server says, if it refused."""
+    """The message of the API server, if it refused."""
 
 
 def grant_checks(
@@ -159,18 +155,14 @@ def grant_checks(
         labels = format_list([gap.label for gap in found], _MOST_GRANTS)
         rights = rights_text(rule_rights(part for gap in found for part in gap.missing))
         if is_certain:
-            yield Check(
-                name="rights",
-                status=Status.FAILING,
-                what=f"{who} may not apply {labels}",
+            yield Topic.RIGHTS.failure(
+                f"{who} may not apply {labels}",
                 why=f"roles and bindings grant rights that the user does not have: {rights or shorten(found[0].message)}",
                 remedy=_REMEDY,
             )
         else:
-            yield Check(
-                name="rights",
-                status=Status.UNKNOWN,
-                what=f"it is unknown whether {who} may apply {labels}",
+            yield Topic.RIGHTS.unknown(
+                f"it is unknown whether {who} may apply {labels}",
                 why="RBAC does not allow to escalate or bind, and your rules cannot be listed completely"
                 f"{f'; those listed lack: {rights}' if rights else ''}",
                 remedy=_REMEDY,
@@ -183,7 +175,7 @@ def _gap(
     granted: Mapping[Right, bool | None],
     own: Mapping[str, OwnRules],
 ) -> _Gap | None:
-    """What the user lacks for a role or binding; None if it is no problem."""
+    """The rights that the user lacks for a role or binding; None if it is no problem."""
     refusal = each.dry_run.refusal if each.dry_run else None
     if each.group != _RBAC or not each.resource or (refusal is None and each.dry_run and not each.is_stand_in):
         return None

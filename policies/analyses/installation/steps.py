@@ -1,4 +1,4 @@
-"""What is installed of gpu-admission, and whether the step to the manifests is supported."""
+"""The step from the installed version of gpu-admission to the manifests, and whether it is supported."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission.webhooks import CONFIGURATIONS
+from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.analyses.installation.dry_runs import PlannedObject, label_of
 from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.decision import Check, Status, forbidden_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -95,7 +95,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def step_checks(planned: Sequence[PlannedObject], step: Step, known: frozenset[str]) -> Iterator[Check]:
-    """Whether the step is one release, and whether who installed it is the one who applies now.
+    """Checks that the step is one release, and that the tool that installed it applies it now.
 
     Args:
         planned: The objects.
@@ -104,10 +104,8 @@ def step_checks(planned: Sequence[PlannedObject], step: Step, known: frozenset[s
     """
     mine = {name for each in planned for name in _webhook_names(each.document)}
     if mine and mine != known:
-        yield Check(
-            name="version",
-            status=Status.UNKNOWN,
-            what="the manifests are of another version than this command",
+        yield Topic.VERSION.unknown(
+            "the manifests are of another version than this command",
             why=f"their webhooks differ: {format_list(sorted(mine ^ known))}",
             remedy="use the gpu-admission of the newer version",
         )
@@ -121,46 +119,36 @@ def _step_check(planned: Sequence[PlannedObject], step: Step, mine: set[str]) ->
     before, after = _numbers(step.before), _numbers(step.after)
     if step.verb == "apply":
         right = "get the Deployment gpu-admission in namespace gpu-admission"
-        return forbidden_check("version", "it is unknown which version is installed", right)
+        return Topic.VERSION.forbidden("it is unknown which version is installed", right)
     if step.verb == "install":
-        return Check(
-            name="version",
-            status=Status.OK,
-            what=f"gpu-admission is not installed; the manifests have {step.after or 'a version that their image does not name'}",
+        return Topic.VERSION.ok(
+            f"gpu-admission is not installed; the manifests have {step.after or 'a version that their image does not name'}"
         )
     if mine and strange and step.verb != "rollback":
-        return Check(
-            name="version",
-            status=Status.FAILING,
-            what=f"{step.text} is not supported",
+        return Topic.VERSION.failure(
+            f"{step.text} is not supported",
             why=f"the installed webhooks {format_list(strange)} are unknown to this version, so their calls would fail",
             remedy=f"upgrade by one release at a time, and go back as in {_UPGRADE}",
         )
     if before and after and not _is_one_release(before, after):
-        return Check(
-            name="version",
-            status=Status.FAILING,
-            what=f"{step.text} is not supported",
+        return Topic.VERSION.failure(
+            f"{step.text} is not supported",
             why="a version answers the webhooks of the one before it, and no older ones",
             remedy=f"upgrade by one release at a time; {_UPGRADE}",
         )
     if step.verb == "rollback":
-        return Check(
-            name="version",
-            status=Status.WARNING,
-            what=f"{step.text}: the order of the steps is reversed",
+        return Topic.VERSION.warning(
+            f"{step.text}: the order of the steps is reversed",
             why="an older replica does not know the webhooks of the newer version",
             remedy=f"apply the webhook configurations first, with `gpu-admission apply-webhooks --rollback FILE`; {_UPGRADE}",
         )
     if not (before and after):
-        return Check(
-            name="version",
-            status=Status.UNKNOWN,
-            what="it is unknown which step this is",
+        return Topic.VERSION.unknown(
+            "it is unknown which step this is",
             why=f"the tag of the image {'of the installed Deployment' if after else 'in the manifests'} is no version",
             remedy=f"compare the versions yourself: upgrade by one release at a time; {_UPGRADE}",
         )
-    return Check(name="version", status=Status.OK, what=f"{step.text} is supported")
+    return Topic.VERSION.ok(f"{step.text} is supported")
 
 
 def _is_one_release(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
@@ -196,26 +184,20 @@ def _owner_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
         elif by_helm and not _is_hook(each.document):
             strangers.append(each.label)
     if releases and not by_helm:
-        yield Check(
-            name="owner",
-            status=Status.WARNING,
-            what=f"the installed objects belong to the Helm release {format_list(sorted(releases))}",
+        yield Topic.OWNER.warning(
+            f"the installed objects belong to the Helm release {format_list(sorted(releases))}",
             why="the manifests are not of Helm, and the next `helm upgrade` would undo what they change",
             remedy="upgrade with `helm upgrade`",
         )
     if strangers:
-        yield Check(
-            name="owner",
-            status=Status.FAILING,
-            what=f"Helm would not take over {format_list(strangers, 3)}",
+        yield Topic.OWNER.failure(
+            f"Helm would not take over {format_list(strangers, 3)}",
             why="Helm refuses objects that exist and have no annotation meta.helm.sh/release-name (invalid ownership metadata)",
             remedy="upgrade the way that it was installed, or use `helm upgrade --install --take-ownership`",
         )
     if tools:
-        yield Check(
-            name="owner",
-            status=Status.WARNING,
-            what=f"{format_list(sorted(tools))} manages installed objects",
+        yield Topic.OWNER.warning(
+            f"{format_list(sorted(tools))} manages installed objects",
             why="it reverts what others apply",
             remedy="change the manifests where it reads them",
         )
@@ -240,30 +222,26 @@ def storage_checks(planned: Iterable[PlannedObject]) -> Iterator[Check]:
     is_good = True
     if any(each.stored is UNKNOWN for each in definitions):
         right = "get customresourcedefinitions.apiextensions.k8s.io"
-        yield forbidden_check("storage", "it is unknown in which versions objects are stored", right)
+        yield Topic.STORAGE.forbidden("it is unknown in which versions objects are stored", right)
         return
     for each in definitions:
         served = {lookup(version, ("name",)) for version in items_at(each.document, ("spec", "versions"))}
         lost = sorted({str(name) for name in items_at(each.stored, ("status", "storedVersions"))} - served)
         if lost:
             is_good = False
-            yield Check(
-                name="storage",
-                status=Status.FAILING,
-                what=f"{each.label} would lose the version {format_list(lost)}",
+            yield Topic.STORAGE.failure(
+                f"{each.label} would lose the version {format_list(lost)}",
                 where="status.storedVersions",
                 why="objects may be stored in it, as a newer gpu-admission writes them; the API server refuses to drop it",
                 remedy="use the manifests of the newer version, or migrate the stored objects first",
             )
         if lookup(each.stored, ("spec", "conversion", "strategy")) == "Webhook":
             is_good = False
-            yield Check(
-                name="storage",
-                status=Status.WARNING,
-                what=f"{label_of(each.document)} is converted by a webhook",
+            yield Topic.STORAGE.warning(
+                f"{label_of(each.document)} is converted by a webhook",
                 where="spec.conversion",
                 why="gpu-admission installs none; reads of its objects fail while that webhook is away",
                 remedy="find out who changed the CRD",
             )
     if definitions and is_good:
-        yield Check(name="storage", status=Status.OK, what="no object is stored in a version that the manifests lack")
+        yield Topic.STORAGE.ok("no object is stored in a version that the manifests lack")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.analyses.installation import MEDIAN, SLOWEST, bound_text
-from policies.rules.decision import Check  # noqa: TC001 - pydantic reads the annotation
+from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.check_reports import check_sections, printable_checks
 from webhook.cli.text_layout import GAP, column, output_text, paragraph, table, terminal_width
 

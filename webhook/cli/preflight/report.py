@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence  # noqa: TC003 - pydantic reads th
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
-from policies.rules.decision import Check  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.check_reports import check_sections, printable_checks
 from webhook.cli.text_layout import output_text, paragraph, terminal_width
 
