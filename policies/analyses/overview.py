@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from policies.analyses.audit import AuditReport, ConversionObstacle, ConversionReadiness
     from policies.analyses.usage import UsageReport
     from policies.analyses.usage.cells import GPUCell
-    from policies.analyses.usage.node_gpus import HeldDevices, NodeGPUs, UnusableReason
+    from policies.analyses.usage.node_gpus import NodeGPUs, UnusableReason
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
     from policies.quota.quota_report import LimitUse, QuotaReport
@@ -51,7 +51,7 @@ class NodeOverview:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Why pods cannot get what is free, each reason once; without full stops."""
+        """The reasons why pods cannot get free devices, each once; without full stops."""
         return tuple(dict.fromkeys(reason.sentence for each in self.gpus for reason in each.reasons))
 
 
@@ -64,7 +64,7 @@ class QuotaOverview:
     """The limits of the earlier cluster by name; None if there is nothing to compare with."""
 
     def change(self, limit: LimitUse) -> Fraction | None:
-        """How much more is used and reserved than before; None if unknown, or if the units differ."""
+        """The growth of what is used and reserved; None if unknown, or if the units differ."""
         earlier = None if self.before is None else self.before.get(limit.limit.name)
         if earlier is None or earlier.used is None or limit.used is None or earlier.limit.unit != limit.limit.unit:
             return None
@@ -131,7 +131,7 @@ def limited_overview(overview: Overview, most: int) -> Overview:
     """
     chosen, room = [], most
     for number in sorted(range(len(overview.nodes)), key=lambda number: _rank(overview, number)):
-        weight = _weight(overview.nodes[number])
+        weight = 1 + sum(len(cell.parts) for cell in overview.nodes[number].cells)
         if weight <= room:
             room -= weight
             chosen.append(number)
@@ -144,10 +144,6 @@ def _rank(overview: Overview, number: int) -> tuple[bool, bool, bool, int]:
     namespace = overview.namespace
     is_own = bool(namespace) and any(held.holder.namespace == namespace for each in node.gpus for held in each.holdings)
     return not is_own, not any(cell.is_over for cell in node.cells), not node.remarks, number
-
-
-def _weight(node: NodeOverview) -> int:
-    return 1 + sum(len(cell.parts) for cell in node.cells)
 
 
 HIDDEN = Holder("", ())
@@ -207,7 +203,7 @@ def _visible_cell(cell: GPUCell, namespace: str, redact: _Redact) -> GPUCell:
 
 
 def _visible_gpus(gpus: NodeGPUs, namespace: str, redact: _Redact) -> NodeGPUs:
-    holdings = tuple(_visible_holding(each, namespace) for each in gpus.holdings)
+    holdings = tuple(replace(each, holder=_visible_holder(each.holder, namespace)) for each in gpus.holdings)
     reasons = tuple(_visible_reason(each, redact) for each in gpus.reasons)
     return replace(gpus, holdings=holdings, reasons=reasons, units=())
 
@@ -221,10 +217,6 @@ def _without_node(gpus: NodeGPUs) -> NodeGPUs:
     holdings = tuple(replace(each, node="", devices=()) for each in gpus.holdings)
     reasons = tuple(each._replace(sentence=_NAMELESS_REASON) for each in gpus.reasons)
     return replace(gpus, node="", holdings=holdings, reasons=reasons)
-
-
-def _visible_holding(holding: HeldDevices, namespace: str) -> HeldDevices:
-    return replace(holding, holder=_visible_holder(holding.holder, namespace))
 
 
 def _visible_holder(holder: Holder, namespace: str) -> Holder:

@@ -84,7 +84,8 @@ def pod_state(pod: Object) -> PodState | None:
 
     A pod with scheduling gates waits for the controller that removes them.
     """
-    written = _our_text(pod)
+    found = _condition(pod, SCHEDULABLE)
+    written = None if found is None else (str(found.get("reason") or ""), str(found.get("message") or ""))
     is_pending = _is_pending(pod) and may_request_gpu(pod)
     if not is_pending and written is None:
         return None
@@ -110,11 +111,6 @@ def _is_pending(pod: Object) -> bool:
         return False
     is_deleted = lookup(pod, ("metadata", "deletionTimestamp")) is not None
     return not is_deleted and lookup(pod, ("status", "phase")) in (None, "", "Pending")
-
-
-def _our_text(pod: Object) -> tuple[str, str] | None:
-    found = _condition(pod, SCHEDULABLE)
-    return None if found is None else (str(found.get("reason") or ""), str(found.get("message") or ""))
 
 
 def _condition(pod: Object, kind: str) -> dict[str, Any] | None:
@@ -232,7 +228,7 @@ class WaitingResult:
 
 
 def waiting_result(explanation: Explanation, scheduler: str = "") -> WaitingResult | None:
-    """What to write about a pod; None if the pod fits, or if facts are missing.
+    """The text to write about a pod; None if the pod fits, or if facts are missing.
 
     Args:
         explanation: For an audience of the pod's namespace that does not see nodes.
@@ -247,7 +243,14 @@ def waiting_result(explanation: Explanation, scheduler: str = "") -> WaitingResu
             return None
     sentences = [*_sentences(explanation), *_about_scheduler(scheduler)]
     is_missing = any(obstacle.kind in _WITHOUT_AN_OBJECT for obstacle in explanation.obstacles)
-    return WaitingResult(reason, _message_of(sentences), is_missing)
+    # As many sentences as the message has room for, without those that do not fit.
+    message = ""
+    for sentence in sentences:
+        text = with_full_stop(with_capital(shorten(sentence, _LONGEST_SENTENCE)))
+        longer = f"{message} {text}" if message else text
+        if len(longer.encode()) <= LONGEST_MESSAGE:
+            message = longer
+    return WaitingResult(reason, message, is_missing)
 
 
 def _sentences(explanation: Explanation) -> Iterator[str]:
@@ -265,17 +268,6 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
 def _about_scheduler(scheduler: str) -> Iterator[str]:
     if scheduler not in ("", _DEFAULT_SCHEDULER):
         yield f"this is what the default scheduler would find; the pod is for scheduler {scheduler}"
-
-
-def _message_of(sentences: list[str]) -> str:
-    """As many sentences as the message has room for, without those that do not fit."""
-    message = ""
-    for sentence in sentences:
-        text = with_full_stop(with_capital(shorten(sentence, _LONGEST_SENTENCE)))
-        longer = f"{message} {text}" if message else text
-        if len(longer.encode()) <= LONGEST_MESSAGE:
-            message = longer
-    return message
 
 
 _CONDITION_SECONDS = 60.0
@@ -316,7 +308,7 @@ class WrittenEvent:
 
 @dataclass(frozen=True, slots=True)
 class WrittenToPod:
-    """What this leader has written to a pod."""
+    """The texts that this leader has written to a pod."""
 
     set_at: float | None = None
     """Seconds of the last condition; None before the first."""

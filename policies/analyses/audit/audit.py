@@ -45,7 +45,7 @@ _CONSEQUENCES = {
         ("Node", "ClusterPolicy", "GPUCluster", "NVIDIADriver", "ConfigMap", "ResourceClaim"), _CONFIGURATION
     ),
 }
-"""What is unknown without the objects of a kind."""
+"""The facts that are unknown without the objects of a kind."""
 
 _WITHOUT_PODS = "which of them were never reviewed, or use GPUs without a request, is unknown; pods without a workload are not counted"
 _WITHOUT_WORKLOADS = "their pods are not counted among the workloads of a namespace"

@@ -1,4 +1,4 @@
-"""The report of an audit: findings, kinds that were not reviewed, and the readiness of namespaces."""
+"""The report of an audit: findings, kinds that were not reviewed, and namespaces; also as JSON."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class AuditFinding:
     """The first name of the objects in alphabetical order."""
     path: FieldPath
     message: str
-    """What is wrong and why it matters, without the path and without a full stop."""
+    """The problem and its effect, without the path and without a full stop."""
     remedy: str
-    """What to do, an imperative without a full stop."""
+    """The remedy, an imperative without a full stop."""
     count: int = 1
     """The number of objects."""
     owners: tuple[str, ...] = ()
     """The controllers of pods, such as `ReplicaSet train-5d8f`, or the pods that hold claims; sorted."""
     waived: str = ""
-    """Why an annotation of the objects waives it; empty if it is not waived."""
+    """The reason of the annotation that waives it; empty if it is not waived."""
     api_version: str = ""
     """The `apiVersion` of the objects; empty if it is unknown."""
     uid: str = ""
@@ -121,9 +121,9 @@ class Gap:
 
     kinds: tuple[str, ...]
     reason: str
-    """Why the kinds were not reviewed, such as a missing right to list them; empty if unknown. Without a full stop."""
+    """The reason why the kinds were not reviewed, such as a missing right to list them; empty if unknown. Without a full stop."""
     consequence: str
-    """What was therefore not judged; without a full stop."""
+    """The facts that were therefore not judged; without a full stop."""
 
     def __str__(self) -> str:
         named = ", ".join(map(plural, self.kinds))
@@ -233,7 +233,7 @@ class _AuditFindingJSON:
 
 @dataclass(frozen=True, slots=True)
 class _ConversionObstacleJSON:
-    """Why workloads would not convert, or what they would lose."""
+    """A reason why workloads would not convert, or a loss."""
 
     rule: str
     severity: Severity
@@ -246,7 +246,7 @@ class _ConversionObstacleJSON:
 
 @dataclass(frozen=True, slots=True)
 class _ReadinessJSON:
-    """How conversion would treat the workloads of a namespace."""
+    """The results of conversion for the workloads of a namespace."""
 
     namespace: str
     mode: Mode

@@ -87,7 +87,12 @@ def _objects_to_review(kind: str, namespace: str, view: ClusterView) -> Iterator
     objects = []
     for each in listed:
         check_cancelled()
-        if _is_reviewed(each, kind, namespace):
+        if (
+            group_of(each) == _REVIEWED[kind][0]
+            and namespace in ("", name_of(each) if kind == "Namespace" else namespace_of(each))
+            and lookup(each, ("metadata", "deletionTimestamp")) is None
+            and not is_ours(each)
+        ):
             objects.append(each)
     if kind in _MANY:
         yield from ((alike, view) for alike in _alike(objects))
@@ -101,16 +106,6 @@ def _objects_to_review(kind: str, namespace: str, view: ClusterView) -> Iterator
     for each in objects:
         del later[kind, namespace_of(each), name_of(each)]
         yield [each], ChangedView(view, {**later})
-
-
-def _is_reviewed(document: Object, kind: str, namespace: str) -> bool:
-    """False for objects that are being deleted, and for our own templates, which satisfy the rules."""
-    return (
-        group_of(document) == _REVIEWED[kind][0]
-        and namespace in ("", name_of(document) if kind == "Namespace" else namespace_of(document))
-        and lookup(document, ("metadata", "deletionTimestamp")) is None
-        and not is_ours(document)
-    )
 
 
 def _alike(objects: Sequence[Object]) -> list[list[Object]]:
@@ -172,10 +167,7 @@ _ESCAPED_REMEDY = "create it again (kubectl rollout restart, if a workload creat
 
 
 def pod_findings(
-    survey: Survey,
-    conversions: Conversions,
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
+    survey: Survey, conversions: Conversions, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> Iterator[AuditFinding]:
     """Findings on existing pods, by the rules for new ones."""
     for form in survey.pods.values():
@@ -221,7 +213,7 @@ def _finding_of(finding: Finding, form: PodForm, first: PodName, count: int) -> 
 def _conversion_findings(
     form: PodForm, conversions: Conversions, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> tuple[Finding, ...]:
-    """Why a pod of a namespace that converts is not as conversion would have left it."""
+    """The reason why a pod of a namespace that converts is not as conversion would have left it."""
     if form.pod is None:
         return ()
     if is_converted(form.pod):

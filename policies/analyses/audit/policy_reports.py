@@ -76,10 +76,7 @@ def is_our_report(report: Object) -> bool:
 
 
 def policy_reports(
-    report: AuditReport,
-    api: ReportAPI,
-    namespace: str = "",
-    redact: Callable[[str, str], str] = lambda _, text: text,
+    report: AuditReport, api: ReportAPI, namespace: str = "", redact: Callable[[str, str], str] = lambda _, text: text
 ) -> tuple[Object, ...]:
     """One report for each namespace with findings, and one on cluster-scoped objects.
 

@@ -1,4 +1,4 @@
-"""Proofs of the migration of a survey's workloads, which are kept from one audit to the next."""
+"""Readiness: the workloads that conversion would change, refuse or leave, with proofs that are kept."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ UNPROVEN = Rule(
 
 
 class _Verdict(Enum):
-    """What becomes of a workload; the worst comes first."""
+    """The result of conversion for a workload, the worst first."""
 
     REFUSED = "refused"
     LEFT = "left"
@@ -167,7 +167,7 @@ class _Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConversionObstacle:
-    """Why workloads would not convert, or what they would lose; with the message for the first one."""
+    """A reason why workloads would not convert, or a loss; with the message for the first one."""
 
     rule: Rule
     severity: Severity
@@ -183,7 +183,7 @@ class ConversionObstacle:
 
 @dataclass(frozen=True, slots=True)
 class ConversionReadiness:
-    """What becomes of the workloads of a namespace that request GPUs from the device plugin."""
+    """The results for the workloads of a namespace that request GPUs from the device plugin."""
 
     namespace: str
     mode: Mode
@@ -202,7 +202,7 @@ class ConversionReadiness:
     unknown: int = 0
     """Workloads that would be converted, and of which it is not known what they would get."""
     obstacles: tuple[ConversionObstacle, ...] = ()
-    """Why workloads are refused or left, and what others lose, or why it is unknown; the one with the most workloads
+    """The reasons why workloads are refused or left, or are unknown, and the losses of others; the one with the most workloads
     first."""
     preemption: ConversionObstacle | None = None
     """Workloads that can preempt other pods now, but not as converted pods; None if there are none."""

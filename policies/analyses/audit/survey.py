@@ -192,7 +192,7 @@ class Survey:
 
 
 class ConversionResult(Enum):
-    """What happens to a pod in a namespace that converts."""
+    """The result of conversion for a pod in a namespace that converts."""
 
     CONVERTED = "converted"
     UNNEEDED = "unneeded"
@@ -207,7 +207,7 @@ class Conversion(NamedTuple):
 
     result: ConversionResult
     findings: tuple[Finding, ...]
-    """Why the pod is refused or not converted, or what it loses by conversion."""
+    """The reasons why the pod is refused or not converted, or its losses by conversion."""
 
 
 class Conversions:

@@ -9,10 +9,4 @@ from __future__ import annotations
 from policies.analyses.explain.explain import explain
 from policies.analyses.explain.explanations import Change, Explanation, Suggestion, name_redactor
 
-__all__ = [
-    "Change",
-    "Explanation",
-    "Suggestion",
-    "explain",
-    "name_redactor",
-]
+__all__ = ["Change", "Explanation", "Suggestion", "explain", "name_redactor"]

@@ -118,7 +118,7 @@ class WishChange:
 
     word: str
     sentence: str
-    """What to change, an imperative without a full stop: `drop the wish gpu-admission.io/product: H100*`."""
+    """The change, an imperative without a full stop: `drop the wish gpu-admission.io/product: H100*`."""
     question: Question
     """The question of the changed pod after review."""
 

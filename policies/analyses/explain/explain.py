@@ -1,4 +1,4 @@
-"""Remarks: assumptions of an explanation, and what goes wrong after scheduling."""
+"""Explanations of a question, with suggestions that were tried and remarks."""
 
 from __future__ import annotations
 
@@ -251,11 +251,7 @@ def _pod_names(pods: Sequence[str], audience: Audience) -> str:
 
 
 def explain(
-    question: Question,
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
-    *,
-    audience: Audience = EVERYTHING,
+    question: Question, view: ClusterView, settings: GPUAdmissionPolicy, *, audience: Audience = EVERYTHING
 ) -> Explanation:
     """Where the question's pod or claims fit, why not elsewhere, and what to change.
 

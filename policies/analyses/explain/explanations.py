@@ -1,4 +1,4 @@
-"""Explanations as data: whether something fits, where, why not elsewhere, and what to change."""
+"""Explanations as data: where something fits, why not elsewhere, what to change; for an audience."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Suggestion:
 
     change: Change
     sentence: str
-    """What was tried with success, an imperative without a full stop: `request 4 devices instead of 8 in request gpu`."""
+    """The change, which was tried with success; an imperative without a full stop: `request 4 devices instead of 8 in request gpu`."""
     claim: str
     """The name of the changed claim in the question; empty if the pod is changed."""
     request: str
@@ -80,7 +80,7 @@ class Suggestion:
 
     @property
     def outcome(self) -> str:
-        """What the change achieves, a clause: `then it fits on 3 nodes`."""
+        """The effect of the change, a clause: `then it fits on 3 nodes`."""
         then = "then it would fit" if self.only_if_empty else "then it fits"
         where = f"on {'at least ' if self.at_least else ''}{format_count(self.nodes, 'node')}"
         return f"{then} {where}{' if nothing were in use' if self.only_if_empty else ''}"
@@ -160,7 +160,7 @@ def fit_word(group: NodeGroup) -> str:
 
 
 def why_sentences(group: NodeGroup) -> tuple[str, ...]:
-    """Why the nodes of a group do not fit, or the GPUs that a pod gets there; in sentences."""
+    """The reasons why the nodes of a group do not fit, or the GPUs that a pod gets there; in sentences."""
     if group.reason is None:
         gets, devices = format_list(group.gets) if group.gets else "", ", ".join(group.devices)
         what = f"{gets} ({devices})" if gets and devices else gets or devices
@@ -252,7 +252,7 @@ def name_redactor(view: ClusterView, audience: Audience) -> Callable[[str], str]
 
 
 def _redaction(documents: Iterable[Object], view: ClusterView, audience: Audience) -> _Redaction:
-    """What hides the names that an audience must not see, but for those that these documents contain."""
+    """The redaction of the names that an audience must not see, except those that these documents contain."""
     known = view.derive(_names)
     nodes = frozenset() if audience.sees_nodes else known.nodes
     namespaces = known.namespaces - {audience.namespace} if audience.namespace else frozenset()
@@ -363,7 +363,7 @@ def _documents(question: Question) -> Iterator[Object]:
 
 
 def _written_part(document: Object) -> Object:
-    """What the author of an object wrote: no status, and not the node that was chosen."""
+    """The part of an object that its author wrote: no status, and not the node that was chosen."""
     spec = document.get("spec")
     written = {key: value for key, value in spec.items() if key != "nodeName"} if isinstance(spec, dict) else {}
     return {"metadata": document.get("metadata"), "spec": written}

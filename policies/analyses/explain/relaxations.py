@@ -88,7 +88,9 @@ def _capacity_changes(claim: NamedClaim, found: RequestShortage) -> Iterator[Rel
         topic: tuple[str | int, ...] = ("capacity", number, request, *(name for name, _, _ in why.capacities))
         if why.check is Check.NO_SUCH_CAPACITY:
             name = why.capacities[0][0]
-            instead = _near_capacity(name, rejected)
+            known = sorted({each for capacities in rejected.capacities for each in capacities})
+            own = name.rpartition("/")[2]
+            instead = next((each for each in known if each.rpartition("/")[2] == own), None) or closest(name, known)
             if instead is not None:
                 amounts = {instead if each == name else each: amount for each, amount in written.items()}
                 sentence = f"request capacity {shorten(instead)} instead of {shorten(name)} in request {request}"
@@ -127,12 +129,6 @@ def _request_amounts(request: str, written: Mapping[str, Any], lower: Mapping[st
         return f"request {format_list(changes)} in request {request}"
     amounts = ", ".join(f"{name}: {amount}" for name, amount in {**written, **lower}.items())
     return f"write capacity: {{requests: {{{amounts}}}}} in request {request}"
-
-
-def _near_capacity(name: str, rejected: RejectedDevices) -> str | None:
-    known = sorted({each for capacities in rejected.capacities for each in capacities})
-    own = name.rpartition("/")[2]
-    return next((each for each in known if each.rpartition("/")[2] == own), None) or closest(name, known)
 
 
 def _amounts(name: str, rejected: RejectedDevices, left: int) -> set[int]:

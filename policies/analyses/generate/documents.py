@@ -1,4 +1,4 @@
-"""What is generated: an object or a fragment of one, and the steps that follow."""
+"""Generated documents: an object or a fragment of one, and the steps that follow."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GenerationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What to do after the object is applied."""
+    """The steps after the object is applied."""
 
     text: str
     lines: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """What one kind of `gpu-admission generate` prints."""
+    """The output of one kind of `gpu-admission generate`."""
 
     remarks: tuple[str, ...]
     """Sentences about the object, each a line."""

@@ -1,4 +1,4 @@
-"""Quotas: a GPUQuota with a limit for each amount."""
+"""Objects of a namespace: a GPUQuota, a claim or its template, and a pod with wishes."""
 
 from __future__ import annotations
 

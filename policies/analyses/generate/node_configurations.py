@@ -1,4 +1,4 @@
-"""MIG: a mig-parted ConfigMap that divides GPUs as wanted, or the name of a shipped configuration."""
+"""Configurations of nodes: a MIG layout for mig-parted, or sharing by the device plugin."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _STRATEGY = "mixed"
 _HEAD = ("version: v1", f"{CONFIGS}:", f"  {DEFAULT}:", "  - devices: all", "    mig-enabled: false")
 """The lines of a new file, with the default for nodes without the label."""
 _BALANCED = {1: 2, 2: 1, 3: 1}
-"""How many instances of so many compute slices `all-balanced` makes, where the GPU has such a profile.
+"""The number of instances of each size in compute slices that `all-balanced` makes, where the GPU has such a profile.
 
 Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
 """
@@ -121,7 +121,7 @@ def _no_room(product: MIGProduct, wanted: WantedDevices, gpus: int) -> Generatio
 def _remarks(
     product: MIGProduct, wanted: WantedDevices, layouts: Sequence[DeviceCounts], gpus: int | None
 ) -> list[str]:
-    """What each GPU is divided into, and where the devices lie."""
+    """The devices of each GPU, and their places."""
     if gpus is None:
         return [f"Each {product.name} of a node has {counts_text(wanted.counts)}. {_places(wanted, layouts[0])}"]
     whole = gpus - len(layouts)

@@ -1,4 +1,4 @@
-"""Controllers that read `nvidia.com/gpu` in a manifest, and what must stay or be added for them.
+"""Migrated objects, and the controllers that read `nvidia.com/gpu` in their manifests.
 
 docs/neighbours.md and `policies.kubernetes.neighbours` name their sources.
 """
@@ -157,7 +157,7 @@ class MigratedPod:
     findings: tuple[Finding, ...] = ()
     """Findings of the conversion: why the pod is left, or warnings about a pod that is migrated."""
     reason: str = ""
-    """Why the pod is left although conversion has no finding; empty for pods that are migrated or have nothing to migrate."""
+    """The reason why the pod is left without a finding; empty for pods that are migrated or have nothing to migrate."""
 
     @property
     def claim_spec(self) -> dict[str, Any] | None:
@@ -217,7 +217,7 @@ _PLACED = "it does not pass the scheduler, which allocates claims; remove spec.n
 
 
 def _why_unchanged(request: Request) -> str:
-    """Why conversion does not change a pod and says nothing; empty if it requests no GPUs by a resource."""
+    """The reason why conversion silently leaves a pod; empty if it requests no GPUs by a resource."""
     if conversion_record(request.pod) is not None:
         return _CONVERTED
     return _PLACED if requests_gpus(request.pod) else ""
@@ -292,7 +292,7 @@ class MigratedObject:
     findings: tuple[Finding, ...] = ()
     """Findings of the conversion, at paths of the object."""
     reasons: tuple[str, ...] = ()
-    """Why it, or a part of it, is left, besides findings that refuse it."""
+    """The reasons why it, or a part of it, is left, besides findings that refuse it."""
     is_left: bool = False
     """True if it, or a part of it, requests GPUs and is not migrated."""
     notices: tuple[str, ...] = ()

@@ -49,11 +49,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What becomes of one property."""
+    """The verdict on one property."""
 
     outcome: Outcome
     sentence: str
-    """Why, without a full stop."""
+    """The reason, without a full stop."""
     certainty: Certainty = Certainty.SEEN
     """Predicted if nodes have other devices after the migration, which no ResourceSlice shows yet."""
 
@@ -62,7 +62,7 @@ _AUTOSCALER = "cluster-autoscaler"
 
 
 def autoscaling_cell(view: ClusterView, pools: Sequence[Object] | Unknown) -> Cell:
-    """What becomes of autoscaling with Karpenter's pools, the same for all workloads that are migrated."""
+    """The verdict on autoscaling with Karpenter's pools, the same for all workloads that are migrated."""
     if pools is UNKNOWN:
         return Cell(Outcome.UNKNOWN, "whether Karpenter creates nodes is unknown, because NodePools cannot be read")
     growing = [name_of(each) for each in pools if lookup(each, ("spec", "replicas")) is None]
@@ -163,14 +163,14 @@ _SOURCES = {"ResourceSlice": "ResourceSlices", "DeviceClass": "DeviceClasses"}
 
 @dataclass(frozen=True, slots=True)
 class WorkloadProof:
-    """What becomes of a workload, or of pods without one."""
+    """The verdicts on a workload, or on pods without one."""
 
     label: str
     """For people: `Deployment team-a/web`."""
     namespace: str
     pods: int
     left: str
-    """Why it is not migrated; empty if it is."""
+    """The reason why it is not migrated; empty if it is."""
     cells: Mapping[str, Cell]
     """By the names of `PROPERTIES`."""
     findings: tuple[Finding, ...] = ()
@@ -184,11 +184,11 @@ class WorkloadProof:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What becomes of all workloads that request GPUs of a device plugin."""
+    """The verdicts on all workloads that request GPUs of a device plugin."""
 
     workloads: tuple[WorkloadProof, ...]
     assumptions: tuple[str, ...]
-    """What the cells rest on, sentences without a full stop."""
+    """The assumptions of the cells; sentences without a full stop."""
 
     @property
     def loses(self) -> bool:
@@ -196,11 +196,7 @@ class Proof:
         return any(each.loses for each in self.workloads)
 
 
-def prove_migration(
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
-    namespace: str = "",
-) -> Proof:
+def prove_migration(view: ClusterView, settings: GPUAdmissionPolicy, namespace: str = "") -> Proof:
     """Compare all workloads of a cluster before and after their migration, as `MigrationProver` does.
 
     Args:
@@ -245,7 +241,7 @@ class MigrationProver:
         self._autoscaling = autoscaling_cell(view, view.list("NodePool") if node_pools is None else node_pools)
 
     def prove(self, subject: Subject) -> WorkloadProof | None:
-        """What becomes of a subject; None if it requests no GPUs of a device plugin."""
+        """The verdicts on a subject; None if it requests no GPUs of a device plugin."""
         if not subject.is_pod:
             return None
         pod = migrate_pod(subject.document, subject.namespace, self.cluster.view, self._settings)

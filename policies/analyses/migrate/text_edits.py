@@ -1,4 +1,4 @@
-"""The values of a YAML or JSON text with the places where each begins and ends.
+"""Edits of YAML and JSON texts: the values with their places, and the splices that change them.
 
 The composer in `policies.kubernetes.yaml_nodes` reads the text; here it also records what is needed to edit it. Libraries
 that write a whole document back (ruamel.yaml) change line widths, indentation or quotes.
@@ -306,7 +306,11 @@ class TextEditor:
         if isinstance(before, dict) and isinstance(after, dict) and node.is_mapping:
             yield from self._change_mapping(node, before, after)
         elif isinstance(before, list) and isinstance(after, list) and node.entries is not None:
-            yield from self._change_list(node, before, after)
+            kept = _matches(before, after)
+            for index, match in kept.items():
+                yield from self.changes(node.entries[index].value, before[index], after[match])
+            unwanted = [index not in kept for index in range(len(before))]
+            yield from self._edit_entries(node, unwanted, list(map(self._flow, after[len(kept) :])))
         elif node.is_flow:
             yield Splice(node.start, node.end, ("" if node.end > node.start else " ") + self._flow(after))
         else:
@@ -331,28 +335,14 @@ class TextEditor:
                 raise UneditableError(f"the key {key} has no place of its own")
             if key not in removed:
                 yield from self.changes(child, value, after[key])
-        for owner in self._owners(node, removed):
+        # The mapping, and the mappings that it merges if keys are removed from them.
+        merged = (each for entry in node.entries or [] for each in entry.merged)
+        for owner in [node, *(each for each in merged if any(entry.key in removed for entry in each.entries or []))]:
             added = {key: value for key, value in after.items() if key not in before} if owner is node else {}
             unwanted = [entry.key in removed for entry in owner.entries or []]
             yield from self._edit_entries(
                 owner, unwanted, [f"{self._flow(key)}: {self._flow(added[key])}" for key in added]
             )
-
-    def _owners(self, node: TextNode, keys: set[str]) -> list[TextNode]:
-        """The mapping, and the mappings that it merges if keys are removed from them."""
-        merged = (each for entry in node.entries or [] for each in entry.merged)
-        return [node, *(each for each in merged if any(entry.key in keys for entry in each.entries or []))]
-
-    def _change_list(self, node: TextNode, before: list[Any], after: list[Any]) -> Iterator[Splice]:
-        kept = _matches(before, after)
-        for index, match in kept.items():
-            yield from self.changes(self._item(node, index), before[index], after[match])
-        unwanted = [index not in kept for index in range(len(before))]
-        yield from self._edit_entries(node, unwanted, list(map(self._flow, after[len(kept) :])))
-
-    def _item(self, node: TextNode, index: int) -> TextNode:
-        entries = node.entries or []
-        return entries[index].value
 
     def _edit_entries(self, node: TextNode, removed: Sequence[bool], added: list[str]) -> Iterator[Splice]:
         """Remove entries of a mapping or list, and add others at its end."""
@@ -430,7 +420,7 @@ def _runs(flags: Sequence[bool]) -> Iterator[tuple[int, int]]:
 
 
 def _matches(before: list[Any], after: list[Any]) -> dict[int, int]:
-    """Which item of a list each item of a former list became; the others of the former list were removed."""
+    """The later index of each item of a list that remains; the other items were removed."""
     matches: dict[int, int] = {}
     for index, item in enumerate(before):
         if len(matches) < len(after) and (

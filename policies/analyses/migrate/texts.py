@@ -1,6 +1,6 @@
-"""Marks in comments: the lines that were there before a migration, and those that it added.
+"""Texts of manifests, with the former lines and the added ones of a migration marked in comments.
 
-With them a migrated text is turned back line by line, whatever else was edited meanwhile.
+With the marks a migrated text is turned back line by line, whatever else was edited meanwhile.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _line_with_mark(line: str) -> str:
 RECORD_KEY = f"{PREFIX}migrated"
 """The annotation with what has to be replaced in the text of the object that follows the template."""
 LIST_BEGIN, LIST_END = '{"apiVersion": "v1", "kind": "List", "items": [', "]}"
-"""What is written around a single object and its templates."""
+"""The text around a single object and its templates."""
 _ADDED_LIST = f'{LIST_BEGIN}{{"apiVersion": "resource.k8s.io/v1"'
 """The text at which a List that migration added is recognized."""
 
@@ -258,7 +258,7 @@ _REFERENCE = "resourceClaimTemplateName"
 
 
 def identity_of(document: Object) -> tuple[str, ...]:
-    """What names an object in a file: kind, namespace and name."""
+    """The reference to an object in a file: kind, namespace and name."""
     return str(document.get("kind")), namespace_of(document), name_of(document) or generate_name_of(document)
 
 
@@ -316,7 +316,7 @@ class TextChange:
     after: Object
     templates: tuple[Object, ...] = ()
     about: str = ""
-    """What the templates are for, in a few words."""
+    """The purpose of the templates, in a few words."""
 
 
 def changed_text(text: str, changes: Sequence[TextChange], limits: Limits) -> str:

@@ -150,7 +150,7 @@ def changed_objects(
 
 
 def find_unpredicted(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:
-    """What the plan does not predict of the changed objects, sentences without full stops."""
+    """The parts of changed objects that the plan does not predict; sentences without full stops."""
     for (kind, namespace, name), document in objects.items():
         stored = before.view.get(kind, name, namespace)
         match kind:
@@ -209,7 +209,7 @@ def _readers(name: str, before: Situation, after: Situation) -> set[str]:
 
 
 def find_delays(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:
-    """What has to happen before the change takes effect, sentences without full stops."""
+    """The steps before the change takes effect; sentences without full stops."""
     for (kind, namespace, name), document in objects.items():
         stored = before.view.get(kind, name, namespace)
         if kind != "ConfigMap" or not isinstance(stored, dict) or document is None or _has_same_data(stored, document):

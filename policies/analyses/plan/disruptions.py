@@ -53,7 +53,7 @@ class Disruption:
     why: str
     """A clause without a full stop."""
     remedy: str
-    """What to do, an imperative without a full stop."""
+    """The remedy, an imperative without a full stop."""
 
 
 def disruptions(before: ClusterView, after: ClusterView, nodes: Sequence[NodeChange]) -> list[Disruption]:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Configurations", "NodeConfiguration"]
 
 _TOLERATED = ({"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},)
-"""What the operator's DaemonSets tolerate if the ClusterPolicy does not say."""
+"""The tolerations of the operator's DaemonSets if the ClusterPolicy does not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ class NodeConfiguration:
     """The name of the MIG configuration; empty if the GPUs are left as they are."""
     mig_entries: tuple[Entry, ...] = ()
     unknown: str = ""
-    """Why the configuration of the device plugin is not known, as a clause; empty if it is."""
+    """The reason why the configuration of the device plugin is unknown, as a clause; empty if it is known."""
     unknown_cut: str = ""
-    """Why it is not known how the MIG configuration cuts the GPUs; empty if it is."""
+    """The reason why the cut of the GPUs by the MIG configuration is unknown; empty if it is known."""
 
 
 class Configurations:
@@ -80,10 +80,13 @@ class Configurations:
             runs_device_plugin(node, self._view, policy) and self._is_tolerated(node, before or node) and not is_broken
         )
         mig_config, entries, unknown_cut = self._mig(node)
+        of_policy = self._facts.policy_value("mig", "strategy")
+        of_file = configuration.mig_strategy if configuration is not None else ""
+        of_label = labels.get(MIG_STRATEGY_LABEL) if not isinstance(self._policy, dict) else ""
         return NodeConfiguration(
             advertises=advertises,
             is_for_containers=node_workload(labels, self._policy) == WORKLOADS[0],
-            strategy=self._strategy(labels, configuration),
+            strategy=next((each for each in (of_policy, of_file, of_label) if each in STRATEGIES), "none"),
             # Without a known ClusterPolicy, the labels of the node say how it shares.
             config=config_by_labels(labels) if self._policy is UNKNOWN else configuration or NO_CONFIG,
             mig_config=mig_config,
@@ -114,12 +117,6 @@ class Configurations:
         if found is None:
             return None, f"the device plugin does not start, because ConfigMap {name} has no {key}"
         return PluginConfig(found.value), ""
-
-    def _strategy(self, labels: Mapping[str, str], configuration: PluginConfig | None) -> str:
-        of_policy = self._facts.policy_value("mig", "strategy")
-        of_file = configuration.mig_strategy if configuration is not None else ""
-        of_label = labels.get(MIG_STRATEGY_LABEL) if not isinstance(self._policy, dict) else ""
-        return next((each for each in (of_policy, of_file, of_label) if each in STRATEGIES), "none")
 
     def _is_tolerated(self, node: Object, before: Object) -> bool:
         """False if a taint of the node keeps the operator's pods away once they start again."""

@@ -1,4 +1,4 @@
-"""Plans: which pods, workloads and quotas a changed configuration would break."""
+"""Plans: the pods, workloads and quotas that a changed configuration would break, also as JSON."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING, Any
 
 from policies.analyses.plan.changes import find_delays, find_takeovers, find_unpredicted
-from policies.analyses.plan.disruptions import (
-    Disruption,
-    disruptions,
-    label_remedies,
-)
-from policies.analyses.plan.prediction import (
-    NodeChange,
-    predict,
-)
+from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
+from policies.analyses.plan.prediction import NodeChange, predict
 from policies.kubernetes.names import format_list, plural
 from policies.kubernetes.objects import items_at, lookup, mapping_at
 from policies.kubernetes.quantities import ONE, billionths, parse_integer
@@ -73,7 +66,7 @@ class PlannedChange:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a change would do."""
+    """The effects of a change."""
 
     nodes: tuple[NodeChange, ...]
     """The nodes whose GPUs are configured otherwise."""
@@ -86,7 +79,7 @@ class Plan:
     limits: tuple[LimitComparison, ...]
     refusals: tuple[QuotaRefusal, ...]
     unknown: tuple[str, ...]
-    """What is not predicted or not known, sentences without full stops."""
+    """The facts that are unknown or not predicted; sentences without full stops."""
     remarks: tuple[str, ...] = ()
     """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -97,7 +90,7 @@ class Plan:
         return tuple(each for each in self.fits if each.outcome is outcome)
 
     def certainty_of(self, comparison: FitComparison) -> Certainty:
-        """How sure a comparison is: seen if none of the nodes that fit before or after changes."""
+        """The certainty of a comparison: seen if none of the nodes that fit before or after changes."""
         if comparison.outcome is Outcome.UNKNOWN:
             return Certainty.UNKNOWN
         nodes = comparison.before.nodes | comparison.after.nodes
@@ -132,7 +125,7 @@ class Plan:
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
-        """How many templates and claims have each outcome."""
+        """The number of templates and claims with each outcome."""
         return Counter(each.outcome for each in self.fits) + Counter({Outcome.KEPT: len(self.unaffected)})
 
 
@@ -160,10 +153,7 @@ def plan_change(change: PlannedChange) -> Plan:
         limits=tuple(each for each in limits if change.namespace in ("", each.namespace)),
         # Devices that no node shows are charged the most memory that their name allows, so an estimate refuses nothing new.
         refusals=tuple(quota_refusals(subjects, before, prediction.after)),
-        unknown=(
-            *_unknown_facts(before, prediction),
-            *find_unpredicted(change.objects, before, prediction.after),
-        ),
+        unknown=(*_unknown_facts(before, prediction), *find_unpredicted(change.objects, before, prediction.after)),
         remarks=(
             *find_takeovers(subjects, before, prediction.after),
             *find_delays(change.objects, before, prediction.after),

@@ -60,19 +60,19 @@ class NodeChange:
 
     node: str
     before: str
-    """What it offers: `8 nvidia.com/gpu`, `2 GPUs of the DRA driver`, `nothing`."""
+    """The offer: `8 nvidia.com/gpu`, `2 GPUs of the DRA driver`, `nothing`."""
     after: str
     """The same after the change; `unknown` if that is not known."""
     reasons: tuple[str, ...]
-    """What changes, as clauses."""
+    """The changes, as clauses."""
     interrupts: str = ""
-    """Why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
+    """The reason why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
     unknown: str = ""
-    """Why it is unknown what the node offers afterwards; empty if it is known."""
+    """The reason why the later offer is unknown; empty if it is known."""
     refusal: str = ""
     """The message with which the device plugin exits on the node afterwards; empty if it starts, or does not run."""
     certainty: Certainty = Certainty.PREDICTED
-    """How sure `after` is: predicted or unknown."""
+    """The certainty of `after`: predicted or unknown."""
     estimates: tuple[MemoryEstimate, ...] = ()
     """The MIG devices afterwards whose memory is estimated; everything else that is predicted is exact."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
@@ -95,7 +95,7 @@ class Prediction:
 
     @property
     def estimated(self) -> str:
-        """What is estimated, as a clause; empty if nothing is."""
+        """The estimated part, as a clause; empty if nothing is estimated."""
         return estimates_clause(estimate for node in self.nodes for estimate in node.estimates)
 
 
@@ -120,7 +120,7 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
     """
     stored = Situation(ChangedView(before.view, objects), settings)
     was, will_be = Configurations(before), Configurations(stored)
-    is_uninstalled = _is_uninstalled(before.view, stored.view)
+    is_uninstalled = isinstance(active_cluster_policy(before.view), dict) and active_cluster_policy(stored.view) is None
     found = _Objects(dict(objects))
     nodes: list[NodeChange] = []
     listed = stored.view.list("Node")
@@ -138,7 +138,13 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
             change = replace(change, reasons=("the operator removes its components",))
         if change is not None:
             nodes.append(change)
-    changed = found.changed | _slices_of_deleted_nodes(before.view, objects)
+    gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
+    slices = before.view.list("ResourceSlice") if gone else ()
+    changed = found.changed | {
+        _slice_key(each): None
+        for each in (() if slices is UNKNOWN else slices)
+        if lookup(each, ("spec", "nodeName")) in gone
+    }
     after, *ends = (
         Situation(ChangedView(before.view, changed | each), settings)
         for each in ({}, *(found.ends if any(found.ends) else ()))
@@ -147,14 +153,9 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
 
 
 def _node_change(
-    old: Object,
-    node: Object,
-    was: NodeConfiguration,
-    will_be: NodeConfiguration,
-    view: ClusterView,
-    found: _Objects,
+    old: Object, node: Object, was: NodeConfiguration, will_be: NodeConfiguration, view: ClusterView, found: _Objects
 ) -> NodeChange | None:
-    """What changes on a node; its new objects are added to those found."""
+    """The changes on a node; its new objects are added to those found."""
     name, slices = name_of(node), view.derive(gpu_slices).get(name_of(node), ())
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
@@ -324,11 +325,6 @@ def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str
         yield f"sharing: {'; '.join(parts)}" if parts else "GPUs are no longer shared"
 
 
-def _is_uninstalled(before: ClusterView, after: ClusterView) -> bool:
-    """True if the change deletes the only ClusterPolicy, so that the operator removes its components."""
-    return isinstance(active_cluster_policy(before), dict) and active_cluster_policy(after) is None
-
-
 def _has_gpus(node: Object, view: ClusterView) -> bool:
     labels = labels_of(node)
     slices = view.derive(gpu_slices).get(name_of(node), ())
@@ -358,7 +354,7 @@ def _without_gpus(node: Object) -> Object:
 
 
 def _offers(node: Object, slices: Sequence[Object]) -> str:
-    """What a node offers: `8 nvidia.com/gpu`, `2 GPUs and 4 1g.10gb of the DRA driver`."""
+    """The offer of a node: `8 nvidia.com/gpu`, `2 GPUs and 4 1g.10gb of the DRA driver`."""
     parts = [f"{amount} {name}" for name, amount in sorted(_resources(node).items())]
     published: dict[str, int] = {}
     for document in slices:
@@ -379,13 +375,3 @@ def _slice_key(document: Object) -> Key:
 
 def _without_devices(document: Object) -> Object:
     return {**document, "spec": {**document["spec"], "devices": []}}
-
-
-def _slices_of_deleted_nodes(view: ClusterView, objects: Mapping[Key, Object | None]) -> dict[Key, Object | None]:
-    gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
-    slices = view.list("ResourceSlice") if gone else ()
-    return {
-        _slice_key(each): None
-        for each in (() if slices is UNKNOWN else slices)
-        if lookup(each, ("spec", "nodeName")) in gone
-    }

@@ -1,4 +1,4 @@
-"""Evaluates selectors on groups of devices, with a limit on the work."""
+"""Analyses of selectors: the devices that match, why others do not, and the effect of an edit."""
 
 from __future__ import annotations
 
@@ -98,7 +98,10 @@ class Evaluator:
         for number, each in enumerate(self.selectors):
             if each.selector is None:
                 return NOT_EVALUATED
-            of_clauses = self._clause_truths(each, group)
+            of_clauses = tuple(
+                Truth.FAILS if part.selector is None else _truth_of(self._evaluate(part.selector, group))
+                for part in each.clauses
+            )
             truths.append(of_clauses)
             if decided is None:
                 decided = self._decision(number, each, of_clauses, group)
@@ -106,12 +109,6 @@ class Evaluator:
                 break
         rest = tuple((Truth.SKIPPED,) * len(each.clauses) for each in self.selectors[len(truths) :])
         return (decided or GroupVerdict(DeviceVerdict.MATCHES))._replace(truths=(*truths, *rest))
-
-    def _clause_truths(self, each: CompiledSelector, group: DeviceGroup) -> tuple[Truth, ...]:
-        return tuple(
-            Truth.FAILS if part.selector is None else _truth_of(self._evaluate(part.selector, group))
-            for part in each.clauses
-        )
 
     def _decision(
         self, number: int, each: CompiledSelector, truths: Sequence[Truth], group: DeviceGroup
@@ -161,12 +158,9 @@ _ORDER = {DeviceVerdict.MATCHES: 0, DeviceVerdict.FAILS: 1, DeviceVerdict.EXCLUD
 
 
 def analyze(
-    selector_set: SelectorSet,
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
-    edit: str | None = None,
+    selector_set: SelectorSet, view: ClusterView, settings: GPUAdmissionPolicy, edit: str | None = None
 ) -> Analysis:
-    """Which devices of a cluster the selectors of a set match, and why not the others.
+    """The devices of a cluster that the selectors of a set match, and why the others do not.
 
     Only selectors are evaluated: it does not matter whether devices are in use, tainted, or on nodes where a pod can run.
 
@@ -252,7 +246,7 @@ def _rows(groups: Iterable[DeviceGroup], verdicts: Iterable[GroupVerdict]) -> li
 
 
 def _rank(row: DeviceRow) -> tuple[int, int, int, str]:
-    """What a class excludes comes after what the selectors themselves exclude."""
+    """Devices that a class excludes come after those that the selectors themselves exclude."""
     return _ORDER[row.verdict], -row.excluded_by[0] if row.excluded_by else 0, -row.count, row.kind
 
 

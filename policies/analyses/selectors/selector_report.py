@@ -1,4 +1,4 @@
-"""A selector as data: its costs, its conditions, and the findings of review."""
+"""The report on a selector: its costs, its conditions and the devices; also as JSON."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class DeviceRow:
     excluded_by: tuple[int, int] | None = None
     """The selector and the condition that excludes them; the condition is -1 if only several together do."""
     why: str = ""
-    """Why they are excluded, a predicate in the singular: `has 40Gi of memory, 80Gi requested`."""
+    """The reason why they are excluded, a predicate in the singular: `has 40Gi of memory, 80Gi requested`."""
     error: str = ""
     """The error of the selector that fails: `no such key: model`."""
 
@@ -137,7 +137,7 @@ class DeviceRow:
 
 
 class EditEffect(StrEnum):
-    """What an edit changes for a device."""
+    """The effect of an edit on a device."""
 
     GAINED = "gained"
     """It did not match before."""
@@ -158,7 +158,7 @@ class DeviceChange:
 
 @dataclass(frozen=True, slots=True)
 class EditComparison:
-    """What an edit changes."""
+    """The effect of an edit."""
 
     edited: Analysis
     gained: int = 0
@@ -172,7 +172,7 @@ class EditComparison:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Which devices of a cluster the selectors of one request or class match."""
+    """The devices of a cluster that the selectors of one request or class match."""
 
     label: str
     selectors: tuple[SelectorReport, ...]
@@ -191,9 +191,9 @@ class Analysis:
     """Devices that match, then those that fail, then those that are excluded; each with the largest rows first."""
     rows_left_out: int = 0
     notes: tuple[str, ...] = ()
-    """What is unknown or was left out; sentences without a full stop."""
+    """The facts that are unknown or were left out; sentences without a full stop."""
     comparison: EditComparison | None = None
-    """What an edit changes; None without an edit."""
+    """The effect of an edit; None without one."""
 
     @property
     def is_valid(self) -> bool:
@@ -264,7 +264,7 @@ class _DeviceChangeJSON(_DeviceRowJSON):
 
 @dataclass(frozen=True, slots=True)
 class _ComparisonJSON:
-    """What an edit changes."""
+    """The effect of an edit."""
 
     edited: AnalysisJSON
     gained: int
@@ -276,7 +276,7 @@ class _ComparisonJSON:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisJSON:
-    """Which devices of a cluster the selectors of one request or class match."""
+    """The devices of a cluster that the selectors of one request or class match."""
 
     label: str
     selectors: tuple[_SelectorJSON, ...]

@@ -147,7 +147,7 @@ def compiled_selectors(selector_set: SelectorSet, facts: Facts) -> list[Compiled
 
 
 def reads_of(selectors: Iterable[CompiledSelector]) -> frozenset[Read] | None:
-    """What selectors read of a device; None if one may read anything."""
+    """The fields of a device that selectors read; None if one may read anything."""
     found: set[Read] = set()
     for each in selectors:
         reads = None if each.selector is None else each.selector.reads

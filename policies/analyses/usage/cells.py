@@ -1,4 +1,4 @@
-"""Memory slices: the parts of a GPU's memory that a MIG device uses."""
+"""Cells: each GPU with its held, free and unusable parts, for pages that draw them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class CellPart(NamedTuple):
     holder: Holder | None = None
     """None for a part that is not held."""
     reason: UnusableReason | None = None
-    """Why no pod can get a part that is not held; None if a pod can."""
+    """The reason why no pod can get a part that is not held; None if a pod can."""
 
     @property
     def is_free(self) -> bool:
@@ -203,7 +203,7 @@ def _parts(unit: PublishedUnit, gpus: NodeGPUs, slices: int) -> Iterator[CellPar
 
 
 def _node_reason(gpus: NodeGPUs) -> UnusableReason | None:
-    """Why no pod can get the free devices of the node; None if only the devices themselves have reasons."""
+    """The reason of the node why no pod gets its free devices; None if only the devices have reasons."""
     own = {unit.reason.sentence for unit in gpus.units if unit.reason is not None}
     return next((each for each in gpus.reasons if each.sentence not in own), None)
 

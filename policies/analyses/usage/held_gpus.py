@@ -1,9 +1,10 @@
-"""GPUs of device plugins: what nodes offer, and what the pods that are bound to them hold."""
+"""Held GPUs: the devices of device plugins and of DRA on each node, with their pods and claims."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.analyses.usage.cells import memory_slices
@@ -277,7 +278,10 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
         cluster: The same, digested.
         all_claims: True if the view has the claims of all namespaces; if not, the number of held devices is unknown.
     """
-    published, results = view.derive(published_devices), _results_by_device(view)
+    published, claims = view.derive(published_devices), view.derive_each("ResourceClaim", _results)
+    results: dict[_DeviceId, list[_Result]] = {}
+    for result in () if claims is UNKNOWN else chain.from_iterable(claims):
+        results.setdefault(result.device, []).append(result)
     nodes: defaultdict[str, dict[Hashable, list[_PublishedDevice]]] = defaultdict(dict)
     for group in () if published is UNKNOWN else published.gpus:
         counted = quota_device(group.first)
@@ -302,14 +306,6 @@ def _identity(device: Device) -> Hashable:
     if bus and device.attributes.get(f"{DRIVER}/type") in ("gpu", "vfio"):
         return device.pool, "bus", str(bus)
     return device.pool, "device", device.name
-
-
-def _results_by_device(view: ClusterView) -> dict[_DeviceId, list[_Result]]:
-    found: dict[_DeviceId, list[_Result]] = {}
-    claims = view.derive_each("ResourceClaim", _results)
-    for result in (each for results in claims for each in results) if claims is not UNKNOWN else ():
-        found.setdefault(result.device, []).append(result)
-    return found
 
 
 def _results(document: Object) -> tuple[_Result, ...]:
@@ -365,7 +361,7 @@ def _one_gpu(
 
 
 def _gpu_of(device: Device) -> str:
-    """What identifies a GPU in its pool: its counters, its UUID, or the name of the device."""
+    """The identity of a GPU in its pool: its counters, its UUID, or the name of the device."""
     parent = device.attributes.get(f"{DRIVER}/parentUUID")
     name = device.counter_sets[0] if device.counter_sets else str(parent or device.name)
     return f"{device.pool}/{name}"

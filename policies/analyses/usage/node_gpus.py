@@ -1,4 +1,4 @@
-"""Unusable nodes: why a node gives no pod its GPUs, whatever the devices are."""
+"""The GPUs of a node by kind: the holders, and the reasons why the others serve no pod."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class OfferedKind:
 
     @property
     def form(self) -> DeviceForm:
-        """Whether it is a whole GPU, a MIG device or a replica."""
+        """The form: a whole GPU, a MIG device or a replica."""
         if self.replicas > 1:
             return DeviceForm.SHARED
         return DeviceForm.MIG if self.profile else DeviceForm.WHOLE
@@ -92,7 +92,7 @@ class OfferedKind:
 
     @property
     def words(self) -> str:
-        """What the devices are, beside their product: `GPUs`, `MIG 1g.10gb`, `GPUs shared by 4`."""
+        """The kind of the devices without their product: `GPUs`, `MIG 1g.10gb`, `GPUs shared by 4`."""
         found = f"MIG {self.profile}" if self.profile else "GPUs"
         return f"{found} shared by {self.replicas}" if self.replicas > 1 else found
 
@@ -160,7 +160,7 @@ class PublishedUnit:
     slices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """The memory slices of the held MIG devices, and of the one that exists, by the names of the devices."""
     reason: UnusableReason | None = None
-    """Why no pod can get what is not held of it."""
+    """The reason why no pod can get the rest of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,16 @@ class UnusableNodes:
         nodes = view.list("Node")
         self._nodes = None if nodes is UNKNOWN else {name_of(node): node for node in nodes}
         self._used = ResourceUsage(view) if all_pods else None
-        self._least = _least_requests(view, holders)
+        # The least of each scarce resource that a pod with GPUs requests, in billionths.
+        least: dict[str, int] = {}
+        pods = view.list("Pod")
+        for pod in () if pods is UNKNOWN else pods:
+            if (namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod)) in holders:
+                amounts = pod_amounts(pod.get("spec"))
+                for resource in _SCARCE:
+                    amount = amounts.get(resource, 0)
+                    least[resource] = min(least.get(resource, amount), amount)
+        self._least = least or pod_amounts({})
 
     def unusable_reason(self, node: str) -> UnusableReason | None:
         """The first reason of a node, in the order of the scheduler; None if pods with GPUs can come."""
@@ -270,16 +279,3 @@ def _taint_reason(node: Object) -> UnusableReason | None:
         said = f"{taint.condition} (taint {spelled})" if taint.condition else f"the node has the taint {spelled}"
         return UnusableReason(UnusableKind.TAINTED, said)
     return None
-
-
-def _least_requests(view: ClusterView, holders: Container[tuple[str, str]]) -> Mapping[str, int]:
-    """The least of each scarce resource that a pod with GPUs requests, in billionths."""
-    least: dict[str, int] = {}
-    pods = view.list("Pod")
-    for pod in () if pods is UNKNOWN else pods:
-        if (namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod)) in holders:
-            amounts = pod_amounts(pod.get("spec"))
-            for resource in _SCARCE:
-                amount = amounts.get(resource, 0)
-                least[resource] = min(least.get(resource, amount), amount)
-    return least or pod_amounts({})

@@ -54,7 +54,7 @@ class _TotalsJSON(_KindJSON):
 
 @dataclass(frozen=True, slots=True)
 class _ReasonJSON:
-    """Why no pod can get devices that are not held."""
+    """The reason why no pod can get devices that are not held."""
 
     kind: UnusableKind
     sentence: str

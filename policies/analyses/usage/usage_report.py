@@ -1,4 +1,4 @@
-"""The report on the usage of GPUs, and its summaries by product, node, namespace and pod."""
+"""The report on the usage of GPUs, by product, node, namespace and pod, and the states of devices."""
 
 from __future__ import annotations
 
@@ -260,10 +260,7 @@ def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[
     cluster = view.derive(read_cluster)
     unknown = tuple(kind for kind in READ_FROM if view.list(kind) is UNKNOWN or kind in partial)
     all_pods, all_claims = "Pod" not in unknown, "ResourceClaim" not in unknown
-    offered = [
-        *plugin_gpus(view, all_pods=all_pods),
-        *published_gpus(view, cluster, all_claims=all_claims),
-    ]
+    offered = [*plugin_gpus(view, all_pods=all_pods), *published_gpus(view, cluster, all_claims=all_claims)]
     merged: dict[tuple[str, OfferedKind], NodeGPUs] = {}
     for each in (*offered, *_idle_gpus(view, {each.node for each in offered})):
         known = merged.get((each.node, each.kind))
