@@ -30,7 +30,7 @@ from testbed import manifests
 from testbed.background import Background
 from testbed.replicated_clusters import RealReplicatedCluster, replicated_cluster
 from testbed.waiting import until_right
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import orjson
 import yaml
 
 from testbed.control_plane import ControlPlane
-from webhook.cluster.errors import ClusterError
+from webhook.cluster.answers import ClusterError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

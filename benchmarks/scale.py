@@ -41,19 +41,17 @@ from policies.quota.ledger.recount import Snapshot, recount
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import Bill, Charge
 from policies.rules.settings import DEFAULTS
+from webhook.cluster.answers import APIError
 from webhook.cluster.client import APIClient
-from webhook.cluster.errors import APIError
-from webhook.cluster.lists import PAGE, raw_pages
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import PAGE, RESOURCES, raw_pages
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound, DeviceRound
 from webhook.ledger.writer import LedgerWriter
+from webhook.server.driver import LedgerRunner, warm_up
 from webhook.server.listeners import set_up_interpreter
 from webhook.server.metrics import Exposition
-from webhook.server.review_runner import LedgerRunner
 from webhook.server.turns import run_aside
-from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator

@@ -5,8 +5,7 @@ tested.
 """
 
 from certs.authority import issue_serving, make_authority, make_self_signed
-from certs.contexts import load_key_pair
-from certs.keypair import BadKeyPair, KeyPair, KeyPairFiles, parse_certificates
+from certs.keypair import BadKeyPair, KeyPair, KeyPairFiles, load_key_pair, parse_certificates
 
 __all__ = [
     "BadKeyPair",

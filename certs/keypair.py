@@ -7,19 +7,29 @@ well be older), so changes are found by content: read again, and compare the pai
 
 from __future__ import annotations
 
+import os
+import ssl
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+__all__ = ["load_key_pair"]
 
 
 class BadKeyPair(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -219,3 +229,25 @@ def _read(what: str, path: Path) -> bytes:
         ) from error
     except OSError as error:
         raise BadKeyPair(f"The {what} file {path} cannot be read: {error.strerror}.") from error
+
+
+def load_key_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Load a key pair into a context that is not in use yet.
+
+    Raises:
+        BadKeyPair: The pair cannot be parsed, or OpenSSL does not take it.
+    """
+    # OpenSSL gets the parsed pair, not the original PEM: so it serves the pair that was checked, and never finds an
+    # encrypted key, for which it would prompt for a password on the terminal.
+    key = pair.private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    chain = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in pair.chain)
+    # Python loads certificates from paths only. This one is memory: no disk sees the key, and a container with a
+    # read-only root file system needs no writable folder.
+    with os.fdopen(os.memfd_create("key-pair"), "wb") as memory:
+        memory.write(key + chain)
+        memory.flush()
+        try:
+            context.load_cert_chain(f"/proc/self/fd/{memory.fileno()}")
+        except ssl.SSLError as error:
+            reason = (error.reason or "unreadable encoding").replace("_", " ").lower()
+            raise BadKeyPair(f"OpenSSL does not take the key pair: {reason}; issue one with ECDSA P-256.") from error

@@ -21,8 +21,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
-from certs.authority import issue_serving, make_authority
-from certs.bundle import bundle_holds
+from certs.authority import bundle_holds, issue_serving, make_authority
 from certs.secret import Retiring, RotationState
 
 if TYPE_CHECKING:

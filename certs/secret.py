@@ -16,7 +16,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from certs.bundle import make_bundle
+from certs.authority import make_bundle
 from certs.keypair import BadKeyPair, KeyPair, parse_certificates
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from testbed import deploy, manifests
 from testbed.belongings import Belongings
 from testbed.service import Service
 from testbed.waiting import until
+from webhook.cluster.kind_reads import parse_version
 from webhook.cluster.leases import new_lease
-from webhook.cluster.server_version import parse_version
 from webhook.controllers.replica_config import LEASE
 
 if TYPE_CHECKING:

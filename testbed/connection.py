@@ -6,8 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from testbed.api import API
-from webhook.cluster.credentials import find_credentials
-from webhook.cluster.kubeconfigs import SERVICE_ACCOUNT
+from webhook.cluster.credentials import SERVICE_ACCOUNT, find_credentials
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from testbed.connection import connect
 from testbed.control_plane import ControlPlane, kubeconfig
 from testbed.ports import address_towards
 from testbed.waiting import until
-from webhook.cluster.errors import Unreachable
+from webhook.cluster.answers import Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

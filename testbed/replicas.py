@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNT", "Replica", "Replicas"]
 
 COUNT = 3
-_FORESEEN = "webhook.cluster.errors."
+_FORESEEN = "webhook.cluster.answers."
 
 
 class Replica(Service):

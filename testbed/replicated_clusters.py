@@ -25,8 +25,8 @@ from testbed.real_cluster import RealCluster
 from testbed.relay import Relay
 from testbed.replicas import COUNT, Replicas
 from testbed.waiting import until, until_right
+from webhook.cluster.answers import ClusterError
 from webhook.cluster.client import APIClient
-from webhook.cluster.errors import ClusterError
 from webhook.sandbox.users import token_of
 
 if TYPE_CHECKING:

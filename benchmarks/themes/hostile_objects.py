@@ -17,8 +17,7 @@ from policies.cel import CelDevice, compile_selector
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
-from webhook.server.admission_response import encode
-from webhook.server.admission_review import decode
+from webhook.server.admission_review import decode, encode
 from webhook.server.listeners import set_up_interpreter
 from webhook.server.metrics import Metrics
 

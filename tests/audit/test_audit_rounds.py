@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from policies.rules.settings import DEFAULTS
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.controllers.audit_round import AuditRound

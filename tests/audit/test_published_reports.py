@@ -24,7 +24,7 @@ from tests.sandbox.faults import FaultySandbox
 from tests.usage.usage_objects import devices, node, resource_slice
 from webhook.cli.running_clusters.live_audits import audit_cluster
 from webhook.cluster.client import APIClient
-from webhook.sandbox.routing import parse_path, record_of
+from webhook.sandbox.kinds import parse_path, record_of
 from webhook.sandbox.users import user_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "audit.md"

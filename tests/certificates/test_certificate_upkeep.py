@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from certs.bundle import refusal
+from certs.authority import refusal
 from tests.sandbox import faults
 from webhook.cluster.resources import RESOURCES
 from webhook.server.tls import ReloadingContext

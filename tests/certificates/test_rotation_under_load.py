@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from certs.bundle import refusal
+from certs.authority import refusal
 
 ROTATIONS = 3
 TICK = timedelta(seconds=30)

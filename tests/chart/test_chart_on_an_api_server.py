@@ -22,7 +22,7 @@ from testbed.helm import CHART, VERSIONS, Helm, NoHelmError
 from testbed.kubelet import Kubelet
 from testbed.waiting import until
 from testbed.webhook_configurations import current_configurations
-from webhook.cluster.errors import Unreachable
+from webhook.cluster.answers import Unreachable
 from webhook.cluster.resources import RESOURCES
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")

@@ -20,10 +20,9 @@ from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.client import APIClient
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.app import Traffic
-from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import DelegatedGate
 from webhook.server.metrics import Metrics
-from webhook.server.questions import Explainer, Questions
+from webhook.server.questions import ExplainCalls, Explainer, Questions
 
 PROXY = "/api/v1/namespaces/gpu-admission/services/https:gpu-admission-explain:https/proxy"
 ALICE = "system:serviceaccount:team-a:alice"

@@ -11,7 +11,7 @@ from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.admission_response import encode
+from webhook.server.admission_review import encode
 
 REFUSED = """\
 apiVersion: v1

@@ -14,8 +14,7 @@ from testbed import manifests
 from testbed.waiting import until
 from tests.cluster.test_metrics_of_api_servers import METRICS
 from tests.deploy.test_alerts_and_dashboard import API_SERVERS
-from webhook.server.admission_response import encode_failure
-from webhook.server.admission_review import decode
+from webhook.server.admission_review import decode, encode_failure
 from webhook.server.tls import server_context
 
 CONFIGURATION = "ValidatingWebhookConfiguration"

@@ -6,8 +6,8 @@ import json
 import pytest
 from aiohttp import web
 
+from webhook.cluster.answers import APIError, BadAnswer, Unreachable
 from webhook.cluster.client import JSON_PATCH
-from webhook.cluster.errors import APIError, BadAnswer, Unreachable
 
 
 @pytest.fixture

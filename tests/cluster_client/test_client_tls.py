@@ -10,7 +10,7 @@ from aiohttp import web
 
 from certs import issue_serving, make_authority
 from testbed.client_certificates import issue_client
-from webhook.cluster.errors import NoCluster, Unreachable, Untrusted
+from webhook.cluster.answers import NoCluster, Unreachable, Untrusted
 
 NOW = datetime.now(UTC)
 

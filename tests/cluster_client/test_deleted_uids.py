@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.store import Listing, Store
-from webhook.cluster.store_counts import DeletedUids
+from webhook.cluster.store import DeletedUids, Listing, Store
 
 
 def pod(name, uid, version="1"):

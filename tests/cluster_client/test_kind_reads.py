@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, Why, read_list, read_object
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched

@@ -3,8 +3,8 @@
 import pytest
 from aiohttp import web
 
+from webhook.cluster.answers import Unreachable
 from webhook.cluster.credentials import proxy_for
-from webhook.cluster.errors import Unreachable
 
 BOTH = {"HTTPS_PROXY": "http://secure:1", "HTTP_PROXY": "http://plain:1"}
 

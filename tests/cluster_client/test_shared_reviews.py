@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from webhook.cluster.answers import Unreachable
 from webhook.cluster.caller_reviews import KEPT_SECONDS, MOST_PENDING, MOST_SENT, SharedReviews, TooManyReviews
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import Unreachable
 
 
 class World:

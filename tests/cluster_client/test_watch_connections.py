@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from webhook.cluster.answers import Lines, LineTooLong
-from webhook.cluster.errors import APIError, BadAnswer, Unreachable
+from webhook.cluster.answers import APIError, BadAnswer, Lines, LineTooLong, Unreachable
 
 
 async def watched(client, **options):

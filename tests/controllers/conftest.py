@@ -11,9 +11,9 @@ from aiohttp import web
 from policies.admission import review
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
+from webhook.cluster.answers import APIError
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError
 from webhook.cluster.manifests import ManifestsView
 
 

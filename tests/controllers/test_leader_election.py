@@ -7,8 +7,8 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.clockwork import micro_time
-from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.leases import held_lease
 from webhook.controllers.elector import Elector, Timing, new_identity
 

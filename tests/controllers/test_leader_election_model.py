@@ -6,7 +6,7 @@ import contextlib
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.controllers.elector import Elector, Timing
 
 # With the clocks below, `renew` may be up to 0.95 / 1.05 of `lease`.

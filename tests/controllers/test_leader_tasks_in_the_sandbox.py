@@ -8,13 +8,12 @@ from prometheus_client import CollectorRegistry
 
 from policies.kubernetes.names import UNUSED_SINCE
 from policies.rules.settings import DEFAULTS
+from webhook.cluster.answers import APIError
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.elector import Elector, Timing
-from webhook.controllers.metrics import ControllerMetrics
-from webhook.controllers.run import PeriodicTask, run_tasks
+from webhook.controllers.metrics import ControllerMetrics, PeriodicTask, run_tasks
 from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
 from webhook.sandbox.server import Sandbox
 from webhook.server.template_keeper import TemplateKeeper

@@ -5,9 +5,8 @@ import asyncio
 import pytest
 from prometheus_client import CollectorRegistry
 
-from webhook.cluster.errors import APIError
-from webhook.controllers.metrics import ControllerMetrics
-from webhook.controllers.run import IncompleteRound, PeriodicTask, run_tasks
+from webhook.cluster.answers import APIError
+from webhook.controllers.metrics import ControllerMetrics, IncompleteRound, PeriodicTask, run_tasks
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from policies.conversion.templates import ExactRequest, claim_template
 from policies.rules.decision import Template
-from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import template_keeper
 from webhook.server.template_keeper import RefusedTemplate, TemplateKeeper

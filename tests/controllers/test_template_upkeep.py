@@ -12,8 +12,7 @@ from policies.kubernetes.names import MANAGED, RECORD, UNUSED_SINCE
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
 from webhook.controllers import template_upkeep
-from webhook.controllers.metrics import ControllerMetrics
-from webhook.controllers.run import IncompleteRound
+from webhook.controllers.metrics import ControllerMetrics, IncompleteRound
 from webhook.controllers.template_upkeep import TemplateRepair, TemplateSweep
 from webhook.server.template_keeper import TemplateKeeper
 
@@ -191,7 +190,7 @@ async def test_pod_that_the_view_does_not_show_yet_keeps_its_template(
 
 
 async def test_pods_are_read_page_by_page(api, sweep_of, view_of, stored_template, converted, monkeypatch):
-    monkeypatch.setattr("webhook.cluster.lists.PAGE", 1)
+    monkeypatch.setattr("webhook.cluster.resources.PAGE", 1)
     stored = stored_template(OLD)
     for name in ("a", "b"):
         api.put(f"{PODS}/{name}", {"metadata": {"name": name, "namespace": "team-a"}, "spec": {}})

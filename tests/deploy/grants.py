@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from webhook.sandbox.routing import Request
+    from webhook.sandbox.kinds import Request
 
 __all__ = ["SUBJECT", "USER", "Grant", "grants_of"]
 

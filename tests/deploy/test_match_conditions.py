@@ -13,7 +13,7 @@ from policies.rules.request import Request
 from testbed import libyaml
 from tests.deploy.match_conditions import Question, called
 from webhook.cli.shipped_files import read_examples
-from webhook.sandbox.admission.expressions import compile_condition, value_of
+from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}

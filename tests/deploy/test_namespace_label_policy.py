@@ -9,7 +9,7 @@ from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.exemptions import exempt_names
 from tests.deploy.match_conditions import holds, namespace
-from webhook.sandbox.admission.expressions import NO_AUTHORIZER, compile_condition
+from webhook.sandbox.admission.configurations import NO_AUTHORIZER, compile_condition
 
 STRATEGY = "gpu-admission.io/dra-strategy"
 NAME = "namespace-labels.gpu-admission.io"

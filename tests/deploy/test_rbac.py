@@ -9,7 +9,7 @@ from webhook.cli.running_clusters.live_explanations import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.replica_config import EXPLAIN_SERVICE_ROLE, NAMESPACE
-from webhook.sandbox.routing import Request
+from webhook.sandbox.kinds import Request
 from webhook.server.explain_gate import CLUSTER_ROLE, MEMBER_ROLE, PATH
 
 SECRET, LEASE, CONFIGURATION = "gpu-admission-certificates", "gpu-admission", "gpu-admission"

@@ -15,7 +15,7 @@ from policies.rules.settings.choices import _camel
 from policies.rules.settings.parsing import API_VERSION
 from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.admission.expressions import compile_condition, value_of
+from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ import pytest
 from policies.quota.ledger.allowances import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded
 from tests.sandbox.faults import conflict
+from webhook.cluster.answers import APIError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError
 from webhook.ledger.pending import ForwardedCharge, PendingCharge
 
 STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status"

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from tests.sandbox.faults import conflict, dropped, failing
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 
 GPUQUOTA = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu"
 STATUS = f"{GPUQUOTA}/status"

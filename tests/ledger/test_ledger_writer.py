@@ -8,7 +8,7 @@ from policies.quota.ledger.allowances import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded, Ledger, NotPrimed
 from policies.quota.limits.quota import parse_quota
 from tests.sandbox.faults import conflict, dropped, failing
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.ledger.documents import Reading
 from webhook.ledger.pending import PendingCharge
 

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.quota.ledger.ledger import Ledger
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 
 
 @pytest.fixture

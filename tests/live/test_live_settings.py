@@ -6,7 +6,7 @@ import pytest
 
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, RuleOverride
-from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.live import LiveSettings
 from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 
 KIND = "GPUAdmissionPolicy"

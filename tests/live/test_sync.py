@@ -8,8 +8,8 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policies.kubernetes.view import UNKNOWN
+from webhook.cluster.kind_reads import parse_version
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.server_version import parse_version
 from webhook.cluster.sync import FRESH_SECONDS, cache_notes, reason_not_ready
 from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 

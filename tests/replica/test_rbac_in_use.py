@@ -28,11 +28,10 @@ from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION
 from webhook.controllers.quota_count import Expiry
 from webhook.ledger.writer import LedgerWriter
-from webhook.sandbox.routing import parse_path, record_of
+from webhook.sandbox.kinds import parse_path, record_of
 from webhook.sandbox.users import user_of
-from webhook.server.driver import Driver
+from webhook.server.driver import Driver, ReviewRunner
 from webhook.server.quota_keeper import HoldersSeen, QuotaKeeper
-from webhook.server.review_runner import ReviewRunner
 from webhook.server.template_keeper import TemplateKeeper
 from webhook.server.turns import Deadline
 

@@ -8,7 +8,7 @@ import pytest
 
 from certs import KeyPairFiles, issue_serving, make_authority
 from tests.sandbox.faults import failing
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.server.caller_limits import Callers
 from webhook.server.config import CannotServe

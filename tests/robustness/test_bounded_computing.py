@@ -23,7 +23,7 @@ from webhook.ledger.accounts import Account
 from webhook.ledger.documents import Reading
 from webhook.ledger.pending import PendingCharge
 from webhook.ledger.writer import _judge_batch
-from webhook.server.review_runner import IN_LOOP, LedgerRunner
+from webhook.server.driver import IN_LOOP, LedgerRunner
 
 MANY = 5000
 VIEW = ManifestsView([])

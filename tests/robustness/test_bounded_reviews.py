@@ -20,10 +20,9 @@ from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from tests.counted_work import RecordedWork
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
-from webhook.server.admission_response import encode
-from webhook.server.admission_review import decode
+from webhook.server.admission_review import decode, encode
+from webhook.server.driver import IN_LOOP, LARGEST_IN_LOOP, ReviewRunner
 from webhook.server.metrics import Metrics
-from webhook.server.review_runner import IN_LOOP, LARGEST_IN_LOOP, ReviewRunner
 from webhook.server.turns import Deadline
 
 load_rules()

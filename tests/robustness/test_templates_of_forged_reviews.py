@@ -12,7 +12,7 @@ from policies.admission.webhooks import ENTRIES
 from policies.rules.decision import Template
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.caller_limits import AT_ONCE, TemplateRates

@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from certs import issue_serving, make_authority
-from certs.bundle import bundle_holds, make_bundle, refusal
+from certs.authority import bundle_holds, make_bundle, refusal
 
 
 @pytest.fixture

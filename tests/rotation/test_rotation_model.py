@@ -16,11 +16,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from prometheus_client import CollectorRegistry
 
 from certs import BadKeyPair
-from certs.bundle import bundle_holds, refusal
+from certs.authority import bundle_holds, refusal
 from certs.rotation import RotationPolicy
 from certs.secret import parse_secret
+from webhook.cluster.answers import APIError, ClusterError, Unreachable
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError, ClusterError, Unreachable
 from webhook.controllers.ca_bundles import CABundles, LostRace
 from webhook.controllers.certificate_upkeep import LOOK_LIMIT, ROTATE_ANNOTATION, Certificates, CertificateSecret
 from webhook.controllers.metrics import CertificateMetrics

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from certs import BadKeyPair
-from certs.bundle import bundle_holds, refusal
+from certs.authority import bundle_holds, refusal
 from certs.rotation import MAX_RETIRING, Observed, next_state
 
 DAY = timedelta(days=1)

@@ -9,7 +9,7 @@ import pytest
 from certs import issue_serving, make_authority
 from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.routing import Request
+from webhook.sandbox.kinds import Request
 from webhook.sandbox.server import Sandbox
 from webhook.sandbox.statuses import Refused
 

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 import pytest
 
 from webhook.sandbox.claim_controller import CONTROLLER, ClaimController, generate_name
-from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.kinds import Kinds
 from webhook.sandbox.statuses import failure
-from webhook.sandbox.store import Store
+from webhook.sandbox.store import Cluster, Store
 from webhook.sandbox.writes import seed
 
 

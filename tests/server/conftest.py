@@ -25,12 +25,11 @@ from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.caller_limits import Callers
 from webhook.server.connection_limits import ConnectionLimits
-from webhook.server.explain_calls import ExplainCalls
 from webhook.server.explain_gate import NamedClients
 from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import GuardedSite, create_runner
 from webhook.server.metrics import Metrics
-from webhook.server.questions import Explainer, Questions
+from webhook.server.questions import ExplainCalls, Explainer, Questions
 from webhook.server.tls import server_context
 
 EXAMPLE_CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"

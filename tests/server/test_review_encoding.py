@@ -14,7 +14,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Decision, Finding, Severity
 from policies.rules.registry import get_rule
 from policies.rules.request import Request
-from webhook.server.admission_response import encode, encode_failure
+from webhook.server.admission_review import encode, encode_failure
 
 MUTATING = ENTRIES["convert-pods"]
 VALIDATING = ENTRIES["enforce-converted-pods"]

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from webhook.server.review_runner import ReviewRunner
+from webhook.server.driver import ReviewRunner
 from webhook.server.turns import Busy, Deadline, Turns
 
 HOSTILE, OTHER, THIRD = ("team-hostile", ""), ("team-a", ""), ("team-b", "")

@@ -7,8 +7,8 @@ from pathlib import Path
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import driver
-from webhook.server import warm_up as warming
-from webhook.server.warm_up import warm_up
+from webhook.server import driver as warming
+from webhook.server.driver import warm_up
 
 FIRST_CALLS = """
 import sys
@@ -20,7 +20,7 @@ from policies.admission import review
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import app
-from webhook.server.warm_up import warm_up
+from webhook.server.driver import warm_up
 
 files = sorted(Path("examples/cluster").glob("*.yaml"))
 view = ManifestsView(each for file in files for each in libyaml.load_all(file.read_text()) if each)

@@ -11,13 +11,13 @@ from policies.kubernetes.objects import lookup
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, RuleOverride
 from testbed import libyaml
+from webhook.cluster.answers import APIError
 from webhook.cluster.client import MERGE_PATCH, APIClient
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError
-from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.live import LiveSettings
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
-from webhook.controllers.policy_status import PolicyStatus
+from webhook.controllers.leading import PolicyStatus
 from webhook.sandbox.server import Sandbox
 
 ROOT = Path(__file__).parents[2]

@@ -13,8 +13,8 @@ import click
 from certs import KeyPairFiles
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.settings import read_settings
+from webhook.cluster.answers import NoCluster
 from webhook.cluster.client import APIClient
-from webhook.cluster.errors import NoCluster
 from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.replica import Replica
 from webhook.controllers.replica_config import NAMESPACE, ReplicaConfig

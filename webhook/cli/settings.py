@@ -12,7 +12,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.rules.idle_settings import settings_remarks
 from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
 from webhook.cli.manifest_reader import ManifestReader, Problem
-from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.live import LiveSettings
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import orjson
 
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import lookup
+from webhook.cluster.answers import BadAnswer, ClusterError, Unreachable
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import BadAnswer, ClusterError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

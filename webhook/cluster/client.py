@@ -9,10 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from webhook.cluster.answers import Answer, Lines, LineTooLong, ServiceAnswer, error_of, read_json, retry_after_of
-from webhook.cluster.credentials import Credentials, find_credentials
-from webhook.cluster.errors import APIError, BadAnswer, ClusterError, NoCluster, Unreachable, Untrusted
-from webhook.cluster.kubeconfigs import SERVICE_ACCOUNT
+from webhook.cluster.answers import (
+    Answer,
+    APIError,
+    BadAnswer,
+    ClusterError,
+    Lines,
+    LineTooLong,
+    NoCluster,
+    ServiceAnswer,
+    Unreachable,
+    Untrusted,
+    error_of,
+    read_json,
+    retry_after_of,
+)
+from webhook.cluster.credentials import SERVICE_ACCOUNT, Credentials, find_credentials
 from webhook.cluster.transport import Transport
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policies.kubernetes.objects import DEFAULT_NAMESPACE
-from webhook.cluster.kubeconfigs import SERVICE_ACCOUNT, kubeconfig_files
+from webhook.cluster.credentials import SERVICE_ACCOUNT, kubeconfig_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The proxy to an API server, by the environment variables."""
+"""Where kubeconfigs and the files of a ServiceAccount are."""
 
 from __future__ import annotations
 
@@ -18,15 +18,41 @@ from urllib.parse import urlsplit
 
 from yaml import YAMLError
 
-from webhook.cluster.errors import NoCluster
-from webhook.cluster.kubeconfigs import SERVICE_ACCOUNT, SERVICE_HOST, kubeconfig_files
+from webhook.cluster.answers import NoCluster
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from kubernetes_asyncio.client.configuration import Configuration
 
-__all__ = ["Access", "Credentials", "Reading", "find_credentials", "proxy_for"]
+__all__ = [
+    "SERVICE_ACCOUNT",
+    "SERVICE_HOST",
+    "Access",
+    "Credentials",
+    "Reading",
+    "find_credentials",
+    "kubeconfig_files",
+    "proxy_for",
+]
+
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where the kubelet mounts a pod's token and namespace, and the cluster's CA."""
+SERVICE_HOST = "KUBERNETES_SERVICE_HOST"
+"""The variable that is set in every pod."""
+
+
+def kubeconfig_files(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
+    """The kubeconfigs that kubectl would use.
+
+    They are the given ones, else those of KUBECONFIG, else ~/.kube/config; a pod without the first two has none. Files
+    may not exist. Several are separated by colons; empty parts are skipped, as in kubectl.
+    """
+    named = [path for path in (kubeconfig or environ.get("KUBECONFIG") or "").split(os.pathsep) if path]
+    if named or environ.get(SERVICE_HOST):
+        return named
+    return [str(Path(environ.get("HOME") or "/", ".kube", "config"))]
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from yarl import URL
 
-from webhook.cluster.errors import NoCluster, Unreachable, Untrusted
+from webhook.cluster.answers import NoCluster, Unreachable, Untrusted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

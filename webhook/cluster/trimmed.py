@@ -17,8 +17,7 @@ from policies.fleet import may_request_gpu
 from policies.kubernetes.names import PREFIX, SCHEDULABLE
 from policies.kubernetes.objects import has_ended, lookup
 from policies.quota.ledger.recount import awaits_replicas
-from webhook.cluster.store import Sharing, Store
-from webhook.cluster.store_counts import DeletedUids, OtherPods
+from webhook.cluster.store import DeletedUids, OtherPods, Sharing, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from certs.bundle import refusal
+from certs.authority import refusal
+from webhook.cluster.answers import APIError, BadAnswer, ClusterError
 from webhook.cluster.client import JSON_PATCH
 from webhook.cluster.clockwork import Clockwork, Pace
-from webhook.cluster.errors import APIError, BadAnswer, ClusterError
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import Store
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from certs.keypair import KeyPair
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
-    from webhook.cluster.reader import Reader
+    from webhook.cluster.resources import Reader
 
 __all__ = ["NOT_COMPARED", "BundleCheck", "CABundles", "Configuration", "ConfigurationWatch", "LostRace", "verdict"]
 

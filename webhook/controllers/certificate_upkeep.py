@@ -12,24 +12,36 @@ from typing import TYPE_CHECKING, Any
 from certs.keypair import BadKeyPair
 from certs.rotation import Observed, next_state
 from certs.secret import BadSecret, NewerSecret, parse_secret, secret_data
+from webhook.cluster.answers import APIError, BadAnswer, ClusterError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError, BadAnswer, ClusterError
 from webhook.cluster.resources import RESOURCES
-from webhook.controllers.ca_bundles import NOT_COMPARED, LostRace, verdict
+from webhook.controllers.ca_bundles import NOT_COMPARED, BundleCheck, LostRace, verdict
+from webhook.server.config import CannotServe
+from webhook.server.listeners import ServingCertificate, certificate_of, client_ca_of
+from webhook.server.tls import BadClientCA, ReloadingContext
 
 if TYPE_CHECKING:
     from datetime import datetime
     from typing import NoReturn
 
+    from certs import KeyPairFiles
     from certs.keypair import KeyPair
     from certs.rotation import RotationPolicy, Step
     from certs.secret import RotationState
     from webhook.cluster.client import APIClient
     from webhook.controllers.ca_bundles import CABundles, Configuration
     from webhook.controllers.metrics import CertificateMetrics, Failure
-    from webhook.server.tls import ReloadingContext
+    from webhook.controllers.replica_config import ReplicaConfig
 
-__all__ = ["ROTATE_ANNOTATION", "CertificateSecret", "Certificates", "Stored"]
+__all__ = [
+    "ROTATE_ANNOTATION",
+    "CertificateInFiles",
+    "CertificateInSecret",
+    "CertificateSecret",
+    "CertificateSource",
+    "Certificates",
+    "Stored",
+]
 
 
 ROTATE_ANNOTATION = "gpu-admission.io/rotate"
@@ -294,3 +306,56 @@ def _bundles_of(configurations: list[Configuration] | None) -> tuple[bytes, ...]
     if configurations is None:
         return None
     return tuple(webhook.bundle for configuration in configurations for webhook in configuration.webhooks)
+
+
+class CertificateInSecret:
+    """A certificate of our own, which rotates."""
+
+    def __init__(self, certificates: Certificates, config: ReplicaConfig, clockwork: Clockwork) -> None:
+        self._certificates = certificates
+        self._config = config
+        self._clockwork = clockwork
+        self.look = certificates.look
+        self.run = certificates.run
+        self.problem = certificates.problem
+
+    async def obtain(self) -> ServingCertificate:
+        """Wait for the certificate, and create it unless another replica has.
+
+        Raises:
+            CannotServe: The certificate or the client CAs cannot be used.
+        """
+        client_ca = client_ca_of(self._config)
+        pair = await self._certificates.obtain()
+        try:
+            reloading = ReloadingContext(pair, client_ca, clock=self._clockwork.now)
+        except (BadKeyPair, BadClientCA) as error:
+            raise CannotServe(str(error)) from error
+        self._certificates.serve(reloading)
+        return ServingCertificate(reloading=reloading, now=self._clockwork.now)
+
+
+class CertificateInFiles:
+    """A certificate that is issued and published by another program, for example cert-manager."""
+
+    def __init__(self, files: KeyPairFiles, bundles: CABundles, config: ReplicaConfig, clockwork: Clockwork) -> None:
+        """Read the files.
+
+        Raises:
+            CannotServe: The files or the client CAs cannot be used.
+        """
+        try:
+            self._certificate = certificate_of(files, client_ca_of(config), now=clockwork.now)
+        except (BadKeyPair, BadClientCA) as error:
+            raise CannotServe(str(error)) from error
+        reloading = self._certificate.reloading
+        check = BundleCheck(bundles, lambda: reloading.pair, config.names, clockwork=clockwork)
+        self.run, self.look, self.problem = check.run, check.look, check.problem
+
+    async def obtain(self) -> ServingCertificate:
+        """The certificate in the files; its watcher loads later changes."""
+        return self._certificate
+
+
+CertificateSource = CertificateInSecret | CertificateInFiles
+"""Provides the certificate of a replica (`obtain`), and maintains it (`look` once, `run` until cancelled)."""

@@ -20,8 +20,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.leases import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
 
 if TYPE_CHECKING:

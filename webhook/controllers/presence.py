@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.kubernetes.objects import lookup, name_of
 from policies.quota.ledger.recount import awaits_replicas
+from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time
-from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.leases import LEASE, REPLICA_LABELS, REPLICA_QUERY, holder_of, version_of
-from webhook.cluster.lists import list_all
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import RESOURCES, list_all
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:

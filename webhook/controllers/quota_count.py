@@ -19,10 +19,9 @@ from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Snapshot, ready_condition, recount
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
-from webhook.cluster.errors import APIError
-from webhook.cluster.lists import PAGE, raw_pages
-from webhook.cluster.live_settings import generation_of
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.answers import APIError
+from webhook.cluster.live import generation_of
+from webhook.cluster.resources import PAGE, RESOURCES, raw_pages
 from webhook.cluster.store import is_older
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import watched_kinds

@@ -28,13 +28,13 @@ from policies.quota.ledger.recount import (
 )
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, is_enforced
 from policies.rules.settings.exemptions import exemption_in_cluster
+from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
-from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.live_settings import generation_of
+from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
+from webhook.controllers.metrics import IncompleteRound
 from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, Lists, without_charges
-from webhook.controllers.run import IncompleteRound
 from webhook.server.template_keeper import FIELD_MANAGER
 from webhook.server.turns import run_spread
 

@@ -16,11 +16,15 @@ from policies.admission.installed import opened_webhooks, uncovered_settings
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.quota.limits.quota import quota_shown
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
-from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.live import LiveSettings
 from webhook.cluster.sync import Sync
 from webhook.controllers.ca_bundles import CABundles, ConfigurationWatch
-from webhook.controllers.certificate_source import CertificateInFiles, CertificateInSecret
-from webhook.controllers.certificate_upkeep import Certificates, CertificateSecret
+from webhook.controllers.certificate_upkeep import (
+    CertificateInFiles,
+    CertificateInSecret,
+    Certificates,
+    CertificateSecret,
+)
 from webhook.controllers.elector import Elector, new_identity
 from webhook.controllers.leading import Leading
 from webhook.controllers.metrics import CertificateMetrics
@@ -33,16 +37,14 @@ from webhook.ledger.peer_answers import PeerCalls
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.caller_limits import Callers, TemplateRates
-from webhook.server.explain_calls import ExplainCalls
+from webhook.server.driver import LedgerRunner, warm_up
 from webhook.server.explain_gate import DelegatedGate
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
-from webhook.server.questions import Explainer, Questions
+from webhook.server.questions import ExplainCalls, Explainer, Questions
 from webhook.server.quota_keeper import HoldersSeen, QuotaKeeper
-from webhook.server.review_runner import LedgerRunner
 from webhook.server.template_keeper import TemplateKeeper
-from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -51,13 +53,12 @@ if TYPE_CHECKING:
 
     from webhook.cluster.client import APIClient
     from webhook.cluster.clockwork import Clockwork
-    from webhook.controllers.certificate_source import CertificateSource
+    from webhook.controllers.certificate_upkeep import CertificateSource
     from webhook.controllers.replica_config import ReplicaConfig
     from webhook.controllers.replica_page import Page
     from webhook.ledger.directory import Peer
     from webhook.ledger.writer import LedgerWriter
-    from webhook.server.listeners import Ready
-    from webhook.server.serving_certificate import ServingCertificate
+    from webhook.server.listeners import Ready, ServingCertificate
 
 __all__ = ["Peers", "Replica"]
 

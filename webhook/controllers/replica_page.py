@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from webhook.cluster.answers import ClusterError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import ClusterError
 from webhook.controllers.audit_round import AUDIT_SECONDS, AuditRound
 from webhook.server.ui_calls import create_ui_calls
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.audit import AuditReport
     from webhook.cluster.client import APIClient
-    from webhook.cluster.live_settings import LiveSettings
+    from webhook.cluster.live import LiveSettings
     from webhook.cluster.sync import Sync
     from webhook.server.questions import Questions
 

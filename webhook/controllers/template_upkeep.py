@@ -12,14 +12,13 @@ from policies.admission.upkeep import missing_templates, needed_by_workloads
 from policies.conversion.templates import Key, mark, next_step, next_steps, unmark, used_by_pods
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
+from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import APIError, ClusterError
 from webhook.cluster.kind_reads import read_pages
-from webhook.cluster.lists import list_all
-from webhook.cluster.resources import RESOURCES, workload_resources
+from webhook.cluster.resources import RESOURCES, list_all, workload_resources
 from webhook.cluster.watched_kinds import Watched
-from webhook.controllers.run import IncompleteRound
+from webhook.controllers.metrics import IncompleteRound
 from webhook.server.template_keeper import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
 from webhook.server.turns import Deadline, run_spread
 

@@ -25,8 +25,8 @@ from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE, OpenCharge
 from policies.quota.limits.quota import QuotaError
 from policies.rules.charges import OWN
+from webhook.cluster.answers import ClusterError
 from webhook.cluster.clockwork import rfc3339
-from webhook.cluster.errors import ClusterError
 from webhook.ledger.documents import Spec
 
 if TYPE_CHECKING:

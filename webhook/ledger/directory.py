@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from certs import KeyPair
     from policies.kubernetes.objects import Object
     from webhook.cluster.clockwork import Pace
-    from webhook.cluster.reader import Reader
+    from webhook.cluster.resources import Reader
 
 __all__ = [
     "Directory",

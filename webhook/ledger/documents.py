@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.kubernetes.objects import lookup
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import QUOTA_NAME, parse_quota
-from webhook.cluster.errors import APIError, Unreachable
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older
 

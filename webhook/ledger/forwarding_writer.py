@@ -12,7 +12,7 @@ from policies.quota.ledger.allowances import ChargeVerdict
 from policies.quota.limits.quota import QuotaError, parse_quota
 from webhook.ledger.documents import Spec
 from webhook.ledger.links import LostLink
-from webhook.ledger.peer_messages import (
+from webhook.ledger.peer_answers import (
     MOST_MESSAGE_BYTES,
     Cancellation,
     ChargeMessage,

@@ -12,8 +12,7 @@ import aiohttp
 
 from webhook.cluster.clockwork import Clockwork
 from webhook.ledger.directory import peer_client_context
-from webhook.ledger.peer_answers import CLOSE_SECONDS, HEARTBEAT_SECONDS, PATH, Outbox
-from webhook.ledger.peer_messages import MOST_MESSAGE_BYTES, read_answer
+from webhook.ledger.peer_answers import CLOSE_SECONDS, HEARTBEAT_SECONDS, MOST_MESSAGE_BYTES, PATH, Outbox, read_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -24,7 +24,7 @@ from policies.quota.ledger.allowances import (
 )
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.quota.limits.quota import QUOTA_NAME, Quota
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.ledger.documents import Spec
 
 if TYPE_CHECKING:

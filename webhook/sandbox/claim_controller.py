@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.holders import KIND as POD_GROUP
 from policies.devices.holders import PodGroup, pod_group_name
 from policies.kubernetes.objects import has_ended, lookup
-from webhook.sandbox.cluster import Call
 from webhook.sandbox.deletion import collect
-from webhook.sandbox.kinds import CLAIMS_OF_GROUPS
-from webhook.sandbox.routing import Target
+from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, Target
 from webhook.sandbox.statuses import Refused, User, not_found
-from webhook.sandbox.store import TooOldError
+from webhook.sandbox.store import Call, TooOldError
 from webhook.sandbox.writes import create, update
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.cluster import Cluster
     from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.store import Cluster
 
 __all__ = ["CONTROLLER", "ClaimController", "generate_name"]
 

@@ -13,7 +13,7 @@ import orjson
 
 from policies.cel import CelCompileError, Map
 from policies.kubernetes.objects import FieldPath, lookup
-from webhook.sandbox.admission.expressions import compile_rule, value_of
+from webhook.sandbox.admission.configurations import compile_rule, value_of
 from webhook.sandbox.statuses import Cause, unsupported_value
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
-    from webhook.sandbox.cluster import Call
     from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.store import Call
 
 __all__ = ["canonical_quantity", "decode", "decode_mutated", "prune", "with_defaults"]
 

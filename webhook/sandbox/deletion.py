@@ -10,14 +10,13 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from webhook.sandbox.cluster import Adopt, Call, Clear, EndNamespace, Orphan
 from webhook.sandbox.statuses import Refused, User, conflict, forbidden
+from webhook.sandbox.store import Adopt, Call, Clear, EndNamespace, Orphan
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.cluster import Cluster
     from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.store import Entry, Place
+    from webhook.sandbox.store import Cluster, Entry, Place
 
 __all__ = ["collect", "delete", "end_if_final"]
 

@@ -41,12 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.cluster import Call, Cluster
-    from webhook.sandbox.kinds import Kind
+    from webhook.sandbox.kinds import Kind, Target
     from webhook.sandbox.reading import Pages, Selection
-    from webhook.sandbox.routing import Target
     from webhook.sandbox.statuses import User
-    from webhook.sandbox.store import Change, Entry
+    from webhook.sandbox.store import Call, Change, Cluster, Entry
 
 __all__ = ["Handlers", "ServedRequest", "parse_watch"]
 

@@ -14,10 +14,8 @@ from webhook.sandbox.statuses import bad_request, gone, too_large_version
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from webhook.sandbox.cluster import Cluster
-    from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.routing import Target
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.kinds import Kind, Target
+    from webhook.sandbox.store import Cluster, Entry
 
 __all__ = [
     "Pages",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aiohttp import hdrs, web
 
-from webhook.sandbox.cluster import Call
 from webhook.sandbox.statuses import Cause, bad_request, failure, invalid, too_large, unsupported_media_type
+from webhook.sandbox.store import Call
 from webhook.server.bodies import BadJSON, read_json
 
 if TYPE_CHECKING:

@@ -28,14 +28,12 @@ from webhook.sandbox import statuses
 from webhook.sandbox.admission.reviewer import Warnings
 from webhook.sandbox.admission.webhooks import Webhooks
 from webhook.sandbox.claim_controller import ClaimController
-from webhook.sandbox.cluster import Cluster
 from webhook.sandbox.handlers import Handlers, ServedRequest
-from webhook.sandbox.kinds import Kinds
+from webhook.sandbox.kinds import Kinds, describe, discover, parse_path, record_of, version_info
 from webhook.sandbox.reading import Pages
 from webhook.sandbox.request_bodies import JSON, LARGEST_BODY
-from webhook.sandbox.routing import describe, discover, parse_path, record_of, version_info
 from webhook.sandbox.statuses import Refused, internal_error, no_such_path
-from webhook.sandbox.store import Store
+from webhook.sandbox.store import Cluster, Store
 from webhook.sandbox.users import allow_everything, kubeconfig, token_of, user_of
 from webhook.sandbox.writes import seed
 from webhook.server.tls import server_context
@@ -48,8 +46,7 @@ if TYPE_CHECKING:
     from certs import KeyPair
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
-    from webhook.sandbox.kinds import Kind
-    from webhook.sandbox.routing import Request
+    from webhook.sandbox.kinds import Kind, Request
     from webhook.sandbox.statuses import Admission, Objects
 
 __all__ = ["ProxyTarget", "Sandbox", "forward", "parse_proxy_path"]

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import lookup
 from webhook.cluster.resources import Resource
-from webhook.sandbox import strategies
-from webhook.sandbox.cluster import Adopt
+from webhook.sandbox import metadata
 from webhook.sandbox.defaults import decode, decode_mutated, with_defaults
 from webhook.sandbox.deletion import delete, end_if_final
 from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, CREATED, GROUPS, Kind
@@ -26,16 +25,15 @@ from webhook.sandbox.statuses import (
     patch_rejected,
     success,
 )
-from webhook.sandbox.store import Place
+from webhook.sandbox.store import Adopt, Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.kubernetes.objects import Object
-    from webhook.sandbox.cluster import Call, Cluster
-    from webhook.sandbox.routing import Target
+    from webhook.sandbox.kinds import Target
     from webhook.sandbox.statuses import Attempt
-    from webhook.sandbox.store import Entry
+    from webhook.sandbox.store import Call, Cluster, Entry
 
 __all__ = [
     "JSON_PATCH",
@@ -77,7 +75,7 @@ async def create(cluster: Cluster, call: Call, kind: Kind, namespace: str, docum
     attempt = _attempt(call, kind, namespace, with_defaults(kind.resource, sent))
     mutated = await cluster.admission.mutate(attempt, call.warn)
     decoded = without_server_fields(with_namespace(decode_mutated(kind, check_shape(kind, mutated)), namespace))
-    ready = strategies.prepare_create(kind, _without_disabled(kind, decoded, cluster.feature_gates))
+    ready = metadata.prepare_create(kind, _without_disabled(kind, decoded, cluster.feature_gates))
     written = await _store(cluster, call, kind, ready)
     if written["metadata"].get("ownerReferences") and not call.dry_run:
         cluster.chores.append(Adopt(Place(kind.key, (namespace, written["metadata"]["name"]))))
@@ -90,7 +88,7 @@ async def _store(cluster: Cluster, call: Call, kind: Kind, ready: Object) -> Obj
     for _ in range(_NAMES_TRIED):
         # Defaults once more, as some follow from the name.
         named = with_defaults(kind.resource, with_identity(ready, cluster.now(), cluster.random))
-        strategies.check(kind, named)
+        metadata.check(kind, named)
         namespace, name = named["metadata"].get("namespace", ""), named["metadata"]["name"]
         await cluster.admission.validate(_attempt(call, kind, namespace, named), call.warn)
         found = cluster.store.get(kind, namespace, name)
@@ -131,11 +129,11 @@ def seed(cluster: Cluster, kind: Kind, document: Object) -> Object:
     given = with_defaults(kind.resource, check_shape(kind, document))
     namespace = given["metadata"].get("namespace") or "default" if kind.resource.namespaced else ""
     new = with_identity(with_namespace(given, namespace), cluster.now(), cluster.random)
-    prepared = strategies.prepare_create(kind, new)
+    prepared = metadata.prepare_create(kind, new)
     own = {key: given["metadata"][key] for key in _OWN if given["metadata"].get(key)}
     status = {"status": given["status"]} if "status" in given else {}
     seeded = {**prepared, "metadata": {**prepared["metadata"], **own}, **status}
-    strategies.check(kind, seeded)
+    metadata.check(kind, seeded)
     name = seeded["metadata"]["name"]
     if cluster.store.get(kind, namespace, name) is not None:
         raise already_exists(kind.resource, name)
@@ -217,7 +215,7 @@ async def update(cluster: Cluster, call: Call, target: Target, change: Callable[
         entry = cluster.entry_of(kind, target.namespace, target.name)
         old = entry.decode(kind)
         new = await _prepare_update(cluster, call, target, old, change(old))
-        strategies.check_update(kind, old, new, whole=not target.subresource)
+        metadata.check_update(kind, old, new, whole=not target.subresource)
         await cluster.admission.validate(_update_attempt(call, target, old, new), call.warn)
         if call.dry_run or new == old:
             return new
@@ -244,7 +242,7 @@ async def _prepare_update(cluster: Cluster, call: Call, target: Target, old: Obj
     if sent["metadata"].get("resourceVersion") not in (None, "", "0", version):
         raise conflict(kind.resource, target.name)
     new = {**new, "metadata": {**new["metadata"], "resourceVersion": version}}
-    return _WRITES.get(target.subresource, strategies.prepare_update)(kind, old, new)
+    return _WRITES.get(target.subresource, metadata.prepare_update)(kind, old, new)
 
 
 def _ephemeral_containers(kind: Kind, old: Object, new: Object) -> Object:
@@ -255,11 +253,11 @@ def _ephemeral_containers(kind: Kind, old: Object, new: Object) -> Object:
 
 def _finalize(kind: Kind, old: Object, new: Object) -> Object:
     """A namespace after a write to `/finalize`, which may change labels and annotations too."""
-    return {**strategies.prepare_update(kind, old, new), "spec": new.get("spec") or {}}
+    return {**metadata.prepare_update(kind, old, new), "spec": new.get("spec") or {}}
 
 
 _WRITES: dict[str, Callable[[Kind, Object, Object], Object]] = {
-    "status": strategies.prepare_status_update,
+    "status": metadata.prepare_status_update,
     "ephemeralcontainers": _ephemeral_containers,
     "finalize": _finalize,
 }

@@ -11,20 +11,22 @@ import orjson
 
 from policies.admission import Course, Ensure, Part, decide
 from policies.admission.pod_forms import REPEATABLE
-from webhook.server.admission_response import (
+from webhook.server.admission_review import (
+    BadReview,
+    TooLargeReview,
+    decode,
     encode,
     encode_busy,
     encode_failure,
     encode_limited_template,
     encode_refused_template,
     encode_too_large,
+    read_head,
 )
-from webhook.server.admission_review import BadReview, TooLargeReview, decode, read_head
 from webhook.server.bodies import MOST_VALUES
-from webhook.server.driver import FAILED, LATE, Driver
+from webhook.server.driver import FAILED, LATE, Driver, ReviewRunner
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.memo import Memo, Recording
-from webhook.server.review_runner import ReviewRunner
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import LARGE_BODIES, Busy, Deadline, Turns
 
@@ -37,10 +39,10 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision, Template
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.server.driver import Run
     from webhook.server.memo import KnownAnswer
     from webhook.server.metrics import Metrics
     from webhook.server.quota_keeper import QuotaKeeper
-    from webhook.server.review_runner import Run
     from webhook.server.template_keeper import TemplateKeeper
 
 __all__ = ["Admission"]

@@ -1,35 +1,173 @@
-"""The driver of the pipeline in a server: runs rules, creates templates and charges quotas."""
+"""Drives reviews: runs their rules in turns, creates templates, charges quotas, and warms up."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.admission import Charge, Ensure, Failure, Finish, Judge, Read, finish, judge
+import orjson
+
+from policies import outcome
+from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish, judge
+from policies.admission.concerns import warm
+from policies.admission.webhooks import ENTRIES
+from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
+from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.view import ChangedView
 from policies.quota.counting import outcome_by_view
 from policies.quota.ledger.allowances import NoQuota
 from policies.quota.limits.quota import quota_shown
 from policies.rules.decision import MOST_FINDINGS, TEMPLATE
 from policies.rules.settings.exemptions import exemption_in_cluster
+from webhook.server.admission_review import decode, encode
 from webhook.server.logs import log_failure
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
-from webhook.server.turns import Busy
+from webhook.server.turns import Busy, Deadline, Turns, run_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterator
 
     from policies.admission import Step
+    from policies.admission.webhooks import Entry
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.server.quota_keeper import QuotaKeeper
-    from webhook.server.review_runner import Run
     from webhook.server.template_keeper import TemplateKeeper
+    from webhook.server.turns import Payer
 
-__all__ = ["FAILED", "LATE", "Driver"]
+__all__ = ["FAILED", "IN_LOOP", "LARGEST_IN_LOOP", "LATE", "Driver", "LedgerRunner", "ReviewRunner", "Run", "warm_up"]
+
+
+T = TypeVar("T")
+
+IN_LOOP = 15_000
+"""Units of work that a review may take in the event loop, about 15 ms; steps too small to be counted come to
+as much, and no review is to hold the loop for more than 50 ms."""
+LARGEST_IN_LOOP = 32 * 1024
+"""Bytes of a body that is reviewed in the event loop. Rules walk over an object several times, at the worst for a
+microsecond a byte."""
+_LEDGER_SECONDS = "30s"
+_NOBODY = ("", "")
+
+
+class ReviewRunner:
+    """Runs short reviews in the event loop and long ones in threads."""
+
+    def __init__(
+        self,
+        turns: Turns | None = None,
+        *,
+        count: Callable[[], None] = lambda: None,
+        work_clock: Callable[[], float] = time.thread_time,
+    ) -> None:
+        """Create a runner.
+
+        Args:
+            turns: The queue for long reviews.
+            count: Called for each review that runs in a thread.
+            work_clock: Returns the seconds of work of the current thread.
+        """
+        self._turns = turns or Turns()
+        self._count = count
+        self._work_clock = work_clock
+
+    def for_call(self, body: bytes, deadline: Deadline, payer: Payer = _NOBODY) -> Run:
+        """The runner for the work of one call."""
+        return Run(self, deadline, payer, is_long=len(body) > LARGEST_IN_LOOP)
+
+    async def run(
+        self,
+        work: Callable[[], T],
+        deadline: Deadline,
+        payer: Payer = _NOBODY,
+        *,
+        is_long: bool = False,
+        in_loop: Work | None = None,
+    ) -> T:
+        """Return or raise what `work` does.
+
+        Args:
+            work: A function without side effects; may be called twice.
+            deadline: Deadline of the call.
+            payer: The payer of the time.
+            is_long: True if the work is known to be too long for the event loop.
+            in_loop: The work that may be done in the event loop; None for `IN_LOOP`.
+
+        Raises:
+            Busy: the turn of the payer would come too late.
+            TimeoutError: the deadline passed.
+        """
+        if not is_long and not self._turns.runs_aside(payer):
+            try:
+                with bounded_by(in_loop or Work(IN_LOOP)):
+                    return self._measure(work, partial(self._turns.charge, payer))
+            except TooMuchWork:
+                pass
+        await self._turns.take(payer, deadline)
+        self._count()
+        spent = list[float]()
+
+        def finish() -> None:
+            self._turns.charge(payer, sum(spent))
+            self._turns.release()
+
+        return await run_spread(partial(self._measure, work, spent.append), deadline.remaining, finish)
+
+    def _measure(self, work: Callable[[], T], charge: Callable[[float], None]) -> T:
+        began = self._work_clock()
+        try:
+            return work()
+        finally:
+            charge(self._work_clock() - began)
+
+
+class LedgerRunner:
+    """Runs the computations of charging and counting; their length depends on the namespace."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create a runner; `clock` returns monotonic seconds."""
+        self._runner = ReviewRunner()
+        self._clock = clock
+
+    async def __call__(self, namespace: str, work: Callable[[], T]) -> T:
+        """Return or raise what `work` does; see `ReviewRunner.run`.
+
+        Raises:
+            TimeoutError: the work, or the wait for its turn, took too long.
+        """
+        try:
+            return await self._runner.run(work, Deadline.start(self._clock, _LEDGER_SECONDS), (namespace, ""))
+        except Busy as error:
+            raise TimeoutError from error
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Runs the work of one call."""
+
+    runner: ReviewRunner
+    deadline: Deadline
+    payer: Payer
+    is_long: bool
+    """True if the object is too large to be reviewed in the event loop."""
+    in_loop: Work = field(default_factory=lambda: Work(IN_LOOP))
+    """The work that the whole call may do in the event loop."""
+
+    def part(self, parts: int) -> Run:
+        """The runner for one of so many equal parts of the time left, less the time to answer."""
+        return Run(self.runner, self.deadline.part(parts), self.payer, is_long=self.is_long, in_loop=self.in_loop)
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        """Return or raise what `work` does; see `ReviewRunner.run`."""
+        return await self.runner.run(work, self.deadline, self.payer, is_long=self.is_long, in_loop=self.in_loop)
+
 
 FAILED, LATE = "failed", "ran out of time"
 
@@ -138,3 +276,111 @@ class Driver:
         self.count_skipped(entry.name, concern)
         text = f"{entry.webhook} has not reviewed this for {concern}: it {what}; the id in its log is {identifier}"
         return Failure(identifier, text)
+
+
+_ROUNDS = 9
+"""CPython specialises the code of a function after eight calls."""
+_MOST_SECONDS = 10.0
+"""Seconds after which the server starts anyway. After the digests, all rounds take less than a second."""
+_NAMESPACE = "gpu-admission-warm-up"
+_QUOTA = {"metadata": {"name": "gpu", "namespace": _NAMESPACE}, "spec": {"limits": [{"name": "all", "devices": 1}]}}
+
+_logger = logging.getLogger("gpu_admission.server")
+
+
+def warm_up(view: ClusterView, settings: GPUAdmissionPolicy, *, clock: Callable[[], float] = time.monotonic) -> None:
+    """Compute the digests of a cluster, and answer calls of each form without effects.
+
+    The digests of explanations are computed too. Nothing is read from the API server. The warm-up ends early, with a line in
+    the log, after ten seconds or if a review fails; the server starts anyway.
+
+    Args:
+        view: The cluster.
+        settings: The current settings.
+        clock: Returns monotonic seconds.
+    """
+    end = clock() + _MOST_SECONDS
+    warm(view)
+    outcome.warm(view)
+    with asyncio.Runner() as loop:
+        for number in range(_ROUNDS):
+            for name, labels, document in _samples(number):
+                if clock() > end:
+                    _logger.warning("the first calls may be slow: the warm-up took more than %g seconds", _MOST_SECONDS)
+                    return
+                namespace = {"metadata": {"name": _NAMESPACE, "labels": labels}}
+                seen = ChangedView(
+                    view, {("Namespace", "", _NAMESPACE): namespace, ("GPUQuota", _NAMESPACE, "gpu"): _QUOTA}
+                )
+                try:
+                    loop.run(_answer(ENTRIES[name], _body(document), seen, settings, clock))
+                except Exception:
+                    _logger.exception("the first call of %s may be slow: its warm-up failed", name)
+                    return
+
+
+async def _answer(
+    entry: Entry, body: bytes, view: ClusterView, settings: GPUAdmissionPolicy, clock: Callable[[], float]
+) -> None:
+    """Answer a call as `webhook.server.admission` does, without logs, metrics and effects.
+
+    Raises:
+        RuntimeError: A concern that fails open failed.
+    """
+    request = decode(body, entry.name)
+    course = Course.start(request)
+    driver = Driver(view, templates=None, quotas=None)
+    run = ReviewRunner().for_call(body, Deadline.start(clock, None))
+    await driver.drive(decide(entry, settings, course, entry.concerns), view, settings, run)
+    if course.failures:
+        raise RuntimeError(course.failures[0].remark)
+    orjson.dumps(encode(course.decision, entry, request))
+
+
+def _samples(number: int) -> Iterator[tuple[str, dict[str, str], Object]]:
+    """Entries, labels of the namespace, and objects to create in it; each number has its own selectors."""
+    for strategy in ("template", "rename", "leave", "auto"):
+        for resource in ("nvidia.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/gpu.shared"):
+            yield "convert-pods", {DRA_LABEL: "enabled", STRATEGY_LABEL: strategy}, _pod(resource)
+    wish = {"gpu-admission.io/product": "H100*", "gpu-admission.io/min-memory": "10Gi"}
+    yield "convert-pods", {DRA_LABEL: "enabled"}, _pod("nvidia.com/gpu", annotations=wish)
+    yield "place-pods", {DRA_LABEL: "preview"}, _pod("nvidia.com/gpu", annotations=wish)
+    for entry in ("enforce-converted-pods", "enforce-quota", "check-pods"):
+        yield entry, {DRA_LABEL: "enabled"}, _pod("nvidia.com/gpu")
+        claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+        yield entry, {}, _pod("nvidia.com/gpu", nodeSelector={"nvidia.com/gpu.family": "hopper"}, resourceClaims=claims)
+    yield "guard-pods", {}, _pod("cpu", volumes=[{"name": "dev", "hostPath": {"path": "/dev"}}])
+    attributes = 'device.attributes["gpu.nvidia.com"]'
+    expression = (
+        f'"productName" in {attributes} && {attributes}.productName != "{number}" && {attributes}.type == "gpu"'
+    )
+    exactly = {"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {"expression": expression}}]}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+    }
+    yield "claims", {}, claim
+    yield "check-pods", {}, claim
+
+
+def _pod(resource: str, annotations: dict[str, str] | None = None, **spec: Any) -> Object:
+    amounts = {resource: "1"}
+    container = {"name": "main", "image": "main", "resources": {"limits": amounts, "requests": amounts}}
+    metadata = {"name": "warm-up", "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def _body(document: Object) -> bytes:
+    group, _, version = document["apiVersion"].rpartition("/")
+    request = {
+        "uid": "warm-up",
+        "kind": {"group": group, "version": version, "kind": document["kind"]},
+        "namespace": _NAMESPACE,
+        "operation": "CREATE",
+        "userInfo": {"username": "gpu-admission"},
+        "object": document,
+        "dryRun": True,
+    }
+    return orjson.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from aiohttp import hdrs
 
 from policies.outcome import EVERYTHING, Audience
+from webhook.cluster.answers import ClusterError
 from webhook.cluster.caller_reviews import TooManyReviews
-from webhook.cluster.errors import ClusterError
 from webhook.server.logs import log_unknown_caller
 from webhook.server.tls import peer_name
 

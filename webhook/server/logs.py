@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from policies.kubernetes.objects import name_of, namespace_of
-from webhook.cluster.errors import ClusterError
+from webhook.cluster.answers import ClusterError
 from webhook.server.admission_review import name_in
 from webhook.server.explain_question import NamedObject
 

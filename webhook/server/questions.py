@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections import Counter
 from contextlib import nullcontext
@@ -14,15 +15,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from aiohttp import hdrs, web
 
 from policies.admission.workload_templates import templates_of
-from policies.analyses.explain import explain
+from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.names import with_full_stop
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, json_document, namespace_of
 from policies.outcome import EVERYTHING, Audience, questions
 from webhook.cluster.lookups import NotFoundError, look_up
+from webhook.server.app import Route, RoutedCalls
+from webhook.server.bodies import JSON, Form
 from webhook.server.caller_limits import CallerLimit, CallerLimits
-from webhook.server.explain_gate import NotAdmitted
-from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject, PostedObject
+from webhook.server.explain_gate import PATH, NotAdmitted
+from webhook.server.explain_question import MOST_TEMPLATES, BadQuestion, NamedObject, PostedObject, decode_question
 from webhook.server.logs import log_explanation
 from webhook.server.turns import BadDuration, Busy, Deadline, Turns, run_aside
 
@@ -30,23 +33,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from policies.analyses.explain import Explanation
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import AddedKind, GPUAdmissionPolicy
-    from webhook.server.bodies import Form
+    from webhook.server.app import Traffic
     from webhook.server.explain_gate import Caller, ExplainGate
     from webhook.server.metrics import Metrics
 
 __all__ = [
+    "LARGEST_QUESTION",
     "MOST_OF_ONE_NAMESPACE",
     "MOST_OF_ONE_USER",
     "MOST_WAITING",
     "Answer",
+    "ExplainCalls",
     "Explainer",
     "Questions",
     "Render",
     "UnavailableError",
+    "namespaced_path",
 ]
 
 
@@ -309,3 +314,45 @@ def _not_found(error: NotFoundError) -> str:
     sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
     remedy = "" if error.is_certain else "; post the object itself"
     return with_full_stop(f"{sentence}{remedy}{error.hint}")
+
+
+LARGEST_QUESTION = 2 * 1024 * 1024
+"""Bytes. etcd stores objects of at most 1.5 MiB by default."""
+
+_FORM = Form(
+    holds="the question",
+    largest=LARGEST_QUESTION,
+    refusal="The body is larger than 2 MiB, and no object that a cluster stores is.",
+)
+_NAMESPACED = re.compile(r"/v1/namespaces/([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/explain")
+_NO_PATH = f"This port answers POST {PATH} and POST /v1/namespaces/NAMESPACE/explain, and nothing else."
+_NO_METHOD = "This path answers POST only; send a question about an object."
+
+
+def namespaced_path(namespace: str) -> str:
+    """The path of explanations for a namespace."""
+    return f"/v1/namespaces/{namespace}/explain"
+
+
+class ExplainCalls(RoutedCalls):
+    """Answers questions at two paths, with explanations as JSON."""
+
+    def __init__(self, questions: Questions, traffic: Traffic) -> None:
+        """Prepare; `traffic` counts the calls together with those of other ports."""
+        super().__init__(self._find_route, _NO_PATH, traffic)
+        self._questions = questions
+
+    def _find_route(self, path: str) -> Route | None:
+        namespaced = _NAMESPACED.fullmatch(path)
+        if namespaced is None and path != PATH:
+            return None
+        answer = partial(self._answer_question, namespaced[1] if namespaced else "")
+        return Route(answer, self._questions.metrics.count_explanation, "unavailable", _NO_METHOD)
+
+    async def _answer_question(self, namespace: str, request: web.BaseRequest) -> web.Response:
+        body = await self._questions.answer(namespace, request, _FORM, decode_question, _as_json)
+        return web.Response(body=body, content_type=JSON)
+
+
+def _as_json(explanations: Sequence[Explanation]) -> bytes:
+    return json.dumps(json_document(explanations, list[Explanation])).encode()

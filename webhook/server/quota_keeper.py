@@ -22,9 +22,8 @@ from policies.quota.ledger.ledger import Exceeded
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
 from policies.quota.outcomes import Unavailable, outcome_name
 from policies.rules.charges import OWN
-from webhook.cluster.errors import APIError, ClusterError
-from webhook.cluster.lists import list_all
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.answers import APIError, ClusterError
+from webhook.cluster.resources import RESOURCES, list_all
 from webhook.server.logs import log_uncharged
 from webhook.server.turns import run_spread
 

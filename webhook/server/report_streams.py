@@ -1,4 +1,4 @@
-"""Streams of the live report: lines of JSON, sent while the caller may see them and something changes."""
+"""Rules for browsers: the headers of every answer, and the calls that get no data."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import orjson
 from aiohttp import hdrs, web
 
 from webhook.server.bodies import BadJSON, Form, read_json
-from webhook.server.browser_rules import HEADERS
 from webhook.server.caller_limits import CallerLimit, CallerLimits
 from webhook.server.explain_gate import NotAdmitted
 from webhook.server.guarded_connection import guarded_connection
@@ -22,7 +22,7 @@ from webhook.server.logs import log_crash, log_stream
 from webhook.server.turns import Deadline
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractContextManager
 
     from webhook.server.app import Traffic
@@ -30,7 +30,63 @@ if TYPE_CHECKING:
     from webhook.server.live_reports import LiveReport, LiveReports
     from webhook.server.questions import Questions
 
-__all__ = ["MOST_OF_NAMESPACE", "MOST_OF_USER", "MOST_STREAMS", "ReportStreams", "StreamTimes"]
+__all__ = [
+    "HEADERS",
+    "MOST_OF_NAMESPACE",
+    "MOST_OF_USER",
+    "MOST_STREAMS",
+    "ReportStreams",
+    "StreamTimes",
+    "check_origin",
+]
+
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types gpu-admission"
+)
+"""Only files of this port are loaded and run, nothing is sent elsewhere, and only one function may write HTML: the one that inserts
+the parts that the server renders. So a name that the templates failed to escape cannot run a script."""
+
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    hdrs.CACHE_CONTROL: "no-store",
+    hdrs.SERVER: "gpu-admission",
+}
+"""The headers of every answer; files replace `Cache-Control`."""
+
+_ELSEWHERE = "This call comes from another page; open /ui of this address."
+
+
+def check_origin(request: web.BaseRequest) -> None:
+    """Refuse a call that a page of another origin makes.
+
+    Browsers send `Sec-Fetch-Site`, and older ones `Origin`; a script cannot change either. Programs send neither. Without this
+    check, a page of another origin could use the client certificate of the browser.
+
+    Raises:
+        web.HTTPForbidden: The text is one sentence.
+    """
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get(hdrs.ORIGIN)
+    if site is None and origin is not None:
+        site = "same-origin" if _host_of(origin) == request.host.lower() else "cross-site"
+    if site not in (None, "same-origin"):
+        raise web.HTTPForbidden(text=_ELSEWHERE)
+
+
+def _host_of(origin: str) -> str | None:
+    """The host and port of an origin as a `Host` header has them; None if it is not one of HTTPS."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return None
+    return parts.netloc.lower() if parts.scheme == "https" else None
+
 
 MOST_STREAMS = 16
 """Streams of users of single namespaces; users who see everything have as many together."""

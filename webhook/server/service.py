@@ -14,15 +14,13 @@ from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.caller_limits import Callers
 from webhook.server.config import CannotServe
-from webhook.server.explain_calls import ExplainCalls
+from webhook.server.driver import warm_up
 from webhook.server.explain_gate import NamedClients
-from webhook.server.listeners import Listeners
+from webhook.server.listeners import Listeners, certificate_of, client_ca_of
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness
-from webhook.server.questions import Explainer, Questions
-from webhook.server.serving_certificate import certificate_of, client_ca_of
+from webhook.server.questions import ExplainCalls, Explainer, Questions
 from webhook.server.tls import BadClientCA
-from webhook.server.warm_up import warm_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable

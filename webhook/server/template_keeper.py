@@ -17,8 +17,8 @@ from policies.conversion.templates import is_marked, unmark, without_nulls
 from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.resources import RESOURCES
 from webhook.server.caller_limits import AT_ONCE, PER_MINUTE
 

@@ -17,10 +17,9 @@ from webhook.pages.rendering import asset, render_part
 from webhook.pages.report import render_report_parts
 from webhook.server.app import Route, RoutedCalls, Traffic
 from webhook.server.bodies import JSON, Form
-from webhook.server.browser_rules import HEADERS, check_origin
 from webhook.server.explain_question import BadQuestion, NamedObject, decode_question
 from webhook.server.live_reports import LiveReports
-from webhook.server.report_streams import ReportStreams
+from webhook.server.report_streams import HEADERS, ReportStreams, check_origin
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

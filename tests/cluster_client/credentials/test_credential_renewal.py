@@ -11,9 +11,9 @@ import yaml
 from aiohttp import web
 
 from tests.cluster_client.credentials.accounts import POD
+from webhook.cluster.answers import APIError, NoCluster, Unreachable
 from webhook.cluster.client import APIClient
 from webhook.cluster.credentials import Credentials, find_credentials
-from webhook.cluster.errors import APIError, NoCluster, Unreachable
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from tests.cluster_client.credentials.accounts import CERTIFICATE, POD
+from webhook.cluster.answers import NoCluster
 from webhook.cluster.credentials import find_credentials
-from webhook.cluster.errors import NoCluster
 
 
 async def test_pod_is_recognised_by_its_environment(service_account):

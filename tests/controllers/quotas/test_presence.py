@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from webhook.cluster.answers import Unreachable
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.errors import Unreachable
 from webhook.cluster.leases import LEASE
 from webhook.controllers.presence import Presence, Presences, PresenceTiming
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.sandbox.faults import failing
-from webhook.controllers.run import IncompleteRound
+from webhook.controllers.metrics import IncompleteRound
 
 OWN = ""
 

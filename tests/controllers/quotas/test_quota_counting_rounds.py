@@ -2,7 +2,7 @@
 
 import pytest
 
-from webhook.controllers.run import IncompleteRound
+from webhook.controllers.metrics import IncompleteRound
 
 OWN = ""
 COUNTED = ("True", "Counted", "All pods and claims of the namespace were counted.")

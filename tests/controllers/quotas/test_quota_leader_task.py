@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry
 
 from policies.quota.ledger.status import charge_items
 from policies.rules.charges import OWN
-from webhook.cluster.live_settings import LiveSettings
+from webhook.cluster.live import LiveSettings
 from webhook.cluster.sync import Sync
 from webhook.controllers.leading import Leading
 from webhook.controllers.presence import Presences

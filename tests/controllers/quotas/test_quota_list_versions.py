@@ -3,8 +3,8 @@
 import pytest
 
 from tests.sandbox.faults import failing
-from webhook.cluster.errors import APIError
-from webhook.controllers.run import IncompleteRound
+from webhook.cluster.answers import APIError
+from webhook.controllers.metrics import IncompleteRound
 
 OWN = ""
 ANEW = (

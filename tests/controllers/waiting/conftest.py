@@ -13,8 +13,7 @@ from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.resources import NEW_EVENT
 from webhook.controllers.metrics import WaitingMetrics
-from webhook.controllers.waiting_round import WaitingExplainer, WaitingRound
-from webhook.controllers.waiting_writes import WaitingWriter
+from webhook.controllers.waiting_round import WaitingExplainer, WaitingRound, WaitingWriter
 
 KINDS = ("Namespace", "Node", "DeviceClass", "ResourceSlice", "Pod", "ResourceClaim", "ResourceClaimTemplate")
 ON = GPUAdmissionPolicy(explain=Explanations(on_pods=True))

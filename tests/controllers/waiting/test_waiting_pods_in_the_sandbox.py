@@ -7,9 +7,9 @@ from policies.kubernetes.bounds import Work, bounded_by
 from testbed import deploy
 from tests.controllers.waiting.conftest import ON
 from tests.deploy.grants import grants_of
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.resources import NEW_EVENT
-from webhook.controllers.run import IncompleteRound
+from webhook.controllers.metrics import IncompleteRound
 
 TEXT = (
     "Fits none of 1 node, even if nothing were in use. Smallest change that helps: request 4 nvidia.com/gpu instead of 8; "

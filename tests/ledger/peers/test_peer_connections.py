@@ -18,8 +18,7 @@ from webhook.cluster.leases import LEASE, holder_of
 from webhook.controllers.replica import Peers
 from webhook.controllers.replica_config import ReplicaConfig
 from webhook.ledger.directory import peer_annotations, peer_client_context, peer_server_context
-from webhook.ledger.peer_answers import PATH
-from webhook.ledger.peer_messages import MOST_MESSAGE_BYTES, Cancellation, write_cancellation
+from webhook.ledger.peer_answers import MOST_MESSAGE_BYTES, PATH, Cancellation, write_cancellation
 from webhook.server.listeners import Listeners
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness

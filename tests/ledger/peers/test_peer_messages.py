@@ -9,7 +9,7 @@ from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN, Bill, Charge
 from webhook.ledger.documents import Spec
-from webhook.ledger.peer_messages import (
+from webhook.ledger.peer_answers import (
     Answer,
     Cancellation,
     ChargeMessage,

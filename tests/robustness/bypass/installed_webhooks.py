@@ -16,7 +16,7 @@ from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
 from policies.rules.request import Request, UserInfo
 from testbed import libyaml
-from webhook.sandbox.admission.expressions import compile_condition, value_of
+from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

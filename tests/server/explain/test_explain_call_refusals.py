@@ -7,8 +7,8 @@ import pytest
 from tests.server.explain.calls import CLAIM, PATH, ask, plain
 from webhook.cluster.lookups import NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.explain_calls import LARGEST_QUESTION
 from webhook.server.explain_question import MOST_TEMPLATES
+from webhook.server.questions import LARGEST_QUESTION
 
 NO_PLACE = (
     "Objects of this kind are not scheduled; ask about a Pod, a workload with pod templates, a ResourceClaim or a "

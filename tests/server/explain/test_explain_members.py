@@ -7,9 +7,8 @@ import pytest
 
 from tests.server.explain.rights import ACCOUNT, QUESTION, refused
 from webhook.cluster.manifests import ManifestsView
-from webhook.server.explain_calls import namespaced_path
 from webhook.server.explain_gate import HEADER
-from webhook.server.questions import MOST_OF_ONE_NAMESPACE, MOST_OF_ONE_USER
+from webhook.server.questions import MOST_OF_ONE_NAMESPACE, MOST_OF_ONE_USER, namespaced_path
 
 ALICE = "alice"
 PATH = namespaced_path("team-a")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tests.storm.harness.forger import Forger
 from tests.storm.harness.orders import TEMPLATES, template
-from webhook.cluster.errors import ClusterError
+from webhook.cluster.answers import ClusterError
 from webhook.cluster.leases import holder_of
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import LEASE, NAMESPACE

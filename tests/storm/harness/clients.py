@@ -8,7 +8,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, Any
 
 from tests.storm.harness.orders import BEGUN, LABEL, TAKEN
-from webhook.cluster.errors import APIError, ClusterError, Unreachable
+from webhook.cluster.answers import APIError, ClusterError, Unreachable
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

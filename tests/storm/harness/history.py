@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from testbed.waiting import until_right
-from webhook.cluster.errors import APIError, ClusterError
+from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:

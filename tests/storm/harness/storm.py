@@ -20,7 +20,7 @@ from tests.storm.harness.history import History
 from tests.storm.harness.new_quotas import judge
 from tests.storm.harness.oracle import EXACT, Broken, Truth, replay
 from tests.storm.harness.orders import TAKEN, TEMPLATES, Orders, template
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import NAMESPACE
 

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from certs.bundle import refusal
+from certs.authority import refusal
 from certs.keypair import BadKeyPair, KeyPair
 from policies.analyses.installation import (
     METRICS,
@@ -28,11 +28,9 @@ from policies.analyses.installation import (
 )
 from policies.analyses.installation.rights import Right
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of, namespace_of
-from webhook.cluster.answers import status_error
-from webhook.cluster.errors import APIError, BadAnswer, ClusterError
+from webhook.cluster.answers import APIError, BadAnswer, ClusterError, status_error
 from webhook.cluster.kind_reads import Unreadable, Why, read_list, read_object
-from webhook.cluster.lists import PAGE, raw_pages
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import PAGE, RESOURCES, raw_pages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence

@@ -26,7 +26,7 @@ from webhook.cli.preflight.reads import read_manifests
 from webhook.cli.running_clusters.connections import Discovery, connected_client, in_parallel, read_clock
 from webhook.cli.settings import settings_in
 from webhook.cli.shipped_files import shipped_path
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.leases import REPLICA_QUERY
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES

@@ -13,8 +13,8 @@ from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import pod_templates
 from webhook.cli.kubectl import warning_texts
 from webhook.cli.running_clusters.connections import in_parallel
+from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.errors import APIError, Unreachable
 from webhook.cluster.kind_reads import Unreadable, read_object
 from webhook.cluster.resources import RESOURCES
 

@@ -29,11 +29,11 @@ from policies.kubernetes.objects import (
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.running_clusters.connections import in_parallel
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.watched_kinds import Watched
-from webhook.sandbox.admission.expressions import compile_condition, value_of
+from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -22,9 +22,8 @@ from webhook.cli.preflight.dry_run_requests import (
 from webhook.cli.preflight.reads import conditions_hold, count_pods, read_manifests
 from webhook.cli.running_clusters.connections import Discovery, connected_client, read_clock
 from webhook.cli.shipped_files import shipped_path
-from webhook.cluster.kind_reads import read_object
+from webhook.cluster.kind_reads import parse_version, read_object, read_version
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.server_version import parse_version, read_version
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

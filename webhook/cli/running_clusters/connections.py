@@ -15,12 +15,11 @@ import click
 from policies.analyses.installation.network import Clock
 from policies.kubernetes.objects import lookup, mappings_at
 from webhook.cli.settings import settings_in
+from webhook.cluster.answers import APIError, ClusterError, Unreachable
 from webhook.cluster.client import APIClient
-from webhook.cluster.errors import APIError, ClusterError, Unreachable
-from webhook.cluster.kind_reads import Unreadable, read_list, read_object
+from webhook.cluster.kind_reads import Unreadable, parse_version, read_list, read_object, read_version
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, Resource
-from webhook.cluster.server_version import parse_version, read_version
 from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import Watched

@@ -27,15 +27,15 @@ from webhook.cli.running_clusters.connections import (
 )
 from webhook.cli.running_clusters.live_facts import running_cluster
 from webhook.cli.settings import chosen_settings
+from webhook.cluster.answers import APIError
 from webhook.cluster.client import NoTokenError
 from webhook.cluster.contexts import context_namespace
-from webhook.cluster.errors import APIError
 from webhook.cluster.kind_reads import Why, read_object
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
 from webhook.server.config import EXPLAIN_PORT
-from webhook.server.explain_calls import namespaced_path
 from webhook.server.explain_gate import HEADER
+from webhook.server.questions import namespaced_path
 from webhook.server.turns import LONGEST_SECONDS
 
 if TYPE_CHECKING:

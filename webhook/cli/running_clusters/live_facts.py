@@ -11,10 +11,9 @@ import click
 from webhook.cli.running_clusters.connections import cluster_errors, connect, stored_settings
 from webhook.cli.settings import ClusterFiles, read_settings
 from webhook.cli.snapshots.reductions import reduction_of
-from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_list, read_object
-from webhook.cluster.lists import LARGE_PAGE
+from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, parse_version, read_list, read_object, read_version
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.server_version import parse_version, read_version
+from webhook.cluster.resources import LARGE_PAGE
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:

@@ -22,12 +22,11 @@ from webhook.cli.running_clusters.connections import (
 )
 from webhook.cli.settings import chosen_settings
 from webhook.cli.usage_text import USAGE_WITHOUT, Usage
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, Why
-from webhook.cluster.lists import list_all
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.resources import RESOURCES
-from webhook.cluster.store_counts import OtherPods
+from webhook.cluster.resources import RESOURCES, list_all
+from webhook.cluster.store import OtherPods
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

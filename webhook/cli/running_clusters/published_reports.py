@@ -13,7 +13,7 @@ from policies.analyses.audit import OPEN_REPORTS, POLICY_REPORTS, REPORT_NAME, i
 from policies.kubernetes.names import MANAGED, format_count, resource_name
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from webhook.cli.running_clusters.connections import in_parallel
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list
 from webhook.cluster.resources import Resource
 from webhook.cluster.watched_kinds import Watched

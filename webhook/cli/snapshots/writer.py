@@ -21,11 +21,9 @@ from webhook.cli.snapshots.folders import HEAD, ListFile, check_target, replaced
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cluster.clockwork import rfc3339
-from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages
-from webhook.cluster.lists import LARGE_PAGE
+from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages, read_version
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.resources import RESOURCES, workload_resources
-from webhook.cluster.server_version import read_version
+from webhook.cluster.resources import LARGE_PAGE, RESOURCES, workload_resources
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:

@@ -21,9 +21,8 @@ from webhook.cli.webhook_changes.configurations import (
     installed_configurations,
     read_version_manifests,
 )
-from webhook.cluster.errors import APIError, ClusterError, Unreachable
-from webhook.cluster.lists import list_all
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.answers import APIError, ClusterError, Unreachable
+from webhook.cluster.resources import RESOURCES, list_all
 from webhook.controllers.replica_config import DEPLOYMENT, NAMESPACE
 
 if TYPE_CHECKING:

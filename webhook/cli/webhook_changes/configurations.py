@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from webhook.cli.manifest_reader import ManifestReader, Problem
-from webhook.cluster.errors import APIError
+from webhook.cluster.answers import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import DEPLOYMENT
 

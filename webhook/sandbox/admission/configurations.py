@@ -1,25 +1,228 @@
-"""Validation of webhook configurations, as far as calls of webhooks depend on it.
+"""CEL expressions of matchConditions over `object`, `oldObject` and `request`, and of schema rules.
 
-Source: k8s.io/kubernetes pkg/apis/admissionregistration/validation/validation.go, k8s.io/apiserver pkg/util/webhook/validation.go.
+The engine, which evaluates selectors, has one variable. The variables of a condition are its fields, and the expression is
+wrapped into a `cel.bind` per variable; positions in messages stay those of the text.
+
+Source: k8s.io/apiserver pkg/admission/plugin/cel (compile.go, condition.go, activation.go).
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache, lru_cache
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from policies.cel import CelCompileError
+from policies.cel import (
+    BOOL,
+    DEVICE,
+    DYN,
+    STRING,
+    CelCompileError,
+    CelFeatures,
+    CelRuntimeError,
+    Comprehension,
+    CountedProgram,
+    Environment,
+    Identifier,
+    Issue,
+    ListLiteral,
+    Literal,
+    Map,
+    Select,
+    Type,
+    check,
+    list_of,
+    map_of,
+    parse,
+    plan_expression,
+    selector_environment,
+)
 from policies.kubernetes.names import quote
-from webhook.sandbox.admission.expressions import compile_condition
 from webhook.sandbox.statuses import Cause, invalid, unsupported_value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from policies.cel import Expression as Tree
+    from policies.cel import Value
     from policies.kubernetes.objects import Object
     from webhook.sandbox.statuses import Attempt
 
-__all__ = ["check_configuration"]
+__all__ = ["NO_AUTHORIZER", "check_configuration", "compile_condition", "compile_rule", "value_of"]
+
+
+NO_AUTHORIZER = (
+    "the sandbox decides nothing by RBAC, so it cannot evaluate `authorizer`; leave this condition out to try the "
+    "webhook here, and test the condition in a real cluster"
+)
+
+_ROOT = "@variables"
+"""The engine's one variable; no expression can spell it."""
+_VARIABLES = ("object", "oldObject", "request", "namespaceObject")
+_OF_RULES = ("self", "oldSelf")
+_BIND = re.compile(r"\bcel\s*\.\s*bind\s*\(")
+_DRA_ONLY = frozenset({"includes"})
+_KEPT = 256
+
+
+def _object(name: str) -> Type:
+    return Type(f"kubernetes.{name}", kind="object")
+
+
+_KIND = {"group": STRING, "version": STRING, "kind": STRING}
+_RESOURCE = {"group": STRING, "version": STRING, "resource": STRING}
+_USER = {
+    "username": STRING,
+    "uid": STRING,
+    "groups": list_of(STRING),
+    "extra": map_of(STRING, list_of(STRING)),
+}
+_REQUEST = {
+    "kind": _object("GroupVersionKind"),
+    "resource": _object("GroupVersionResource"),
+    "subResource": STRING,
+    "requestKind": _object("GroupVersionKind"),
+    "requestResource": _object("GroupVersionResource"),
+    "requestSubResource": STRING,
+    "name": STRING,
+    "namespace": STRING,
+    "operation": STRING,
+    "userInfo": _object("UserInfo"),
+    "dryRun": BOOL,
+    "options": DYN,
+}
+_FIELDS: Mapping[str, Mapping[str, Type]] = {
+    "kubernetes.Variables": {
+        "object": DYN,
+        "oldObject": DYN,
+        "request": _object("AdmissionRequest"),
+        "namespaceObject": DYN,
+        **dict.fromkeys(_OF_RULES, DYN),
+    },
+    "kubernetes.AdmissionRequest": _REQUEST,
+    "kubernetes.GroupVersionKind": _KIND,
+    "kubernetes.GroupVersionResource": _RESOURCE,
+    "kubernetes.UserInfo": _USER,
+}
+
+
+@cache
+def _environment() -> Environment:
+    """Kubernetes' libraries without DRA's additions, and the variables of conditions."""
+    known = selector_environment(CelFeatures(list_type_attributes=False))
+    return Environment(
+        known.features,
+        functions={name: function for name, function in known.functions.items() if name not in _DRA_ONLY},
+        variables={
+            _ROOT: _object("Variables"),
+            "authorizer": _object("authorization.Authorizer"),
+            "authorizer.requestResource": _object("authorization.ResourceCheck"),
+        },
+        type_names={name: type_ for name, type_ in known.type_names.items() if not name.startswith(DEVICE)},
+        fields={**known.fields, **_FIELDS},
+    )
+
+
+class Condition:
+    """A compiled expression of type bool."""
+
+    def __init__(self, text: str, program: CountedProgram) -> None:
+        self.text = text
+        self._program = program
+
+    def holds(self, variables: Map) -> tuple[bool | str, int]:
+        """The result, or the error message; and the cost.
+
+        Args:
+            variables: `object`, `oldObject`, `request` and `namespaceObject`, or for a rule `self` and `oldSelf`, as
+                `value_of` makes them.
+        """
+        outcome, cost = self._program.evaluate(SimpleNamespace(value=variables))
+        if isinstance(outcome, CelRuntimeError):
+            return f"expression '{self.text}' resulted in error: {outcome.message}", cost
+        return outcome is True, cost
+
+
+@lru_cache(maxsize=_KEPT)
+def compile_condition(text: str) -> Condition:
+    """Compile a condition; cached.
+
+    Raises:
+        CelCompileError: The API server refuses it, or the sandbox cannot evaluate it.
+    """
+    return _compile(text, _VARIABLES)
+
+
+@lru_cache(maxsize=_KEPT)
+def compile_rule(text: str) -> Condition:
+    """Compile a rule of a custom resource's schema, over `self` and `oldSelf`; cached.
+
+    Raises:
+        CelCompileError: The API server refuses it, or the sandbox cannot evaluate it.
+    """
+    return _compile(text, _OF_RULES)
+
+
+def _compile(text: str, variables: Iterable[str]) -> Condition:
+    if bind := _BIND.search(text):
+        line, column = text.count("\n", 0, bind.start()) + 1, bind.start() - text.rfind("\n", 0, bind.start())
+        raise CelCompileError((Issue("undeclared reference to 'cel' (in container '')", line, column),), text)
+    known = _environment()
+    tree = parse(text)
+    for name in variables:
+        tree = _bound(name, tree)
+    try:
+        checked = check(tree, text, known)
+    except CelCompileError as error:
+        raise _reword(error) from None
+    if any(name.name.startswith("authorizer") for name in checked.names.values()):
+        raise CelCompileError((Issue(NO_AUTHORIZER, 1, 1),), text, located=False)
+    if checked.types[checked.root] != BOOL:
+        raise _wrong_type("dyn", text)
+    return Condition(text, CountedProgram(plan_expression(checked, text, known.functions)))
+
+
+def _bound(name: str, tree: Tree) -> Tree:
+    """`cel.bind(name, @variables.name, tree)`."""
+    at = tree.offset
+    return Comprehension(
+        at,
+        ListLiteral(at, ()),
+        "#unused",
+        "",
+        name,
+        Select(at, Identifier(at, _ROOT), name),
+        Literal(at, value=False),
+        Identifier(at, name),
+        tree,
+    )
+
+
+_SELECTOR_TYPES = "must evaluate to bool or the unknown type, not "
+
+
+def _reword(error: CelCompileError) -> CelCompileError:
+    """The error with the message for conditions, which allow one type less than selectors."""
+    if _SELECTOR_TYPES in error.message:
+        return _wrong_type(error.message.partition(_SELECTOR_TYPES)[2], error.text)
+    return error
+
+
+def _wrong_type(name: str, text: str) -> CelCompileError:
+    return CelCompileError((Issue(f"must evaluate to bool but got {name}", 1, 1),), text, located=False)
+
+
+def value_of(json: Any) -> Value:
+    """A JSON value as a CEL value."""
+    if isinstance(json, dict):
+        return Map({key: value_of(value) for key, value in json.items()})
+    if isinstance(json, list):
+        return tuple(map(value_of, json))
+    value: Value = json
+    return value
+
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _CHOICES = {

@@ -11,7 +11,7 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.webhook_rules import UnknownOperatorError, Write, rule_matches, selects
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox import statuses
-from webhook.sandbox.admission.expressions import compile_condition, value_of
+from webhook.sandbox.admission.configurations import compile_condition, value_of
 from webhook.sandbox.admission.reviews import request_of
 
 if TYPE_CHECKING:
