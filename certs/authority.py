@@ -31,7 +31,7 @@ __all__ = ["bundle_holds", "make_bundle", "refusal"]
 AUTHORITY_LIFETIME = timedelta(days=3650)
 ISSUED_LIFETIME = timedelta(days=365)
 CLOCK_SKEW = timedelta(hours=1)
-"""How far a certificate's validity begins in the past, for peers whose clock is behind ours."""
+"""The time by which a certificate's validity begins in the past, for peers whose clock is behind ours."""
 
 SERVING_SUBJECT = "gpu-admission webhook"
 """The common name of serving certificates. Clients verify SANs; a service's name can exceed the 64 characters here."""
@@ -241,7 +241,7 @@ def bundle_holds(bundle: bytes, authority: bytes) -> bool:
 
 
 def refusal(bundle: bytes, pair: KeyPair, names: Sequence[str], now: datetime) -> str:
-    """Why a client that trusts a bundle would refuse a server's certificate; empty if it would not.
+    """The reason why a client with a bundle would refuse a server's certificate; empty without one.
 
     Args:
         bundle: PEM certificates of authorities, as they were published.

@@ -107,7 +107,11 @@ class KeyPair:
         _check_belongs(chain, self.private_key)
         for number, certificate in enumerate(chain, start=1):
             which = "The certificate" if number == 1 else f"Certificate {number} of the chain"
-            _check_dates(which, certificate, now)
+            begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+            if now < begin:
+                raise BadKeyPair(f"{which} is not valid before {begin:%Y-%m-%dT%H:%M:%SZ}; wait, or correct the clock.")
+            if now > end:
+                raise BadKeyPair(f"{which} expired at {end:%Y-%m-%dT%H:%M:%SZ}; issue a new one.")
         _ = self.names
 
 
@@ -166,16 +170,8 @@ def _public_bytes(key: PublicKeyTypes) -> bytes:
     return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
-def _check_dates(which: str, certificate: x509.Certificate, now: datetime) -> None:
-    begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    if now < begin:
-        raise BadKeyPair(f"{which} is not valid before {begin:%Y-%m-%dT%H:%M:%SZ}; wait, or correct the clock.")
-    if now > end:
-        raise BadKeyPair(f"{which} expired at {end:%Y-%m-%dT%H:%M:%SZ}; issue a new one.")
-
-
 ATTEMPTS = 3
-"""How often a pair that keeps changing is read; after that, the next poll reads it."""
+"""The number of reads of a pair that keeps changing; after that, the next poll reads it."""
 
 
 @dataclass(frozen=True)

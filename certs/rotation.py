@@ -53,14 +53,14 @@ class RotationPolicy:
     """It is renewed in its last third: for that long a cluster may refuse our writes before handshakes fail. A retired
     authority stays trusted for about the whole time."""
     settle: timedelta = timedelta(minutes=30)
-    """How long a successor must be published before it issues, because API servers do not report what they know.
+    """The time for which a successor must be published before it issues, because API servers do not report what they know.
 
     They read webhook configurations by watches, which last at most 10 minutes (client-go tools/cache/reflector.go,
     defaultMaxWatchTimeout), even silent ones. Back-off adds a minute, our look up to one, a pending call half of one, and
     clocks differ twice by `skew`. The rest is a reserve; only a requested rotation waits for it.
     """
     skew: timedelta = timedelta(minutes=5)
-    """How far any clock may be from the true time, in any direction, without a lost handshake."""
+    """The most that any clock may differ from the true time, in any direction, without a lost handshake."""
     look_every: timedelta = timedelta(seconds=30)
     """The longest pause between two looks, after which an overwritten bundle is repaired."""
 
@@ -86,7 +86,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes next. First store the state if it changed, then serve its leaf and publish its bundle."""
+    """The next state. First store the state if it changed, then serve its leaf and publish its bundle."""
 
     state: RotationState
     changes: tuple[Change, ...]

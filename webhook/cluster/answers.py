@@ -133,7 +133,7 @@ class Answer(NamedTuple):
 
 
 class ServiceAnswer(NamedTuple):
-    """What answered a call to a Service."""
+    """The answer to a call of a Service."""
 
     status: int
     body: bytes
@@ -168,8 +168,11 @@ def error_of(what: str, status: int, headers: Mapping[str, str], body: bytes) ->
     """
     retry_after = retry_after_of(headers)
     content_type = headers.get("Content-Type", "")
-    document = _status_in(body)
-    if document is not None:
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        document = None
+    if isinstance(document, dict) and document.get("kind") == "Status":
         error = status_error(document, status)
         error.retry_after = error.retry_after if retry_after is None else retry_after
         return error
@@ -205,14 +208,6 @@ def status_error(document: dict[str, Any], status: int = 500) -> APIError:
         message if isinstance(message, str) and message else f"{number} {_phrase(number)}",
         float(wait) if isinstance(wait, int) and wait > 0 else None,
     )
-
-
-def _status_in(body: bytes) -> dict[str, Any] | None:
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    return document if isinstance(document, dict) and document.get("kind") == "Status" else None
 
 
 def _phrase(status: int) -> str:

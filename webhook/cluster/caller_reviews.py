@@ -64,21 +64,6 @@ class _Review(Generic[Answer]):
         self.task = asyncio.create_task(carry_out(self))
 
 
-class _RateLimit:
-    """Allows `PER_SECOND` reviews per second, with bursts of as many."""
-
-    def __init__(self) -> None:
-        self._used_until = float("-inf")
-
-    def wait(self, now: float) -> float:
-        """Seconds until the next review may be sent."""
-        return max(0.0, self._used_until - (PER_SECOND - 1) / PER_SECOND - now)
-
-    def use(self, now: float) -> None:
-        """Count a review that is sent now."""
-        self._used_until = max(self._used_until, now) + 1 / PER_SECOND
-
-
 class SharedReviews(Generic[Answer]):
     """Answers to one kind of review, cached, and shared by callers with the same question.
 
@@ -93,7 +78,8 @@ class SharedReviews(Generic[Answer]):
         """Expiry and answer, about in the order of expiry."""
         self._pending: dict[bytes, _Review[Answer]] = {}
         self._turns = asyncio.Semaphore(MOST_SENT)
-        self._limit = _RateLimit()
+        self._used_until = float("-inf")
+        """Until when the rate of reviews is used, with a burst of `PER_SECOND`."""
 
     async def answer(self, question: bytes, send: Callable[[], Coroutine[Any, Any, Answer]]) -> Answer:
         """The answer to a question, from the cache or the API server; callers may cancel at any time.
@@ -132,22 +118,19 @@ class SharedReviews(Generic[Answer]):
     ) -> Answer:
         clock = self._clockwork.clock
         async with self._turns:
-            if wait := self._limit.wait(clock()):
+            if (wait := self._used_until - (PER_SECOND - 1) / PER_SECOND - clock()) > 0:
                 await self._clockwork.sleep(wait)
             review.is_sent = True
             sent = clock()
-            self._limit.use(sent)
+            self._used_until = max(self._used_until, sent) + 1 / PER_SECOND
             answer = await send()
-        self._keep(key, sent, answer)
-        return answer
-
-    def _keep(self, key: bytes, sent: float, answer: Answer) -> None:
-        now = self._clockwork.clock()
+        now = clock()
         # The oldest come first, so the first valid answer ends the search.
         while self._answers and next(iter(self._answers.values()))[0] <= now:
             del self._answers[next(iter(self._answers))]
         self._answers.pop(key, None)
         self._answers[key] = (sent + KEPT_SECONDS, answer)
+        return answer
 
     def _handle_end(self, key: bytes, review: _Review[Answer], task: asyncio.Task[Answer]) -> None:
         self._forget(key, review)

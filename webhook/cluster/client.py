@@ -102,7 +102,7 @@ class APIClient:
             APIError: The API server refused.
             Unreachable: The API server did not answer.
         """
-        return await self._send("GET", path, query, timeout=timeout)
+        return (await self.answer("GET", path, query, timeout=timeout)).document
 
     async def answer(
         self,
@@ -152,7 +152,7 @@ class APIClient:
 
     async def post(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Create an object; raises as `get` does. After Unreachable, the object may exist."""
-        return await self._send("POST", path, query, body, timeout=timeout)
+        return (await self.answer("POST", path, query, body, timeout=timeout)).document
 
     async def ask_service(
         self, path: str, body: Any, query: Mapping[str, str], header: str, *, timeout: float
@@ -182,7 +182,7 @@ class APIClient:
 
     async def put(self, path: str, body: Any, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """Replace the object at the resourceVersion in `body`; raises as `get` does."""
-        return await self._send("PUT", path, query, body, timeout=timeout)
+        return (await self.answer("PUT", path, query, body, timeout=timeout)).document
 
     async def patch(
         self,
@@ -194,13 +194,13 @@ class APIClient:
         timeout: float = 10.0,
     ) -> Any:
         """Change an object by a merge patch, or by a patch of `content_type`; raises as `get` does."""
-        return await self._send("PATCH", path, query, body, content_type=content_type, timeout=timeout)
+        return (await self.answer("PATCH", path, query, body, content_type=content_type, timeout=timeout)).document
 
     async def delete(
         self, path: str, body: Any = None, query: Mapping[str, str] | None = None, *, timeout: float = 10.0
     ) -> Any:
         """Delete an object; `body` is the DeleteOptions. Raises as `get` does."""
-        return await self._send("DELETE", path, query, body, timeout=timeout)
+        return (await self.answer("DELETE", path, query, body, timeout=timeout)).document
 
     async def watch(
         self,
@@ -247,19 +247,6 @@ class APIClient:
         if self._retired is not None:
             await self._retired.close()
 
-    async def _send(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None,
-        body: Any = None,
-        *,
-        timeout: float,
-        content_type: str = _JSON,
-    ) -> Any:
-        found = await self.answer(method, path, query, body, content_type=content_type, timeout=timeout)
-        return found.document
-
     @contextlib.asynccontextmanager
     async def _answer(
         self,
@@ -288,7 +275,10 @@ class APIClient:
                     error = error_of(what, response.status, response.headers, await response.read())
             except Untrusted as untrusted:
                 error = untrusted
-            if is_last or not _may_be_outdated(error) or not await self._credentials.renew(seen):
+            # Other credentials, or another CA, may help.
+            is_refused = isinstance(error, APIError) and error.code == HTTPStatus.UNAUTHORIZED
+            may_be_outdated = isinstance(error, Untrusted) or is_refused
+            if is_last or not may_be_outdated or not await self._credentials.renew(seen):
                 raise error
 
     async def _use(self, access: Access) -> None:
@@ -302,8 +292,3 @@ class APIClient:
         outdated, self._retired, self._transport = self._retired, self._transport, fresh
         if outdated is not None:
             await outdated.close()
-
-
-def _may_be_outdated(error: ClusterError) -> bool:
-    """True if other credentials, or another CA, may help."""
-    return isinstance(error, Untrusted) or (isinstance(error, APIError) and error.code == HTTPStatus.UNAUTHORIZED)

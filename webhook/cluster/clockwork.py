@@ -15,10 +15,6 @@ if TYPE_CHECKING:
 __all__ = ["Clockwork", "Pace", "micro_time", "rfc3339"]
 
 
-def _utc() -> datetime:
-    return datetime.now(UTC)
-
-
 def _seconds_since_boot() -> float:
     """Monotonic seconds, which on Linux go on while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
@@ -43,7 +39,7 @@ class Clockwork:
 
     clock: Callable[[], float] = _seconds_since_boot
     """Monotonic seconds, for durations."""
-    now: Callable[[], datetime] = _utc
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """The time of day in UTC, for timestamps."""
     sleep: Callable[[float], Coroutine[Any, Any, None]] = asyncio.sleep
     random: Callable[[], float] = random.random

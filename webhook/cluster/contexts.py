@@ -35,7 +35,10 @@ def context_namespace(
     """
     files = kubeconfig_files(kubeconfig, environ)
     if not files:
-        return _text_of(service_account / "namespace")
+        try:
+            return (service_account / "namespace").read_text(encoding="utf-8").strip()
+        except OSError:
+            return ""
     configs = [*_configs(files)]
     current = (config["current-context"] for config in configs if config.get("current-context"))
     fields = _contexts(configs).get(context or next(current, ""))
@@ -45,13 +48,6 @@ def context_namespace(
 def context_names(kubeconfig: str | None, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:
     """The names of all contexts; arguments as for `context_namespace`."""
     return tuple(_contexts([*_configs(kubeconfig_files(kubeconfig, environ))]))
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _configs(files: Iterable[str]) -> Iterator[dict[str, Any]]:

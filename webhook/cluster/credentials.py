@@ -8,12 +8,12 @@ import math
 import os
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from yaml import YAMLError
@@ -36,6 +36,8 @@ __all__ = [
     "proxy_for",
 ]
 
+
+T = TypeVar("T")
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 """Where the kubelet mounts a pod's token and namespace, and the cluster's CA."""
@@ -64,7 +66,8 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """
     parts = urlsplit(url)
     host = (parts.hostname or "").rstrip(".")
-    if host == "localhost" or _is_loopback(host):
+    address = _address_or_none(ip_address, host)
+    if host == "localhost" or (address is not None and address.is_loopback):
         return None
     variable = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
     proxy = environ.get(variable) or environ.get(variable.lower())
@@ -78,9 +81,9 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
 def _covers(pattern: str, host: str, port: int) -> bool:
     if pattern == "*":
         return True
-    network = _network(pattern)
+    network = _address_or_none(partial(ip_network, strict=False), pattern)
     if network is not None:
-        address = _address(host)
+        address = _address_or_none(ip_address, host)
         return address is not None and address in network
     name, colon, digits = pattern.rpartition(":")
     if colon and digits.isdigit():
@@ -93,23 +96,11 @@ def _covers(pattern: str, host: str, port: int) -> bool:
     return host.endswith(f".{domain}") or (host == domain and pattern == domain)
 
 
-def _network(text: str) -> IPv4Network | IPv6Network | None:
+def _address_or_none(parse: Callable[[str], T], text: str) -> T | None:
     try:
-        return ip_network(text, strict=False)
+        return parse(text)
     except ValueError:
         return None
-
-
-def _address(host: str) -> IPv4Address | IPv6Address | None:
-    try:
-        return ip_address(host)
-    except ValueError:
-        return None
-
-
-def _is_loopback(host: str) -> bool:
-    address = _address(host)
-    return address is not None and address.is_loopback
 
 
 _SERVICE_PORT = "KUBERNETES_SERVICE_PORT"
@@ -151,29 +142,20 @@ class Reading:
     """When to read again; None if the credentials do not say."""
 
 
+@dataclass(eq=False)
 class Credentials:
-    """Credentials that are read again when they expire and when the API server refuses them.
+    """Credentials that are read again when they expire and when the API server refuses them."""
 
-    Args:
-        read: Reads the files and runs the credential plugin.
-        clock: Monotonic seconds.
-        now: The time of day, for expiry dates.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[], Awaitable[Reading]],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self._read = read
-        self._clock = clock
-        self._now = now
-        self._lock = asyncio.Lock()
-        self._reading: Reading | None = None
-        self._read_at = -math.inf
-        self._authorization = ""
+    read: Callable[[], Awaitable[Reading]]
+    """Reads the files and runs the credential plugin."""
+    clock: Callable[[], float] = time.monotonic
+    """Monotonic seconds."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    """The time of day, for expiry dates."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    _reading: Reading | None = field(default=None, init=False)
+    _read_at: float = field(default=-math.inf, init=False)
+    _authorization: str = field(default="", init=False)
 
     async def load(self) -> None:
         """Read for the first time.
@@ -181,7 +163,7 @@ class Credentials:
         Raises:
             NoCluster: There are no usable credentials.
         """
-        self._reading = await self._read()
+        self._reading = await self.read()
 
     @property
     def access(self) -> Access:
@@ -191,7 +173,7 @@ class Credentials:
     async def authorization(self) -> str:
         """The Authorization header; empty with a client certificate or without credentials."""
         expires = self._loaded.expires
-        if expires is not None and self._now() >= expires - _EXPIRY_MARGIN:
+        if expires is not None and self.now() >= expires - _EXPIRY_MARGIN:
             await self.renew(self._loaded)
         try:
             header = await self._loaded.authorization()
@@ -218,11 +200,11 @@ class Credentials:
         async with self._lock:
             if self._reading is not seen:
                 return True
-            if self._clock() - self._read_at < _RENEWAL_PAUSE:
+            if self.clock() - self._read_at < _RENEWAL_PAUSE:
                 return False
-            self._read_at = self._clock()
+            self._read_at = self.clock()
             try:
-                self._reading = await self._read()
+                self._reading = await self.read()
             except NoCluster as error:
                 _logger.warning("cannot read the credentials again, using the last ones: %s", error)
                 return False

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -45,23 +45,23 @@ _NUMBER = re.compile(r"\d+")
 _logger = logging.getLogger("gpu_admission.cluster")
 
 
+@dataclass(eq=False)
 class ServerVersion:
     """Reads `/version`, which is open to every authenticated client."""
 
-    def __init__(self, client: Reader, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._client = client
-        self._sleep = sleep
-        self._logged = ""
+    client: Reader
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _logged: str = field(default="", init=False)
 
     async def run(self, take: Callable[[tuple[int, int] | Unknown], None]) -> NoReturn:
         """Pass the version to `take` every 5 minutes; without an answer, the last one stays."""
         while True:
-            await self._sleep(await self.read(take))
+            await self.sleep(await self.read(take))
 
     async def read(self, take: Callable[[tuple[int, int] | Unknown], None]) -> float:
         """Read once, and pass the version to `take`; returns the seconds until the next read."""
         try:
-            take(parse_version(await self._client.get("/version")))
+            take(parse_version(await self.client.get("/version")))
         except ClusterError as error:
             # A repeated error is logged once.
             level = logging.DEBUG if str(error) == self._logged else logging.WARNING
@@ -98,7 +98,7 @@ def _version(answer: Any, *parts: str) -> tuple[int, int] | None:
 
 
 class Why(StrEnum):
-    """Why objects are unknown."""
+    """The reason why objects are unknown."""
 
     FORBIDDEN = "forbidden"
     """RBAC does not allow the read."""
@@ -128,7 +128,7 @@ class Unreadable:
     error: ClusterError
 
     def __str__(self) -> str:
-        """Why the objects are unknown, without a full stop."""
+        """The reason why the objects are unknown, without a full stop."""
         text = f"{self._reason} {self.wanted.words}"
         return text if self.why in LASTING else f"{text}: {self.error}"
 
@@ -199,7 +199,7 @@ async def read_list(
     limit: int = PAGE,
     expected: Container[Why] = LASTING,
 ) -> list[Object] | Unreadable:
-    """What `keep` returns of the objects of a list, without None; or why they are unknown.
+    """The results of `keep` for the objects of a list, without None; or why they are unknown.
 
     Args:
         client: Reads from the API server.
@@ -261,7 +261,7 @@ def _why(error: ClusterError) -> Why:
 
 
 async def _reason(client: Reader, unreadable: Unreadable, expected: Container[Why]) -> Unreadable | None:
-    """Why objects are unknown; None if their kind is not installed, or the object does not exist.
+    """The reason why objects are unknown; None if they certainly do not exist.
 
     Raises:
         ClusterError: The reason is not expected.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import policies.admission  # noqa: F401
@@ -46,7 +46,7 @@ class SettingsState:
     stored: Object | Unknown | None = UNKNOWN
     """The GPUAdmissionPolicy, trimmed; None if it does not exist."""
     problems: tuple[tuple[FieldPath, str], ...] = ()
-    """Why the stored settings are not in use; empty if they are."""
+    """The reason why the stored settings are not in use; empty if they are."""
     remarks: tuple[tuple[FieldPath, str], ...] = ()
     """Fields of the settings without any effect."""
 
@@ -56,6 +56,7 @@ class SettingsState:
         return "the built-in defaults" if self.generation is None else f"the settings of generation {self.generation}"
 
 
+@dataclass(eq=False)
 class LiveSettings:
     """The administrator's current settings; thread-safe.
 
@@ -64,12 +65,10 @@ class LiveSettings:
     The defaults are also in use if the GPUAdmissionPolicy, or its CRD, does not exist.
     """
 
-    def __init__(self, view: ClusterView) -> None:
-        """The view must return a new object whenever the stored settings change."""
-        self._view = view
-        self._state = SettingsState()
-        self._logged = ""
-        self._lock = threading.Lock()
+    view: ClusterView
+    _state: SettingsState = field(default_factory=SettingsState, init=False)
+    _logged: str = field(default="", init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def __call__(self) -> GPUAdmissionPolicy:
         """The settings in use."""
@@ -94,25 +93,27 @@ class LiveSettings:
         return [f"{_KIND} {_NAME}: {path}: {said}" for path, said in state.remarks]
 
     def _stored_settings(self) -> Object | Unknown | None:
-        return self._view.get(_KIND, _NAME)
+        return self.view.get(_KIND, _NAME)
 
     def _take(self, stored: Object | Unknown | None) -> None:
         before = self._state
         if stored is UNKNOWN:
             self._state = replace(before, stored=UNKNOWN, problems=(), remarks=())
             return
-        self._state = _state_of(stored, before) if isinstance(stored, dict) else SettingsState(stored=None)
-        self._log(self._state)
-
-    def _log(self, state: SettingsState) -> None:
-        """Log the result of a change, unless it is the same message as before."""
-        if state.problems:
-            message, level = f"{_refusal(state)}: {_first_of(state.problems)}", logging.WARNING
-        elif state.stored is None:
-            message, level = f"{_KIND} {_NAME} does not exist, using {state.used}", logging.INFO
+        state, level = SettingsState(stored=None), logging.INFO
+        if isinstance(stored, dict):
+            try:
+                policy = parse_settings(stored)
+            except SettingsError as error:
+                state = replace(before, stored=stored, problems=tuple(error.problems), remarks=())
+                message, level = f"{_refusal(state)}: {_first_of(state.problems)}", logging.WARNING
+            else:
+                remarks = tuple(settings_remarks(policy))
+                state = SettingsState(policy, generation_of(stored), stored, remarks=remarks)
+                message = f"using {state.used}{f'; but {_first_of(remarks)}' if remarks else ''}"
         else:
-            remarks = f"; but {_first_of(state.remarks)}" if state.remarks else ""
-            message, level = f"using {state.used}{remarks}", logging.INFO
+            message = f"{_KIND} {_NAME} does not exist, using {state.used}"
+        self._state = state
         if message != self._logged:
             self._logged = message
             _logger.log(level, "%s", message)
@@ -122,15 +123,6 @@ def generation_of(stored: Object) -> int:
     """The generation of an object; 0 if it has none."""
     generation = lookup(stored, ("metadata", "generation"))
     return generation if isinstance(generation, int) else 0
-
-
-def _state_of(stored: Object, before: SettingsState) -> SettingsState:
-    try:
-        policy = parse_settings(stored)
-    except SettingsError as error:
-        return replace(before, stored=stored, problems=tuple(error.problems), remarks=())
-    remarks = tuple(settings_remarks(policy))
-    return SettingsState(policy, generation_of(stored), stored, remarks=remarks)
 
 
 def _refusal(state: SettingsState) -> str:
@@ -214,6 +206,6 @@ class LiveView(ClusterView):
         return counts if counts is UNKNOWN else {value: count for value, count in counts.items() if wanted(value)}
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that are not kept use of a node; unknown while pods are."""
+        """The amounts that pods which are not kept use on a node; unknown while pods are."""
         known = self._kinds.get("Pod")
         return UNKNOWN if known is None else known.others_on(node)

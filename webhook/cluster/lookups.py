@@ -47,7 +47,7 @@ _RESOURCES = (
 _ALIASES = {"ResourceClaim": "claim", "ResourceClaimTemplate": "template"}
 """Our own short names."""
 _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by name"}
-"""Which objects a live view keeps, for kinds that it keeps only in part."""
+"""The objects that a live view keeps, for kinds that it keeps only in part."""
 
 
 _LONGEST_NAME = 253

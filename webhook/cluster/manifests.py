@@ -70,7 +70,7 @@ class ManifestsView(ClusterView):
         """Kinds whose objects are all known, each with the only namespace; empty for all namespaces."""
         self._reviewed: defaultdict[str, list[Object]] = defaultdict(list)
         self._replaced: defaultdict[str, dict[tuple[str, str], Object | None]] = defaultdict(dict)
-        """What the cluster has under the name of each object under review; None if it has nothing."""
+        """The object of the cluster with the name of each object under review; None if there is none."""
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._lists: dict[str, Sequence[Object]] = {}
         """All objects of each kind that was listed, so that results per object are found by the list."""

@@ -174,7 +174,10 @@ class Reflector:
         """Set the store's state and where to resume; returns the seconds until the next turn."""
         code = error.code if isinstance(error, APIError) else 0
         self._refusals = self._refusals + 1 if code in (403, 404) else 0
-        if self._refusals and self._is_refusal_final():
+        # A resource that could be read is not dropped after one refusal: an API server that has just started may refuse
+        # requests until it knows all roles and CRDs (kubernetes/kubernetes issue 121635).
+        was_read = self.store.state in ("synced", "stale")
+        if self._refusals and (not was_read or self._refusals > _MOST_REFUSALS):
             self._resume, self._failures = "", 0
             self._enter("forbidden" if code == 403 else "absent", str(error))
             return self._pace.pause_if_missing()
@@ -186,14 +189,6 @@ class Reflector:
             self._resume = ""
         self._enter("stale", str(error))
         return pause
-
-    def _is_refusal_final(self) -> bool:
-        """True if the resource counts as forbidden or not served.
-
-        A resource that could be read is not dropped after one refusal: an API server that has just started may refuse
-        requests until it knows all roles and CRDs (kubernetes/kubernetes issue 121635).
-        """
-        return self.store.state not in ("synced", "stale") or self._refusals > _MOST_REFUSALS
 
     def _pause(self, retry_after: float | None = None) -> float:
         self._failures += 1

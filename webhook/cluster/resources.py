@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
@@ -30,6 +30,7 @@ __all__ = [
     "Contact",
     "Reader",
     "Resource",
+    "get_if_exists",
     "list_all",
     "pages",
     "raw_pages",
@@ -37,22 +38,22 @@ __all__ = [
 ]
 
 
+@dataclass(eq=False)
 class Contact:
     """A reader for one reflector that records when the API server last answered; bookmarks count."""
 
-    def __init__(self, client: Reader, clock: Callable[[], float]) -> None:
-        self._client = client
-        self._clock = clock
-        self.last: float | None = None
-        """The time of the last answer, by the clock; None before the first."""
-        self.lists = 0
-        """Lists that were started; a list of many pages counts once."""
+    client: Reader
+    clock: Callable[[], float]
+    last: float | None = field(default=None, init=False)
+    """The time of the last answer, by the clock; None before the first."""
+    lists: int = field(default=0, init=False)
+    """Lists that were started; a list of many pages counts once."""
 
     async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
         """As the client's."""
         self.lists += "continue" not in (query or {})
-        answer = await self._client.get(path, query, timeout=timeout)
-        self.last = self._clock()
+        answer = await self.client.get(path, query, timeout=timeout)
+        self.last = self.clock()
         return answer
 
     async def watch(
@@ -66,19 +67,19 @@ class Contact:
         """As the client's."""
 
         def on_open_too() -> None:
-            self.last = self._clock()
+            self.last = self.clock()
             if on_open is not None:
                 on_open()
 
-        events = self._client.watch(path, query, read_timeout=read_timeout, on_open=on_open_too)
+        events = self.client.watch(path, query, read_timeout=read_timeout, on_open=on_open_too)
         async with contextlib.aclosing(events):
             async for event in events:
-                self.last = self._clock()
+                self.last = self.clock()
                 yield event
 
 
 Reader: TypeAlias = "APIClient | Contact"
-"""What lists and watches read from."""
+"""The source that lists and watches read from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,18 +225,23 @@ async def workload_resources(client: Reader, settings: GPUAdmissionPolicy) -> li
 
 async def _discover_resource(client: Reader, group: str, kind: str) -> Resource | None:
     """The resource of a kind in the first version of its group that serves it."""
-    for listed in items_at(await _get_if_served(client, f"/apis/{group}"), ("versions",)):
+    for listed in items_at(await get_if_exists(client, f"/apis/{group}"), ("versions",)):
         version = lookup(listed, ("version",))
-        for each in items_at(await _get_if_served(client, f"/apis/{group}/{version}"), ("resources",)):
+        for each in items_at(await get_if_exists(client, f"/apis/{group}/{version}"), ("resources",)):
             name, namespaced = lookup(each, ("name",)), lookup(each, ("namespaced",))
             if lookup(each, ("kind",)) == kind and isinstance(name, str) and "/" not in name:
                 return Resource(group, str(version), name, kind, namespaced=bool(namespaced))
     return None
 
 
-async def _get_if_served(client: Reader, path: str) -> Any:
+async def get_if_exists(client: Reader, path: str, *, timeout: float = 10.0) -> Any:
+    """An object or a document; None if it does not exist, or its kind is not served.
+
+    Raises:
+        ClusterError: The API server refused for another reason, or did not answer.
+    """
     try:
-        return await client.get(path)
+        return await client.get(path, timeout=timeout)
     except APIError as error:
         if not error.is_not_found:
             raise

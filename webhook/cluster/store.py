@@ -27,7 +27,7 @@ _Record = tuple[str, "Amounts"]
 
 
 class OtherPods:
-    """What pods use that are not kept, per node.
+    """The amounts that pods which are not kept use on each node.
 
     Explanations need the cpu and memory left on a node, and most pods that use them request no GPUs. Of such a pod only
     the node and the requests are kept, a fiftieth of the pod. Thread-safe: a change replaces a node's sums in one step.
@@ -46,7 +46,7 @@ class OtherPods:
         return sum(map(len, self._records.values()))
 
     def on(self, node: str) -> Mapping[str, int]:
-        """What these pods use on a node: billionths by resource, and one of `pods` each; read-only."""
+        """Amounts that these pods use on a node: billionths by resource, and one of `pods` each; read-only."""
         return self._sums.get(node, {})
 
     def put(self, namespace: str, name: str, pod: Object | None) -> None:
@@ -271,7 +271,7 @@ class Store:
         self.value_counts = ValueCounts(counted)
         self.state: State = "waiting"
         self.reason = NOT_LISTED
-        """Why the state is not `synced`; empty if it is."""
+        """The reason why the state is not `synced`; empty if it is."""
         self.since = clock()
         """When the state was entered."""
         self.version = 0
@@ -318,7 +318,8 @@ class Store:
     def apply(self, event: dict[str, Any]) -> None:
         """Apply ADDED, MODIFIED, DELETED or BOOKMARK of a watch; ignores events of an older version."""
         item = event["object"]
-        version = _version_of(item)
+        found = lookup(item, ("metadata", "resourceVersion"))
+        version = found if isinstance(found, str) else ""
         if is_older(version, self.resource_version):
             return
         if event["type"] != "BOOKMARK":
@@ -451,8 +452,3 @@ def _not_in(others: dict[str, _Namespace], namespaces: dict[str, _Namespace]) ->
         for name, item in named.items():
             if other.get(name) is not item:
                 yield item
-
-
-def _version_of(item: Object) -> str:
-    version = lookup(item, ("metadata", "resourceVersion"))
-    return version if isinstance(version, str) else ""

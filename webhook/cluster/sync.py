@@ -55,12 +55,12 @@ class Cache:
         return self.store.state == "waiting" and self.store.reason == NOT_LISTED
 
 
+@dataclass(eq=False)
 class CacheMetrics(Collector):
     """Gauges and counters of all caches, computed at each scrape; `namespace` is empty for all namespaces."""
 
-    def __init__(self, caches: Callable[[], Iterable[Cache]], clock: Callable[[], float]) -> None:
-        self._caches = caches
-        self._clock = clock
+    caches: Callable[[], Iterable[Cache]]
+    clock: Callable[[], float]
 
     def collect(self) -> Iterable[Metric]:
         """The current metrics."""
@@ -77,8 +77,8 @@ class CacheMetrics(Collector):
         states = GaugeMetricFamily(
             "gpu_admission_cache_state", "1 for the state of a cache, 0 for the others.", None, (*_LABELS, "state")
         )
-        now = self._clock()
-        for cache in self._caches():
+        now = self.clock()
+        for cache in self.caches():
             labels = (cache.watched.resource.name, cache.watched.namespace)
             objects.add_metric(labels, len(cache.store))
             lists.add_metric(labels, cache.contact.lists)
@@ -96,7 +96,7 @@ _GROUPS = {
     "nvidia.com": "the GPU Operator is not installed",
     "resource.nvidia.com": "NVIDIA's DRA driver is not installed, or runs without ComputeDomains",
 }
-"""Why a whole group may not be served."""
+"""The reason why a whole group may not be served."""
 
 _SELDOM_SERVED = frozenset(["PodGroup"])
 """Kinds behind a feature gate that is off by default; no note says that they are not served."""
@@ -105,7 +105,7 @@ _Stores = list[tuple["Watched", "Store"]]
 
 
 def reason_not_ready(stores: _Stores) -> str:
-    """Why the first sync is not complete; empty if it is."""
+    """The reason why the first sync is not complete; empty if it is."""
     waiting = [(watched.words, store.reason) for watched, store in stores if store.state == "waiting"]
     if not waiting:
         return ""
@@ -265,13 +265,13 @@ class Sync:
         return next((cache.store for cache in self.caches if cache.watched.kind == kind), None)
 
     def reason(self) -> str:
-        """Why the replica is not ready; empty once the first sync is complete."""
+        """The reason why the replica is not ready; empty once the first sync is complete."""
         if self._complete.is_set():
             return ""
         return reason_not_ready([(each.watched, each.store) for each in self.caches]) or "nothing was listed yet"
 
     def notes(self) -> list[str]:
-        """Which facts are unknown, and why, for the administrator."""
+        """The facts that are unknown, and why, for the administrator."""
         stores = [(each.watched, each.store) for each in self.caches]
         unlisted = unlisted_notes(stores) if self._complete.is_set() else []
         return unlisted + cache_notes(stores, self.view, self._clock())

@@ -44,7 +44,7 @@ _OPERATOR = "gpu-operator"
 
 
 class _Keep(Enum):
-    """How a whole part is kept."""
+    """The ways to keep a whole part."""
 
     OWN = "own"
     """As it is, for parts that differ between objects."""

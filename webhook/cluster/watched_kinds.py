@@ -215,7 +215,7 @@ class KnownKind:
         return counts
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
-        """What pods that are not kept use of a node; unknown while pods are."""
+        """The amounts that pods which are not kept use on a node; unknown while pods are."""
         watched, store = self._stores[0]
         return UNKNOWN if store.others is None or not self._is_known(watched, store) else store.others.on(node)
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from policies.analyses.audit import AuditReport
-    from policies.analyses.usage import DeviceStates
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
@@ -199,17 +198,16 @@ _NAME = "gpu_admission_devices"
 _LABELS = ("node", "product", "profile", "replicas", "state")
 
 
+@dataclass(eq=False)
 class DeviceRound(Collector):
     """Counts the devices, and exports the last counts.
 
     There are none before the first round, and none after the lead is lost.
     """
 
-    def __init__(self, view: ClusterView, *, most_rows: int = MOST_ROWS) -> None:
-        """Count the devices of a view. More than `most_rows` nodes times kinds are summed over all nodes."""
-        self._view = view
-        self._most_rows = most_rows
-        self._last: _Counted | None = None
+    view: ClusterView
+    most_rows: int = MOST_ROWS
+    _last: _Counted | None = field(default=None, init=False)
 
     def collect(self) -> Iterable[Metric]:
         """The last counts."""
@@ -239,7 +237,12 @@ class DeviceRound(Collector):
     def _count(self) -> _Counted:
         # The report on a large cluster has hundreds of thousands of Python objects.
         with CollectionPause():
-            return _counted_devices(device_states(usage_report(self._view), self._most_rows))
+            series, counts = _Series(), device_states(usage_report(self.view), self.most_rows)
+            for row in counts.rows:
+                kind = row.kind.product, row.kind.profile, str(row.kind.replicas)
+                for state, amount in row.amounts.items():
+                    series.extend((row.node, *kind, state.value, float(amount)))
+            return _Counted(series, counts.summed_nodes)
 
 
 class _Counted(NamedTuple):
@@ -258,12 +261,3 @@ class _Series(list[Any]):
         fields = super().__iter__()
         for *labels, value in zip(*[fields] * (len(_LABELS) + 1), strict=True):
             yield Sample(_NAME, dict(zip(_LABELS, labels, strict=True)), value)
-
-
-def _counted_devices(counts: DeviceStates) -> _Counted:
-    series = _Series()
-    for row in counts.rows:
-        kind = row.kind.product, row.kind.profile, str(row.kind.replicas)
-        for state, amount in row.amounts.items():
-            series.extend((row.node, *kind, state.value, float(amount)))
-    return _Counted(series, counts.summed_nodes)

@@ -19,7 +19,7 @@ from webhook.cluster.answers import APIError, BadAnswer, ClusterError
 from webhook.cluster.client import JSON_PATCH
 from webhook.cluster.clockwork import Clockwork, Pace
 from webhook.cluster.reflector import Reflector
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import RESOURCES, get_if_exists
 from webhook.cluster.store import Store
 
 if TYPE_CHECKING:
@@ -145,11 +145,8 @@ class CABundles:
         """
         found, missing, stored = [], [], []
         for kind, name in self.configurations:
-            try:
-                answer = await self.api.get(RESOURCES[kind].path(name=name))
-            except APIError as error:
-                if not error.is_not_found:
-                    raise
+            answer = await get_if_exists(self.api, RESOURCES[kind].path(name=name))
+            if answer is None:
                 missing.append(f"{kind} {name}")
             else:
                 found.append(_configuration(kind, name, answer))
@@ -180,7 +177,7 @@ class CABundles:
 
 
 def verdict(configurations: Sequence[Configuration], pair: KeyPair, names: Sequence[str], now: datetime) -> str:
-    """Why API servers would refuse the serving certificate; empty if they would accept it.
+    """The reason why API servers would refuse the serving certificate; empty if they would accept it.
 
     Args:
         configurations: The last known webhook configurations.
@@ -261,7 +258,7 @@ class BundleCheck:
     _judged: bool = field(default=False, init=False)
 
     def problem(self) -> str:
-        """Why API servers would refuse the serving certificate, by the last check; empty if they would not."""
+        """The reason why API servers would refuse our certificate, by the last check; empty without one."""
         return self._problem
 
     async def run(self) -> NoReturn:

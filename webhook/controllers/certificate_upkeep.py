@@ -14,7 +14,7 @@ from certs.rotation import Observed, next_state
 from certs.secret import BadSecret, NewerSecret, parse_secret, secret_data
 from webhook.cluster.answers import APIError, BadAnswer, ClusterError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import RESOURCES, get_if_exists
 from webhook.controllers.ca_bundles import NOT_COMPARED, BundleCheck, LostRace, verdict
 from webhook.server.config import CannotServe
 from webhook.server.listeners import ServingCertificate, certificate_of, client_ca_of
@@ -82,13 +82,8 @@ class CertificateSecret:
         Raises:
             ClusterError: It cannot be read.
         """
-        try:
-            secret = await self._api.get(self._path)
-        except APIError as error:
-            if error.is_not_found:
-                return Stored(None, {})
-            raise
-        return _parse_secret(secret)
+        secret = await get_if_exists(self._api, self._path)
+        return Stored(None, {}) if secret is None else _parse_secret(secret)
 
     async def write(self, over: Stored, state: RotationState) -> None:
         """Replace the state that was read, or create the Secret. Labels and annotations stay.
@@ -100,7 +95,10 @@ class CertificateSecret:
         data = {key: base64.b64encode(value).decode() for key, value in secret_data(state).items()}
         try:
             if over.secret is None:
-                await self._api.post(RESOURCES["Secret"].path(self._namespace), self._new(data))
+                labels = {"app.kubernetes.io/managed-by": "gpu-admission"}
+                metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
+                new = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+                await self._api.post(RESOURCES["Secret"].path(self._namespace), new)
             else:
                 # It includes the resourceVersion that was read, which makes this a compare-and-swap.
                 await self._api.put(self._path, {**over.secret, "data": data})
@@ -109,11 +107,6 @@ class CertificateSecret:
             if error.is_conflict or error.already_exists or (over.secret is not None and error.is_not_found):
                 raise LostRace(f"{self} changed meanwhile: {error}") from error
             raise
-
-    def _new(self, data: dict[str, str]) -> dict[str, Any]:
-        labels = {"app.kubernetes.io/managed-by": "gpu-admission"}
-        metadata = {"name": self._name, "namespace": self._namespace, "labels": labels}
-        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
 
 
 def _parse_secret(secret: Any) -> Stored:
@@ -173,7 +166,7 @@ class Certificates:
             await self.clockwork.sleep(await self.look())
 
     def problem(self) -> str:
-        """Why API servers would refuse the serving certificate, by the last look; empty if they would not."""
+        """The reason why API servers would refuse our certificate, by the last look; empty without one."""
         return self._problem
 
     async def look(self) -> float:
@@ -227,7 +220,10 @@ class Certificates:
         stored = await self.secret.read()
         now = self.clockwork.now()
         state, restored = self._state_in(stored, now)
-        step = next_state(state, now, Observed(_bundles_of(configurations), stored.rotation_request), self.policy)
+        bundles = None
+        if configurations is not None:
+            bundles = tuple(webhook.bundle for each in configurations for webhook in each.webhooks)
+        step = next_state(state, now, Observed(bundles, stored.rotation_request), self.policy)
         if step.changes or restored:
             await self.secret.write(stored, step.state)
         if restored:
@@ -250,17 +246,14 @@ class Certificates:
             if state is not None or self._remembered is None:
                 return state, False
             wrong = "was deleted or emptied, and is written again"
-        remembered = self._memory(now)
+        remembered = None
+        if self._remembered is not None:
+            # The last known state, if rotation cannot have passed it since.
+            last, seen = self._remembered
+            remembered = last if now - seen < self.policy.settle else None
         source = "made anew; calls fail until API servers know the new authority" if remembered is None else "as it was"
         _logger.error("%s %s. Its content is %s.", self.secret, wrong, source)
         return remembered, remembered is not None
-
-    def _memory(self, now: datetime) -> RotationState | None:
-        """The last known state, if rotation cannot have passed it since."""
-        if self._remembered is None:
-            return None
-        state, seen = self._remembered
-        return state if now - seen < self.policy.settle else None
 
     def _hand_over(self, leaf: KeyPair) -> BadKeyPair | None:
         if self._reloading is None or self._reloading.pair == leaf:
@@ -300,12 +293,6 @@ class Certificates:
             self._logged = text
         self._failures += 1
         return self.clockwork.with_jitter(min(_FIRST_RETRY * 2 ** min(self._failures - 1, 32), _LONGEST_RETRY))
-
-
-def _bundles_of(configurations: list[Configuration] | None) -> tuple[bytes, ...] | None:
-    if configurations is None:
-        return None
-    return tuple(webhook.bundle for configuration in configurations for webhook in configuration.webhooks)
 
 
 class CertificateInSecret:

@@ -17,12 +17,13 @@ import asyncio
 import logging
 import math
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.leases import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
+from webhook.cluster.resources import get_if_exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -63,51 +64,41 @@ def new_identity(host: str) -> str:
     return f"{host}_{secrets.token_hex(4)}"
 
 
+@dataclass(eq=False)
 class Elector:
     """Stands for election, and runs a task for as long as it leads."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        lease: tuple[str, str],
-        identity: str,
-        on_lead: Callable[[], Coroutine[Any, Any, None]],
-        *,
-        timing: Timing = Timing(),
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """Sends no request before `run`.
+    client: APIClient
+    """Talks to the API server."""
+    lease: tuple[str, str]
+    """Namespace and name of the Lease."""
+    identity: str
+    """Unique among all processes, also earlier ones (see `new_identity`)."""
+    on_lead: Callable[[], Coroutine[Any, Any, None]]
+    """Returns the coroutine that the leader runs. It is cancelled when the lease is lost or `run` is cancelled, and created
+    again when the lease is won again; it should not end by itself."""
+    timing: Timing = field(default_factory=Timing)
+    """Durations of the election."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    """Time and randomness."""
+    _until: float = field(default=_NEVER, init=False)
+    _lease: Object = field(default_factory=dict, init=False)
+    _holder: str = field(default="", init=False)
+    _seen: tuple[object, float] = field(default_factory=lambda: (None, 0.0), init=False)
+    _trouble: str = field(default="", init=False)
 
-        Args:
-            client: Talks to the API server.
-            lease: Namespace and name of the Lease.
-            identity: Unique among all processes, also earlier ones (see `new_identity`).
-            on_lead: Returns the coroutine that the leader runs. It is cancelled when the lease is lost or `run` is
-                cancelled, and created again when the lease is won again; it should not end by itself.
-            timing: Durations of the election.
-            clockwork: Time and randomness.
-        """
-        self._client = client
-        self._namespace, self._name = lease
-        self._identity = identity
-        self._on_lead = on_lead
-        self._timing = timing
-        self._clockwork = clockwork
-        self._until = _NEVER
-        self._lease: Object = {}
-        self._holder = ""
-        self._seen: tuple[object, float] = (None, 0.0)
-        self._trouble = ""
+    def __post_init__(self) -> None:
+        self._namespace, self._name = self.lease
 
     @property
     def is_leading(self) -> bool:
         """True if this replica leads at this moment."""
-        return self._clockwork.clock() < self._until
+        return self.clockwork.clock() < self._until
 
     @property
     def note(self) -> str:
         """The current leader, and the last error, for readiness and logs."""
-        others = self._holder != self._identity and self._holder
+        others = self._holder != self.identity and self._holder
         leader = "this replica leads" if self.is_leading else f"{others} leads" if others else "no replica leads"
         return f"{leader}; {self._trouble}" if self._trouble else leader
 
@@ -116,11 +107,11 @@ class Elector:
         while True:
             if await self._attempt():
                 await self._lead()
-            await self._clockwork.sleep(self._clockwork.with_jitter(self._timing.retry))
+            await self.clockwork.sleep(self.clockwork.with_jitter(self.timing.retry))
 
     async def _lead(self) -> None:
-        _logger.info("this replica, %s, is the leader now", self._identity)
-        led = asyncio.create_task(self._on_lead(), name="the tasks of the leader")
+        _logger.info("this replica, %s, is the leader now", self.identity)
+        led = asyncio.create_task(self.on_lead(), name="the tasks of the leader")
         try:
             await self._renew_beside(led)
         finally:
@@ -132,10 +123,8 @@ class Elector:
     async def _renew_beside(self, led: asyncio.Task[None]) -> None:
         """Renew the lease until it is lost, or until the led task has ended by itself."""
         while self.is_leading:
-            left = self._until - self._clockwork.clock()
-            pause = asyncio.create_task(
-                self._clockwork.sleep(min(self._clockwork.with_jitter(self._timing.retry), left))
-            )
+            left = self._until - self.clockwork.clock()
+            pause = asyncio.create_task(self.clockwork.sleep(min(self.clockwork.with_jitter(self.timing.retry), left)))
             try:
                 await asyncio.wait({led, pause}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -143,14 +132,14 @@ class Elector:
             if led.done():
                 return
             await self._attempt()
-        lost = "it could not renew the lease in time" if self._holder == self._identity else f"{self._holder} leads"
-        _logger.warning("this replica, %s, is no longer the leader: %s", self._identity, self._trouble or lost)
+        lost = "it could not renew the lease in time" if self._holder == self.identity else f"{self._holder} leads"
+        _logger.warning("this replica, %s, is no longer the leader: %s", self.identity, self._trouble or lost)
 
     async def _end(self, led: asyncio.Task[None]) -> None:
         by_itself = not led.cancel()
-        began = self._clockwork.clock()
+        began = self.clockwork.clock()
         await asyncio.wait({led})
-        if (took := self._clockwork.clock() - began) > self._timing.lease - self._timing.renew:
+        if (took := self.clockwork.clock() - began) > self.timing.lease - self.timing.renew:
             _logger.critical(
                 "the tasks of the leader took %.1f seconds to end; another replica may have led meanwhile", took
             )
@@ -163,14 +152,14 @@ class Elector:
 
     async def _release(self) -> None:
         try:
-            async with asyncio.timeout(self._timing.call):
-                await self._write(released_lease(self._lease, self._clockwork.now()))
+            async with asyncio.timeout(self.timing.call):
+                await self._write(released_lease(self._lease, self.clockwork.now()))
         except (ClusterError, TimeoutError) as error:
             _logger.warning("cannot release the lease, so no replica leads until it expires: %s", _reason(error))
 
     async def _attempt(self) -> bool:
         """Try once to take or renew the lease; False also if the outcome is unknown."""
-        limit = min(self._timing.call, self._until - self._clockwork.clock()) if self.is_leading else self._timing.call
+        limit = min(self.timing.call, self._until - self.clockwork.clock()) if self.is_leading else self.timing.call
         try:
             async with asyncio.timeout(limit):
                 held = await self._hold()
@@ -188,38 +177,36 @@ class Elector:
     async def _hold(self) -> bool:
         lease = await self._read()
         self._holder = holder_of(lease)
-        if self._holder != self._identity:
+        if self._holder != self.identity:
             self._until = _NEVER
             if not self._stood(lease):
                 return False
-        began = self._clockwork.clock()
-        timing, now = self._timing, self._clockwork.now()
-        self._lease = await self._write(held_lease(lease, self._identity, timing.lease, now))
+        began = self.clockwork.clock()
+        timing, now = self.timing, self.clockwork.now()
+        self._lease = await self._write(held_lease(lease, self.identity, timing.lease, now))
         self._until = began + timing.renew
-        self._holder = self._identity
+        self._holder = self.identity
         return True
 
     def _stood(self, lease: Object) -> bool:
         """True if this version of a lease has been unchanged for its duration."""
         # The clock is read after the answer, because the version may be that new.
-        version, now = version_of(lease), self._clockwork.clock()
+        version, now = version_of(lease), self.clockwork.clock()
         if version != self._seen[0]:
             self._seen = version, now
-        return now - self._seen[1] > seconds_of(lease, self._timing.lease)
+        return now - self._seen[1] > seconds_of(lease, self.timing.lease)
 
     async def _read(self) -> Object:
-        try:
-            lease: Object = await self._client.get(LEASE.path(self._namespace, self._name), timeout=self._timing.call)
-        except APIError as error:
-            if not error.is_not_found:
-                raise
-            new = new_lease(self._namespace, self._name, self._timing.lease, self._clockwork.now())
-            lease = await self._client.post(LEASE.path(self._namespace), new, timeout=self._timing.call)
+        path, timeout = LEASE.path(self._namespace, self._name), self.timing.call
+        lease: Object | None = await get_if_exists(self.client, path, timeout=timeout)
+        if lease is None:
+            new = new_lease(self._namespace, self._name, self.timing.lease, self.clockwork.now())
+            lease = await self.client.post(LEASE.path(self._namespace), new, timeout=timeout)
         return lease
 
     async def _write(self, lease: Object) -> Object:
         path = LEASE.path(self._namespace, self._name)
-        written: Object = await self._client.put(path, lease, timeout=self._timing.call)
+        written: Object = await self.client.put(path, lease, timeout=self.timing.call)
         return written
 
     def _log_once(self, trouble: str, error: Exception | None) -> None:

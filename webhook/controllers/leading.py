@@ -80,15 +80,12 @@ class PolicyStatus:
             stored: Object = await self.client.get(_POLICY.path(name=_NAME))
             change = self._change(state, stored)
             if change and _identity(stored) == _identity(state.stored):
-                await self._write(stored, change)
+                guard = {"resourceVersion": lookup(stored, ("metadata", "resourceVersion"))}
+                path, body = _POLICY.path(name=_NAME, subresource="status"), {"metadata": guard, "status": change}
+                await self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         except APIError as error:
             if not (error.is_not_found or error.is_conflict):
                 raise
-
-    async def _write(self, stored: Object, change: Mapping[str, Any]) -> None:
-        guard = {"resourceVersion": lookup(stored, ("metadata", "resourceVersion"))}
-        path = _POLICY.path(name=_NAME, subresource="status")
-        await self.client.patch(path, {"metadata": guard, "status": change}, FIELD_MANAGER, content_type=MERGE_PATCH)
 
     def _change(self, state: SettingsState, stored: Object) -> dict[str, Any]:
         """The merge patch to the wanted status; empty if nothing changes."""

@@ -83,7 +83,7 @@ class ControllerMetrics:
 
 
 Failure = Literal["cluster", "secret", "certificate", "other"]
-"""Why a look failed: the API server, the Secret, a certificate that cannot be served, a defect."""
+"""The reason why a look failed: the API server, the Secret, a certificate that cannot be served, a defect."""
 
 _FAILURES: tuple[Failure, ...] = ("cluster", "secret", "certificate", "other")
 

@@ -19,9 +19,8 @@ from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Snapshot, ready_condition, recount
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
-from webhook.cluster.answers import APIError
 from webhook.cluster.live import generation_of
-from webhook.cluster.resources import PAGE, RESOURCES, raw_pages
+from webhook.cluster.resources import PAGE, RESOURCES, get_if_exists, raw_pages
 from webhook.cluster.store import is_older
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import watched_kinds
@@ -96,7 +95,7 @@ class Lists:
             self._held.pop(namespace, None)
 
     def unknown(self, namespace: str) -> str:
-        """Why nothing can be counted now, without a full stop; empty if it can."""
+        """The reason why nothing can be counted now, without a full stop; empty if it can."""
         missing = [kind for kind in _COUNTED if self.view.list(kind, namespace) is UNKNOWN]
         missing += [kind for kind in _MEASURED_BY if self.view.list(kind) is UNKNOWN]
         if not missing:
@@ -207,7 +206,10 @@ class Count:
         self.began_anew = is_foreign or self.began_anew or self.kept.began_anew
         self._note(snapshot, ledger)
         after = without_charges(self.allowances, after)
-        after = self.ledger = replace(after, conditions=self._conditions(after, quota, document))
+        ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
+        wanted = ready, *self.conditions
+        conditions = with_conditions(after.conditions, wanted, generation_of(document), self.time)
+        after = self.ledger = replace(after, conditions=tuple(conditions))
         is_observed = lookup(document, ("status", "observedGeneration")) == generation_of(document)
         if is_observed and after.holds_the_same(ledger) and after.conditions == ledger.conditions and not is_foreign:
             return ledger
@@ -236,11 +238,6 @@ class Count:
             self.uids = self.uids.difference(each.uid for each in new)
         else:
             self.uncharged = tuple(f"{each.kind} {each.name}" for each in new if any(each.amounts.values()))
-
-    def _conditions(self, after: Ledger, quota: Quota, document: Object) -> tuple[Object, ...]:
-        ready = ready_condition(after, quota, guesses_memory=self.terms.guesses_memory, began_anew=self.began_anew)
-        wanted = (ready, *self.conditions)
-        return tuple(with_conditions(after.conditions, wanted, generation_of(document), self.time))
 
 
 def without_charges(charges: Iterable[OpenCharge], ledger: Ledger) -> Ledger:
@@ -326,10 +323,6 @@ _MOST_LOOKUPS = 32
 """Per round; the others follow in the next round."""
 
 
-def _unseen_seconds(charge: OpenCharge) -> float:
-    return _ALLOWANCE_SECONDS if charge.kind == ALLOWANCE else _UNSEEN_SECONDS
-
-
 @dataclass(eq=False)
 class Expiry:
     """Records how long this leader has not seen the objects of charges.
@@ -367,8 +360,10 @@ class Expiry:
             (charge.uid, charge.time): charge for charge in charges if OWN in charge.pieces or charge.kind != "Pod"
         }
         since = self._since[namespace] = {key: before.get(key, now) for key in unseen}
-        due = [unseen[key] for key, moment in since.items() if now >= moment + _unseen_seconds(unseen[key])]
-        due = due[:_MOST_LOOKUPS]
+        limits = {
+            key: _ALLOWANCE_SECONDS if each.kind == ALLOWANCE else _UNSEEN_SECONDS for key, each in unseen.items()
+        }
+        due = [unseen[key] for key, moment in since.items() if now >= moment + limits[key]][:_MOST_LOOKUPS]
         exist = await asyncio.gather(*(self._exists(namespace, charge) for charge in due))
         since.update({(charge.uid, charge.time): now for charge, exists in zip(due, exist, strict=True) if exists})
         return [charge for charge, exists in zip(due, exist, strict=True) if not exists]
@@ -383,14 +378,9 @@ class Expiry:
             path = resource.path(namespace, charge.name)
         except ValueError:
             return False  # a forged charge: no object can have this name
-        try:
-            found: Object = await self.client.get(path)
-        except APIError as error:
-            if error.is_not_found:
-                return False
-            raise
+        found: Object | None = await get_if_exists(self.client, path)
         # An object that caches drop is never counted, so a forged charge for it would stay as long as the object.
-        is_counted = trim_for(resource)(found) is not None
+        is_counted = found is not None and trim_for(resource)(found) is not None
         return is_counted and bool(lookup(found, ("metadata", "uid")) == charge.uid)
 
     def _is_awaited(self, namespace: str, charge: OpenCharge) -> bool:

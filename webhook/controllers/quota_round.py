@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -69,50 +69,40 @@ _MANY_CHARGES = 64
 """Open charges beyond which they are closed at once: the API server pays for their length at every write."""
 
 
+@dataclass(eq=False)
 class QuotaRound:
     """Counts every GPUQuota of the cluster whose input changed."""
 
-    def __init__(
-        self,
-        client: APIClient,
-        view: ClusterView,
-        settings: Callable[[], GPUAdmissionPolicy],
-        writer: LedgerWriter,
-        stores: Callable[[], Mapping[str, Store]],
-        metrics: QuotaMetrics,
-        presences: Presences,
-        *,
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-    ) -> None:
-        """Prepare.
+    client: APIClient
+    """Talks to the API server."""
+    view: ClusterView
+    """The cluster."""
+    settings: Callable[[], GPUAdmissionPolicy]
+    """Returns the administrator's current settings."""
+    writer: LedgerWriter
+    """Writes ledgers."""
+    stores: Callable[[], Mapping[str, Store]]
+    """Returns the caches by kind, which know the versions of lists."""
+    metrics: QuotaMetrics
+    """Exports counts and amounts."""
+    presences: Presences
+    """Says which replicas have seen a GPUQuota."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    """Time."""
+    _lists: Lists = field(init=False)
+    _expiry: Expiry = field(init=False)
+    _kept: dict[str, Kept] = field(default_factory=dict, init=False)
 
-        Args:
-            client: Talks to the API server.
-            view: The cluster.
-            settings: Returns the administrator's current settings.
-            writer: Writes ledgers.
-            stores: Returns the caches by kind, which know the versions of lists.
-            metrics: Exports counts and amounts.
-            presences: Says which replicas have seen a GPUQuota.
-            clockwork: Time.
-        """
-        self._client = client
-        self._view = view
-        self._settings = settings
-        self._writer = writer
-        self._metrics = metrics
-        self._presences = presences
-        self._clockwork = clockwork
-        self._lists = Lists(client, view, stores, clockwork.clock)
-        self._expiry = Expiry(client, view, clockwork.clock)
-        self._kept: dict[str, Kept] = {}
+    def __post_init__(self) -> None:
+        self._lists = Lists(self.client, self.view, self.stores, self.clockwork.clock)
+        self._expiry = Expiry(self.client, self.view, self.clockwork.clock)
 
     def forget(self) -> None:
         """Forget everything, because another replica leads now."""
         self._kept = {}
         self._lists.forget()
         self._expiry.forget()
-        self._metrics.forget()
+        self.metrics.forget()
 
     async def round(self) -> None:
         """Count every GPUQuota once.
@@ -120,17 +110,17 @@ class QuotaRound:
         Raises:
             IncompleteRound: Some could not be counted, or GPUQuotas are unknown.
         """
-        listed = self._view.list("GPUQuota")
+        listed = self.view.list("GPUQuota")
         if listed is UNKNOWN:
             raise IncompleteRound("GPUQuotas are unknown, so none is counted")
         stored = {namespace_of(each): each for each in listed if name_of(each) == QUOTA_NAME}
         if stored:
-            await run_spread(partial(warm, self._view), _COUNT_SECONDS)
+            await run_spread(partial(warm, self.view), _COUNT_SECONDS)
         for namespace in self._kept.keys() - stored.keys():
             self._forget(namespace)
         is_awaited = any(self._keep(namespace, document).awaited for namespace, document in stored.items())
-        if is_awaited or self._presences.is_due:
-            await self._presences.look()
+        if is_awaited or self.presences.is_due:
+            await self.presences.look()
         turns = asyncio.Semaphore(_AT_ONCE)
         looks = (self._look_in_turn(turns, namespace, document) for namespace, document in stored.items())
         results = await asyncio.gather(*looks, return_exceptions=True)
@@ -150,13 +140,13 @@ class QuotaRound:
 
     async def _look(self, namespace: str, document: Object) -> None:
         kept = self._keep(namespace, document)
-        unseen = self._presences.why_unseen(kept.awaited) if kept.awaited else ""
+        unseen = self.presences.why_unseen(kept.awaited) if kept.awaited else ""
         is_new = bool(kept.awaited) and not unseen
         enforced = self._enforced_condition(namespace, unseen)
         try:
             quota = kept.read(document)
         except QuotaError as error:
-            self._metrics.forget(namespace)
+            self.metrics.forget(namespace)
             await self._write_unreadable(namespace, document, error, enforced)
             return
         if why := self._lists.unknown(namespace):
@@ -164,12 +154,12 @@ class QuotaRound:
             conditions = not_counted_condition(why), *(() if is_new else enforced)
             await self._write_not_counted(kept, namespace, quota, document, conditions)
             return
-        terms = Terms(quota, self._view, self._settings().quota)
+        terms = Terms(quota, self.view, self.settings().quota)
         # By quorum once all replicas have seen the quota: the caches may lack pods that a replica admitted before.
         reads = kept.known is None or is_new
         both = await self._lists.by_quorum(namespace) if reads else self._lists.now(namespace)
         gone = self._lists.gone(kept.ledger.reservations)
-        groups = self._view.list(POD_GROUP, namespace)
+        groups = self.view.list(POD_GROUP, namespace)
         groups = () if groups is UNKNOWN else groups
         basis = Basis(document, both, gone, groups, terms.facts, enforced)
         if not basis.is_like(kept.settled):
@@ -192,7 +182,7 @@ class QuotaRound:
         self._kept.pop(namespace, None)
         self._lists.forget(namespace)
         self._expiry.forget(namespace)
-        self._metrics.forget(namespace)
+        self.metrics.forget(namespace)
 
     async def _count(
         self, namespace: str, kept: Kept, terms: Terms, basis: Basis, *, allowances: Sequence[OpenCharge] = ()
@@ -212,12 +202,12 @@ class QuotaRound:
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
                 kept.settled = None
                 return
-            if is_written and await self._writer.change(namespace, count.make) is None:
+            if is_written and await self.writer.change(namespace, count.make) is None:
                 self._forget(namespace)
                 return
             if is_written:
                 kept.closable_since = None
-                kept.last_close = self._clockwork.clock() if _only_closes(before, after) else kept.last_close
+                kept.last_close = self.clockwork.clock() if _only_closes(before, after) else kept.last_close
             if not count.outdated:
                 self._take(namespace, kept, count)
                 kept.settled = None if is_written else replace(basis, both=both)
@@ -232,7 +222,7 @@ class QuotaRound:
         """
         if not _only_closes(before, after):
             return False
-        now = self._clockwork.clock()
+        now = self.clockwork.clock()
         if kept.closable_since is None:
             kept.closable_since = now
         since = kept.closable_since if has_allowance(before) else kept.last_close
@@ -248,9 +238,9 @@ class QuotaRound:
                 extra={"fields": {"namespace": namespace}},
             )
         kept.known, kept.ledger, kept.began_anew = count.uids, count.ledger, count.began_anew
-        self._metrics.show(namespace, count.terms.quota, count.ledger)
+        self.metrics.show(namespace, count.terms.quota, count.ledger)
         if count.uncharged and not self._exempt(namespace):
-            self._metrics.count_drift(len(count.uncharged))
+            self.metrics.count_drift(len(count.uncharged))
             found = ", ".join(count.uncharged[:_SHOWN])
             _logger.warning(
                 "%d pods and claims had no charge and count now: %s",
@@ -266,8 +256,8 @@ class QuotaRound:
             return
         allowances = [charge for charge in gone if charge.kind == ALLOWANCE]
         if others := [charge for charge in gone if charge.kind != ALLOWANCE]:
-            await self._writer.change(namespace, lambda ledger, _quota, _document: without_charges(others, ledger))
-            self._metrics.count_expired(len(others))
+            await self.writer.change(namespace, lambda ledger, _quota, _document: without_charges(others, ledger))
+            self.metrics.count_expired(len(others))
             _logger.info(
                 "dropped %d charges whose objects do not exist",
                 len(others),
@@ -289,10 +279,10 @@ class QuotaRound:
     ) -> None:
         """Write that nothing is counted now; the last count and every charge since stay valid."""
         ledger = Ledger.read(document)
-        self._metrics.show(namespace, quota, ledger)
+        self.metrics.show(namespace, quota, ledger)
         make = partial(_with_conditions, kept, conditions, self._time())
         if make(ledger, quota, document) is not ledger:
-            await self._writer.change(namespace, make)
+            await self.writer.change(namespace, make)
 
     async def _write_unreadable(
         self, namespace: str, document: Object, error: QuotaError, enforced: Sequence[Object]
@@ -307,7 +297,7 @@ class QuotaRound:
         body = {"metadata": guard, "status": {"conditions": conditions}}
         path = _QUOTA.path(namespace, QUOTA_NAME, "status")
         try:
-            await self._client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
+            await self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH)
         except APIError as refusal:
             # If it was deleted or changed since, the next round decides again.
             if not (refusal.is_not_found or refusal.is_conflict):
@@ -315,16 +305,16 @@ class QuotaRound:
 
     def _enforced_condition(self, namespace: str, unseen: str) -> tuple[Object, ...]:
         """The condition Enforced; empty if the namespace is unknown, which keeps the stored one."""
-        if self._view.get("Namespace", namespace) is UNKNOWN:
+        if self.view.get("Namespace", namespace) is UNKNOWN:
             return ()
-        is_closed = is_enforced(namespace, self._view)
+        is_closed = is_enforced(namespace, self.view)
         return (enforced_condition(namespace, self._exempt(namespace), is_enforced=is_closed, unseen=unseen),)
 
     def _exempt(self, namespace: str) -> str:
-        return exemption_in_cluster("quota", namespace, self._settings())
+        return exemption_in_cluster("quota", namespace, self.settings())
 
     def _time(self) -> str:
-        return rfc3339(self._clockwork.now())
+        return rfc3339(self.clockwork.now())
 
 
 def _is_awaited(kept: Kept, count: Count, before: Ledger) -> bool:

@@ -99,7 +99,7 @@ class Peers:
         await self._directory.run()
 
     def notes(self) -> list[str]:
-        """Why replicas compete for the ledgers of quotas; empty if they do not."""
+        """The reason why replicas compete for the ledgers of quotas; empty if they do not."""
         if not self._host:
             return [
                 (
@@ -127,7 +127,7 @@ class Peers:
 
 _CATCH_UP_SECONDS = 5.0
 _FOLLOW_SECONDS = 1.0
-"""How often the settings are checked for changed namespaces of the GPU Operator."""
+"""Seconds between two checks of the settings for changed namespaces of the GPU Operator."""
 
 _logger = logging.getLogger("gpu_admission.replica")
 
@@ -283,7 +283,7 @@ class Replica:
             await asyncio.sleep(_FOLLOW_SECONDS)
 
     def _expiry_problem(self) -> str:
-        """Why the serving certificate is not valid now; found even if the Secret cannot be read."""
+        """The reason why the serving certificate is not valid now; found even if the Secret cannot be read."""
         return self._serving.problem() if self._serving else ""
 
     def _notes(self) -> list[str]:

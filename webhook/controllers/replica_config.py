@@ -29,7 +29,7 @@ SECRET = "gpu-admission-certificates"  # noqa: S105 - a name, and no secret
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplicaConfig(ListenConfig):
-    """How to run one replica."""
+    """The configuration of one replica."""
 
     namespace: str = NAMESPACE
     """The namespace of the Lease, the Secret and the Service."""

@@ -23,7 +23,7 @@ from webhook.server.template_keeper import FIELD_MANAGER, REMEMBERED_SECONDS, Re
 from webhook.server.turns import Deadline, run_spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from datetime import timedelta
 
     from policies.conversion.templates import Step
@@ -130,16 +130,14 @@ class TemplateSweep:
         steps = await run_spread(partial(next_steps, templates, used, now, self.grace), _COMPUTE_SECONDS)
         problems = []
         for namespace, group in groupby(sorted(steps, key=lambda item: _key(item[0])), lambda item: _key(item[0])[0]):
-            todo = list(group)
             try:
-                problems += await self._sweep(namespace, todo, used)
+                problems += await self._sweep(namespace, list(group), used)
             except ClusterError as error:
                 problems.append(f"namespace {namespace}: {error}")
         _raise_first(problems, "some ResourceClaimTemplates could not be swept")
 
-    async def _sweep(self, namespace: str, todo: Iterable[tuple[Object, Step]], used: Collection[Key]) -> list[str]:
+    async def _sweep(self, namespace: str, todo: Sequence[tuple[Object, Step]], used: Collection[Key]) -> list[str]:
         """Process the templates of one namespace; returns the problems."""
-        todo = list(todo)
         if any(step == "delete" for _, step in todo):
             used = await self._used_now(namespace)
         problems = []

@@ -95,7 +95,7 @@ class PodId:
 
 @dataclass(frozen=True, slots=True)
 class PodWrite:
-    """What is due for one pod."""
+    """The writes that are due for one pod."""
 
     pod: PodId
     condition: ConditionStep | None
@@ -122,7 +122,7 @@ class WaitingWriter:
     """Seconds of the last failed write to a pod, by its uid."""
 
     def written_to(self, uid: str) -> WrittenToPod:
-        """What was written to a pod."""
+        """The last writes to a pod."""
         return self._written[uid][1] if uid in self._written else NOTHING_WRITTEN
 
     def rests(self, pod: PodId) -> bool:
@@ -215,21 +215,15 @@ class WaitingWriter:
             await call
         except APIError as error:
             self.metrics.count_write("failed")
-            if _is_missing_right(error):
+            # A refusal by RBAC, and not by admission or because a namespace is being deleted. Webhooks and policies choose
+            # the words of their refusals, which follow other ones.
+            if error.is_forbidden and _REFUSED_BY_RBAC.match(error.message) is not None:
                 raise RightsError(MISSING_RIGHTS.format(right)) from error
             if not (error.is_not_found or error.is_conflict or error.is_forbidden):
                 raise
             return False
         self.metrics.count_write(write)
         return True
-
-
-def _is_missing_right(error: APIError) -> bool:
-    """True for a refusal by RBAC, and not by admission or because a namespace is being deleted.
-
-    Webhooks and policies choose the words of their refusals, which follow other ones.
-    """
-    return error.is_forbidden and _REFUSED_BY_RBAC.match(error.message) is not None
 
 
 def _event(pod: PodId, result: WaitingResult, identity: str, now: datetime) -> Object:
@@ -396,12 +390,10 @@ class WaitingExplainer:
             return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
         scheduler = str(question.pod.spec.get("schedulerName") or "") if question.pod is not None else ""
         result = waiting_result(explanation, scheduler)
-        return [PodAnswer(state, _confirmed_result(state, result)) for state in alike], explanation.verdict
-
-
-def _confirmed_result(state: PodState, result: WaitingResult | None) -> WaitingResult | None:
-    """The result if the scheduler rejected the pod too, or does not try it; None otherwise."""
-    return result if result is not None and (state.is_rejected or result.is_before_scheduling) else None
+        # The scheduler must have rejected the pod too, or not try it.
+        is_certain = result is not None and result.is_before_scheduling
+        found = [PodAnswer(state, result if is_certain or state.is_rejected else None) for state in alike]
+        return found, explanation.verdict
 
 
 def _counts(verdict: str, pods: Sequence[PodState]) -> Counter[str]:

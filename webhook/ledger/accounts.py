@@ -58,7 +58,7 @@ class Balance:
     """Of this replica, for people."""
     spending: Spending | None
     recent: tuple[Bill, ...] = ()
-    """What was admitted in the last seconds."""
+    """The charges that were admitted in the last seconds."""
     may_grant: bool = False
     """True if this replica owns the ledger."""
     is_flush: bool = False
@@ -146,7 +146,9 @@ class Account:
             now: By the monotonic clock.
         """
         spending = self._spending
-        if spending is None or len(spending.charges) >= _MOST_CHARGES or self._has_charge(charge.uid, spending):
+        if spending is None or len(spending.charges) >= _MOST_CHARGES:
+            return False
+        if any(known.get(charge.uid) is not None for known in (self._ledger.reservations, spending.charges)):
             return False
         opened = covered_charge(charge, spending, call, time)
         spent = None if opened is None else spending.spend(opened)
@@ -192,9 +194,6 @@ class Account:
         stored, new = self._ledger.reservations, spent.charges
         return stored.size + new.size <= ROOM.size and stored.places + new.places <= ROOM.charges
 
-    def _has_charge(self, uid: str, spending: Spending) -> bool:
-        return self._ledger.reservations.get(uid) is not None or spending.charges.get(uid) is not None
-
 
 T = TypeVar("T")
 
@@ -212,29 +211,25 @@ class Runner(Protocol):
         ...
 
 
+@dataclass(eq=False)
 class Accounts:
     """The accounts by namespace.
 
     From `begin` to `end`, nothing is admitted out of the allowance of that namespace.
     """
 
-    def __init__(self, name: str, run: Runner, flush: Callable[[str], Awaitable[None]], clockwork: Clockwork) -> None:
-        """Create no account.
-
-        Args:
-            name: Names this replica in allowances, for people.
-            run: Runs the computation for a namespace.
-            flush: Writes what the allowance of a namespace was spent on.
-            clockwork: Provides time.
-        """
-        self._name = name
-        self._run = run
-        self._flush = flush
-        self._clockwork = clockwork
-        self._accounts: dict[str, Account] = {}
-        self._writing: set[str] = set()
-        self._flushers: dict[str, asyncio.Task[None]] = {}
-        self._is_closing = False
+    name: str
+    """Names this replica in allowances, for people."""
+    run: Runner
+    """Runs the computation for a namespace."""
+    flush: Callable[[str], Awaitable[None]]
+    """Writes what the allowance of a namespace was spent on."""
+    clockwork: Clockwork
+    """Provides time."""
+    _accounts: dict[str, Account] = field(default_factory=dict, init=False)
+    _writing: set[str] = field(default_factory=set, init=False)
+    _flushers: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _is_closing: bool = field(default=False, init=False)
 
     async def compute(
         self, namespace: str, spec: Spec | None, charge: Callable[[Quota], Charge | None]
@@ -242,7 +237,7 @@ class Accounts:
         """The charge of an object that may be admitted out of an allowance; None if it certainly cannot be."""
         quota = self._quota(namespace, spec)
         try:
-            return None if quota is None else await self._run(namespace, partial(charge, quota))
+            return None if quota is None else await self.run(namespace, partial(charge, quota))
         except Uncountable:
             return None
 
@@ -257,18 +252,18 @@ class Accounts:
         """
         if self._quota(namespace, spec) is None:
             return False
-        time = rfc3339(self._clockwork.now())
-        return self._accounts[namespace].admit(charge, call, time, self._clockwork.clock())
+        time = rfc3339(self.clockwork.now())
+        return self._accounts[namespace].admit(charge, call, time, self.clockwork.clock())
 
     def begin(self, namespace: str, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
         """The account of a namespace at the beginning of a write; `Balance` says what the arguments mean."""
         if len(self._accounts) >= _MOST_ACCOUNTS:
             kept = self._writing
             self._accounts = {name: each for name, each in self._accounts.items() if each.is_open or name in kept}
-        account = self._accounts.setdefault(namespace, Account(self._name))
+        account = self._accounts.setdefault(namespace, Account(self.name))
         self._writing.add(namespace)
         return account.balance(
-            self._clockwork.clock(), may_grant=may_grant and not self._is_closing, is_flush=is_flush, is_busy=is_busy
+            self.clockwork.clock(), may_grant=may_grant and not self._is_closing, is_flush=is_flush, is_busy=is_busy
         )
 
     def suspend(self, namespace: str) -> None:
@@ -304,15 +299,15 @@ class Accounts:
         account = self._accounts.get(namespace)
         if account is None or namespace in self._writing or self._is_closing:
             return None
-        return account.quota(spec, self._clockwork.clock())
+        return account.quota(spec, self.clockwork.clock())
 
     async def _flush_repeatedly(self, namespace: str) -> None:
         """Write what an allowance was spent on every few seconds, until it is given back."""
         try:
             while (account := self._accounts.get(namespace)) is not None and account.is_open:
-                await self._clockwork.sleep(FLUSH_SECONDS)
+                await self.clockwork.sleep(FLUSH_SECONDS)
                 try:
-                    await self._flush(namespace)
+                    await self.flush(namespace)
                 except (ClusterError, QuotaError, TimeoutError) as error:
                     _logger.warning("charges of %s are admitted and not written yet: %s", namespace, error)
         finally:

@@ -11,7 +11,7 @@ from policies.kubernetes.objects import lookup
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import QUOTA_NAME, parse_quota
 from webhook.cluster.answers import APIError, Unreachable
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import RESOURCES, get_if_exists
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:
@@ -122,11 +122,9 @@ class Documents:
         Raises:
             ClusterError: the read failed.
         """
-        try:
-            found: Object = await self._client.get(_RESOURCE.path(namespace, QUOTA_NAME), timeout=_CALL_SECONDS)
-        except APIError as error:
-            if not error.is_not_found:
-                raise
+        path = _RESOURCE.path(namespace, QUOTA_NAME)
+        found: Object | None = await get_if_exists(self._client, path, timeout=_CALL_SECONDS)
+        if found is None:
             self.forget(namespace)
             return None
         cached = self._cache.get(namespace)

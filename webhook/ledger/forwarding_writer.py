@@ -36,7 +36,7 @@ __all__ = ["ANSWERS", "ForwardingWriter", "owner_of"]
 
 
 ANSWERS = ("charged", "declined", "late", "lost")
-"""What became of charges that were sent to the owner of a ledger. All but the charged ones were tried by the sender."""
+"""The outcomes of charges that were sent to the owner of a ledger. All but the charged ones were tried by the sender."""
 _UNKNOWN = ("late", "lost")
 """Answers after which the owner may still write the charge."""
 

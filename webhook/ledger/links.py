@@ -6,6 +6,7 @@ import asyncio
 import logging
 import ssl
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -130,16 +131,15 @@ class Link:
                 answer.set_exception(LostLink())
 
 
+@dataclass(eq=False)
 class Links:
     """The links to all other replicas."""
 
-    def __init__(self, pair: KeyPair, clockwork: Clockwork = Clockwork()) -> None:  # noqa: B008 - it is immutable
-        """Create without links; `pair` is the certificate that the other replicas see."""
-        self._pair = pair
-        self._clockwork = clockwork
-        self._session: aiohttp.ClientSession | None = None
-        self._links: dict[Peer, tuple[Link, asyncio.Task[None]]] = {}
-        self._is_closed = False
+    pair: KeyPair
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    _session: aiohttp.ClientSession | None = field(default=None, init=False)
+    _links: dict[Peer, tuple[Link, asyncio.Task[None]]] = field(default_factory=dict, init=False)
+    _is_closed: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[Link]:
         return (link for link, _ in self._links.values())
@@ -153,12 +153,12 @@ class Links:
         for peer in wanted - self._links.keys():
             # A Lease with something that is not a certificate belongs to no replica.
             with suppress(ssl.SSLError):
-                link = Link(peer, self._pair, self._connections(), self._clockwork)
+                link = Link(peer, self.pair, self._connections(), self.clockwork)
                 self._links[peer] = link, asyncio.create_task(link.run(), name=f"link to {peer.identity}")
 
     def notes(self, is_present: Callable[[Peer], bool]) -> list[str]:
-        """Which replicas cannot be reached although they are present."""
-        since = self._clockwork.clock() - _NOTED_SECONDS
+        """Notes about replicas that cannot be reached although they are present."""
+        since = self.clockwork.clock() - _NOTED_SECONDS
         return [
             f"replica {link.peer.identity} cannot be reached at {link.peer.address}, so replicas compete for the ledgers of "
             "quotas; allow that port between the pods of gpu-admission"

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import orjson
@@ -182,7 +182,7 @@ def _charge(item: OpenCharge, namespace: str) -> Charge:
 
 _MOST_BYTES = 4 * 1024 * 1024
 _BYTES_OF_A_MESSAGE = 1024
-"""What a message counts besides its text."""
+"""Bytes that a message counts besides its text."""
 
 
 class _Socket(Protocol):
@@ -224,7 +224,7 @@ PATH = "/v1/charges"
 HEARTBEAT_SECONDS = 2.0
 """Between two pings of a connection; it is closed if the pong takes half as long."""
 CLOSE_SECONDS = 1.0
-"""How long the other side has to confirm the end of a connection."""
+"""Seconds for the other side to confirm the end of a connection."""
 _MOST_RECEIVED = 4096
 """Calls that are remembered; a cancellation follows its charge within seconds."""
 _MOST_AT_ONCE = 512
@@ -233,29 +233,25 @@ _MOST_AT_ONCE = 512
 _logger = logging.getLogger("gpu_admission.peers")
 
 
+@dataclass(eq=False)
 class PeerCalls:
     """Answers the connections of other replicas."""
 
-    def __init__(self, writer: LedgerWriter, trusted: Callable[[], Container[bytes]]) -> None:
-        """Create a handler without connections.
-
-        Args:
-            writer: Writes the charges.
-            trusted: Returns the certificates of the current peers, in DER.
-        """
-        self._writer = writer
-        self._trusted = trusted
-        self._open: dict[web.WebSocketResponse, bytes] = {}
-        """The certificate of the other side of each connection."""
-        self._received: OrderedDict[str, None] = OrderedDict()
-        """The calls of the last charges that were received; only these are cancelled, over any connection."""
-        self._closing: set[asyncio.Task[bool]] = set()
+    writer: LedgerWriter
+    """Writes the charges."""
+    trusted: Callable[[], Container[bytes]]
+    """Returns the certificates of the current peers, in DER."""
+    _open: dict[web.WebSocketResponse, bytes] = field(default_factory=dict, init=False)
+    """The certificate of the other side of each connection."""
+    _received: OrderedDict[str, None] = field(default_factory=OrderedDict, init=False)
+    """The calls of the last charges that were received; only these are cancelled, over any connection."""
+    _closing: set[asyncio.Task[bool]] = field(default_factory=set, init=False)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer the messages of one connection until it ends."""
         # TLS trusts every certificate that was in a Lease since the start; some of their replicas have ended.
         certificate = peer_certificate(request.transport)
-        if certificate is None or certificate not in self._trusted():
+        if certificate is None or certificate not in self.trusted():
             return web.Response(status=403, text="This certificate is not in the Lease of a running replica.\n")
         if request.path != PATH:
             return web.Response(status=404, text=f"Replicas send charges to {PATH}.\n")
@@ -267,14 +263,14 @@ class PeerCalls:
         try:
             # aiohttp answers a ping by itself, and raises if the other side has gone meanwhile.
             with suppress(ConnectionError):
-                await _Conversation(self._writer, socket, self._received).run()
+                await _Conversation(self.writer, socket, self._received).run()
         finally:
             del self._open[socket]
         return socket
 
     def close_strangers(self) -> None:
         """Close the connections of replicas that have ended."""
-        trusted = self._trusted()
+        trusted = self.trusted()
         for socket in [socket for socket, certificate in self._open.items() if certificate not in trusted]:
             task = asyncio.create_task(socket.close())
             self._closing.add(task)

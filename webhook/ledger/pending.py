@@ -176,11 +176,9 @@ class PendingChange(PendingWrite[Ledger | None]):
 
     def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[Ledger | None]:
         after = self.make(ledger, reading.quota, reading.document)
-        return Judgement(after, after, APIError(HTTPStatus.CONFLICT, "Conflict", self._contended))
-
-    @property
-    def _contended(self) -> str:
-        return f"every write of GPUQuota {QUOTA_NAME} of namespace {self.namespace} met a conflict for {self.most_seconds:.0f} s"
+        quota = f"GPUQuota {QUOTA_NAME} of namespace {self.namespace}"
+        contended = f"every write of {quota} met a conflict for {self.most_seconds:.0f} s"
+        return Judgement(after, after, APIError(HTTPStatus.CONFLICT, "Conflict", contended))
 
 
 _CHARGE_UNITS = 300

@@ -131,8 +131,11 @@ class LedgerWriter:
             ClusterError: the GPUQuota could not be read or written.
         """
         call = call or new_call()
-        if not dry_run and await self._admit_from_allowance(namespace, charge, call):
-            return ChargeVerdict(True, None)
+        if not dry_run:
+            spec = self._spec(namespace)
+            computed = await self._accounts.compute(namespace, spec, charge)
+            if computed is not None and self._accounts.admit(namespace, spec, computed, call):
+                return ChargeVerdict(True, None)
         pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call)
         if cover is None:
             return await self._write_charge(namespace, pending())
@@ -212,12 +215,6 @@ class LedgerWriter:
         """True if this replica may reserve an allowance in the ledger of a namespace."""
         return False
 
-    async def _admit_from_allowance(self, namespace: str, charge: Callable[[Quota], Charge], call: str) -> bool:
-        """Admit an object out of the allowance of this replica; True if that was possible."""
-        spec = self._spec(namespace)
-        computed = await self._accounts.compute(namespace, spec, charge)
-        return computed is not None and self._accounts.admit(namespace, spec, computed, call)
-
     def _spec(self, namespace: str) -> Spec | None:
         """The latest spec of a namespace's GPUQuota that was read, written or watched."""
         document = self._documents.cached_document(namespace)
@@ -237,7 +234,9 @@ class LedgerWriter:
                 self._remove(namespace, lambda: charge.written_uid, charge.call)
 
     def _remove(self, namespace: str, uid: Callable[[], str], call: str) -> None:
-        change = PendingChange(self._clockwork.clock(), namespace, partial(_ledger_without, uid, call))
+        change = PendingChange(
+            self._clockwork.clock(), namespace, lambda ledger, _quota, _document: ledger.take_back(uid(), call)
+        )
         change.answered.add_done_callback(partial(_warn_if_kept, namespace, uid))
         self._queue(namespace, change)
 
@@ -259,9 +258,12 @@ class LedgerWriter:
                 lost = lost + 1 if turn is _Turn.LOST else 0
                 is_contended = is_contended or lost > 0
                 if lost:
-                    await self._clockwork.sleep(self._backoff(lost))
+                    pause = min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE)
+                    await self._clockwork.sleep(pause * (0.5 + self._clockwork.random()))
                 elif is_contended and turn is _Turn.WRITTEN:
-                    await self._clockwork.sleep(self._rest(self._clockwork.clock() - begun))
+                    # Other replicas must read first, and would lose against the next write.
+                    took = self._clockwork.clock() - begun
+                    await self._clockwork.sleep(min(took, _LONGEST_PAUSE) * (self._clockwork.random() + 1))
         finally:
             del self._waiting[namespace], self._workers[namespace]
 
@@ -352,20 +354,11 @@ class LedgerWriter:
         self._queue(namespace, flush)
         await flush.answered
 
-    def _time(self) -> str:
-        return rfc3339(self._clockwork.now())
-
     async def _parse(self, namespace: str, document: Object | None) -> Reading | None:
         if document is None:
             return None
-        return await self._run(namespace, partial(self._documents.parse, namespace, document, self._time()))
-
-    def _backoff(self, lost: int) -> float:
-        return min(_FIRST_PAUSE * 2.0 ** min(lost, 10), _LONGEST_PAUSE) * (0.5 + self._clockwork.random())
-
-    def _rest(self, took: float) -> float:
-        """Seconds to leave to other replicas, which must read first and would lose against the next write."""
-        return min(took, _LONGEST_PAUSE) * (self._clockwork.random() + 1)
+        time = rfc3339(self._clockwork.now())
+        return await self._run(namespace, partial(self._documents.parse, namespace, document, time))
 
 
 def _judge_batch(reading: Reading, batch: Sequence[_Pending], balance: Balance) -> Ledger:
@@ -374,10 +367,6 @@ def _judge_batch(reading: Reading, batch: Sequence[_Pending], balance: Balance) 
     for each in batch:
         ledger = each.judge(ledger, reading)
     return balance.settle(before, ledger, reading, is_refused=any(each.is_refused for each in batch))
-
-
-def _ledger_without(uid: Callable[[], str], call: str, ledger: Ledger, _quota: Quota, _document: Object) -> Ledger:
-    return ledger.take_back(uid(), call)
 
 
 def _warn_if_kept(namespace: str, uid: Callable[[], str], answer: asyncio.Future[Ledger | None]) -> None:

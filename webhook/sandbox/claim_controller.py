@@ -133,7 +133,8 @@ class ClaimController:
         await collect(self._cluster)
 
     async def _make_claims(self, owner: Object) -> None:
-        known = _statuses(owner)
+        statuses: list[dict[str, Any]] = lookup(owner, ("status", "resourceClaimStatuses")) or []
+        known = {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
         names = dict(known)
         group = self._group(owner)
         for entry in owner["spec"].get("resourceClaims") or []:
@@ -246,12 +247,6 @@ def _needs_claims(owner: Object) -> bool:
         and not has_ended(owner)
         and bool(lookup(owner, ("spec", "resourceClaims")))
     )
-
-
-def _statuses(owner: Object) -> dict[str, str]:
-    """The claims in the status of a pod or a group, by the names in its spec."""
-    statuses: list[dict[str, Any]] = lookup(owner, ("status", "resourceClaimStatuses")) or []
-    return {status["name"]: status.get("resourceClaimName") or "" for status in statuses}
 
 
 def _from_template(owner: Object, entry: str, template: Object) -> Object:

@@ -197,7 +197,14 @@ def _problems(schema: Object, value: Any, path: FieldPath) -> Iterator[Cause]:
     if isinstance(value, list) and len(value) > schema.get("maxItems", len(value)):
         yield Cause(str(path), "TooMany", f"{len(value)}: must have at most {schema['maxItems']} items")
     if isinstance(value, dict):
-        yield from _field_problems(schema, value, path)
+        fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name in schema.get("required") or ():
+            if name not in value:
+                yield Cause(str(path / name), "Required", "")
+        for name, item in value.items():
+            if path or name not in ("apiVersion", "kind", "metadata"):
+                field = fields.get(name) or (others if isinstance(others, dict) else {})
+                yield from _problems(field, item, path / name)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _problems(schema.get("items") or {}, item, path / index)
@@ -232,17 +239,6 @@ def _repetitions(schema: Object, items: list[Any], path: FieldPath) -> Iterator[
         seen.append(identity)
 
 
-def _field_problems(schema: Object, value: Object, path: FieldPath) -> Iterator[Cause]:
-    fields = schema.get("properties") or {}
-    for name in schema.get("required") or ():
-        if name not in value:
-            yield Cause(str(path / name), "Required", "")
-    others = schema.get("additionalProperties")
-    for name, item in value.items():
-        if path or name not in ("apiVersion", "kind", "metadata"):
-            yield from _problems(fields.get(name) or (others if isinstance(others, dict) else {}), item, path / name)
-
-
 _TYPES: dict[str, Callable[[Any], bool]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
@@ -257,22 +253,18 @@ def _type_problem(schema: Object, value: Any, path: FieldPath) -> Cause | None:
     wanted = ["integer", "string"] if schema.get("x-kubernetes-int-or-string") else [schema.get("type")]
     if wanted == [None] or any(_TYPES[name](value) for name in wanted if name in _TYPES):
         return None
-    found = "null" if value is None else next(name for name, fits in _TYPES.items() if fits(value))
     if value is None:
         return Cause(str(path), "Required", "")
+    found = next(name for name, fits in _TYPES.items() if fits(value))
     named = ",".join(str(name) for name in wanted)
     return Cause(str(path), "TypeInvalid", f'"{found}": {path} in body must be of type {named}: "{found}"')
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 _LIMITS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
     "minLength": (lambda value, least: isinstance(value, str) and len(value) < least, "be at least {} chars long"),
     "pattern": (lambda value, pattern: isinstance(value, str) and not re.search(pattern, value), "match '{}'"),
-    "minimum": (lambda value, least: _is_number(value) and value < least, "be greater than or equal to {}"),
-    "maximum": (lambda value, most: _is_number(value) and value > most, "be less than or equal to {}"),
+    "minimum": (lambda value, least: _TYPES["number"](value) and value < least, "be greater than or equal to {}"),
+    "maximum": (lambda value, most: _TYPES["number"](value) and value > most, "be less than or equal to {}"),
     "minItems": (lambda value, least: isinstance(value, list) and len(value) < least, "have at least {} items"),
 }
 

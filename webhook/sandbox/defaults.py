@@ -233,14 +233,11 @@ def _namespace(namespace: Object) -> Object:
     return _at(namespace, ("metadata",), lambda metadata: {**metadata, "labels": labels} if name else metadata)
 
 
-_REQUEST_LISTS = ("exactly", "firstAvailable")
-
-
 def _claim(*path: str) -> Callable[[Object], Object]:
     """The function that fills the claim spec at a path."""
 
     def fill(document: Object) -> Object:
-        for form in _REQUEST_LISTS:
+        for form in ("exactly", "firstAvailable"):
             document = _at(document, (*path, "devices", "requests", form), _device_request)
         return document
 
@@ -305,16 +302,12 @@ def _subject(subject: Object) -> Object:
     return {**subject, "apiGroup": _RBAC} if own else subject
 
 
-def _hard(quota: Object) -> Object:
-    return _at(quota, ("spec", "hard"), _quantities)
-
-
 _REGISTRATION = "admissionregistration.k8s.io"
 _FILLERS: dict[tuple[str, str], Callable[[Object], Object]] = {
     ("", "Pod"): _pod,
     ("", "Namespace"): _namespace,
     ("", "Secret"): _secret,
-    ("", "ResourceQuota"): _hard,
+    ("", "ResourceQuota"): lambda quota: _at(quota, ("spec", "hard"), _quantities),
     ("", "PodTemplate"): _template("template"),
     ("", "ReplicationController"): _template("spec", "template"),
     **{

@@ -14,6 +14,8 @@ from webhook.sandbox.statuses import Refused, User, conflict, forbidden
 from webhook.sandbox.store import Adopt, Call, Clear, EndNamespace, Orphan
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.store import Cluster, Entry, Place
@@ -117,66 +119,52 @@ async def collect(cluster: Cluster) -> None:
             case Adopt(place):
                 await _adopt(cluster, place)
             case Orphan(uid):
-                for place in cluster.store.dependents(uid):
-                    _disown(cluster, place, {uid})
+                for kind, entry in _stored_at(cluster, cluster.store.dependents(uid)):
+                    _disown(cluster, kind, entry, {uid})
             case Clear(uid, namespace):
                 await _clear(cluster, uid)
                 _end_namespace(cluster, namespace)
             case EndNamespace(name):
-                await _empty_namespace(cluster, name)
+                for kind, entry in _stored_at(cluster, cluster.store.in_namespace(name)):
+                    await _delete(cluster, _NAMESPACES, kind, entry)
                 _end_namespace(cluster, name)
 
 
-def _look_up(cluster: Cluster, place: Place) -> tuple[Kind, Entry] | None:
-    kind = cluster.kinds.of_key(place.kind)
-    entry = None if kind is None else cluster.store.get(kind, *place.name)
-    return None if kind is None or entry is None else (kind, entry)
+def _stored_at(cluster: Cluster, places: Iterable[Place]) -> Iterator[tuple[Kind, Entry]]:
+    """The objects that still exist when their turn comes."""
+    for place in places:
+        kind = cluster.kinds.of_key(place.kind)
+        entry = None if kind is None else cluster.store.get(kind, *place.name)
+        if kind is not None and entry is not None:
+            yield kind, entry
 
 
 async def _adopt(cluster: Cluster, place: Place) -> None:
     """Delete an object if none of its owners exists; owners of unknown kinds count as existing."""
-    found = _look_up(cluster, place)
-    if found is None:
-        return
-    kind, entry = found
-    owners = entry.decode(kind)["metadata"]["ownerReferences"]
-    if all(
-        cluster.store.place(owner["uid"]) is None and cluster.kinds.find(owner["kind"], owner["apiVersion"])
-        for owner in owners
-    ):
-        await _delete(cluster, _COLLECTOR, kind, entry)
+    for kind, entry in _stored_at(cluster, [place]):
+        owners = entry.decode(kind)["metadata"]["ownerReferences"]
+        if all(
+            cluster.store.place(owner["uid"]) is None and cluster.kinds.find(owner["kind"], owner["apiVersion"])
+            for owner in owners
+        ):
+            await _delete(cluster, _COLLECTOR, kind, entry)
 
 
 async def _clear(cluster: Cluster, uid: str) -> None:
     """Delete the dependents of an object, or remove its reference if they have other owners."""
-    for place in cluster.store.dependents(uid):
-        found = _look_up(cluster, place)
-        if found is None:
-            continue
-        kind, entry = found
+    for kind, entry in _stored_at(cluster, cluster.store.dependents(uid)):
         gone = {owner for owner in entry.owners if cluster.store.place(owner) is None}
         if gone == set(entry.owners):
             await _delete(cluster, _COLLECTOR, kind, entry)
         else:
-            _disown(cluster, place, gone)
+            _disown(cluster, kind, entry, gone)
 
 
-def _disown(cluster: Cluster, place: Place, owners: set[str]) -> None:
-    found = _look_up(cluster, place)
-    if found is None:
-        return
-    kind, entry = found
+def _disown(cluster: Cluster, kind: Kind, entry: Entry, owners: set[str]) -> None:
     document = entry.decode(kind)
     kept = [owner for owner in document["metadata"].pop("ownerReferences") if owner["uid"] not in owners]
     document["metadata"] |= {"ownerReferences": kept} if kept else {}
     cluster.commit(kind, document)
-
-
-async def _empty_namespace(cluster: Cluster, name: str) -> None:
-    for place in cluster.store.in_namespace(name):
-        found = _look_up(cluster, place)
-        if found is not None:
-            await _delete(cluster, _NAMESPACES, *found)
 
 
 def _end_namespace(cluster: Cluster, name: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -122,7 +122,13 @@ class Watch:
             return self._event(b"ADDED", change.entry)
         if not was:
             return b""
-        return self._event(b"DELETED", change.entry if change.type == "DELETED" else _left(change, self.kind))
+        if change.type == "DELETED":
+            return self._event(b"DELETED", change.entry)
+        # It left the selection: its old state, with the version of the change.
+        before = (change.before or change.entry).decode(self.kind)
+        before["metadata"]["resourceVersion"] = str(change.version)
+        shown = {key: value for key, value in before.items() if key not in ("kind", "apiVersion")}
+        return self._event(b"DELETED", replace(change.entry, tail=orjson.dumps(shown)[1:]))
 
     def _event(self, event: bytes, entry: Entry) -> bytes:
         return b'{"type":"' + event + b'","object":' + entry.encode(self.kind) + b"}\n"
@@ -133,14 +139,6 @@ class Watch:
         resource = self.kind.resource
         marked = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": shown}
         return b'{"type":"BOOKMARK","object":' + orjson.dumps(marked) + b"}\n"
-
-
-def _left(change: Change, kind: Kind) -> Entry:
-    """The entry that left a selection: its old state, with the version of the change."""
-    before = (change.before or change.entry).decode(kind)
-    before["metadata"]["resourceVersion"] = str(change.version)
-    shown = {key: value for key, value in before.items() if key not in ("kind", "apiVersion")}
-    return replace(change.entry, tail=orjson.dumps(shown)[1:])
 
 
 def parse_watch(cluster: Cluster, target: Target, query: Mapping[str, str]) -> Watch:
@@ -190,23 +188,22 @@ class ServedRequest:
         return self.call(write_options(kind, self.http.query))
 
 
+@dataclass(eq=False)
 class Handlers:
     """Answers requests from a cluster."""
 
-    def __init__(self, cluster: Cluster, pages: Pages, allows: Callable[[Object], bool], second: float) -> None:
-        """Answers requests.
+    cluster: Cluster
+    """The cluster."""
+    pages: Pages
+    """The unfinished lists."""
+    allows: Callable[[Object], bool]
+    """Answers SubjectAccessReviews by their `spec`."""
+    second: float
+    """The length of a second of a watch's time-outs, in seconds."""
+    _handlers: dict[str, Callable[[ServedRequest], Awaitable[web.StreamResponse]]] = field(init=False)
 
-        Args:
-            cluster: The cluster.
-            pages: The unfinished lists.
-            allows: Answers SubjectAccessReviews by their `spec`.
-            second: The length of a second of a watch's time-outs, in seconds.
-        """
-        self._cluster = cluster
-        self._pages = pages
-        self._allows = allows
-        self._second = second
-        self._handlers: dict[str, Callable[[ServedRequest], Awaitable[web.StreamResponse]]] = {
+    def __post_init__(self) -> None:
+        self._handlers = {
             "get": self._get,
             "list": self._list,
             "watch": self._watch,
@@ -227,19 +224,19 @@ class Handlers:
         try:
             return await self._handlers[request.verb](request)
         finally:
-            await collect(self._cluster)
+            await collect(self.cluster)
 
     async def _get(self, request: ServedRequest) -> web.Response:
-        return _json(read_one(self._cluster, request.target))
+        return _json(read_one(self.cluster, request.target))
 
     async def _list(self, request: ServedRequest) -> web.Response:
-        return _json(read_list(self._cluster, request.target, request.http.query, self._pages))
+        return _json(read_list(self.cluster, request.target, request.http.query, self.pages))
 
     async def _watch(self, request: ServedRequest) -> web.StreamResponse:
-        watch = parse_watch(self._cluster, request.target, request.http.query)
+        watch = parse_watch(self.cluster, request.target, request.http.query)
         response = web.StreamResponse(headers={"Content-Type": JSON})
         await response.prepare(request.http)
-        async for lines in watch.lines(self._cluster, self._second):
+        async for lines in watch.lines(self.cluster, self.second):
             if request.http.transport is None or request.http.transport.is_closing():
                 break
             if lines:
@@ -251,19 +248,19 @@ class Handlers:
         body = await read_body(request.http)
         call = request.write("CreateOptions")
         if target.kind.review:
-            return _json(orjson.dumps(answer(target.kind, body, request.user, self._allows)), 201)
+            return _json(orjson.dumps(answer(target.kind, body, request.user, self.allows)), 201)
         if target.name:
-            return _json(orjson.dumps(await create_subresource(self._cluster, call, target, body)), 201)
-        written = await create(self._cluster, call, target.kind, target.namespace, body)
+            return _json(orjson.dumps(await create_subresource(self.cluster, call, target, body)), 201)
+        written = await create(self.cluster, call, target.kind, target.namespace, body)
         return _json(orjson.dumps(written), 201)
 
     async def _update(self, request: ServedRequest) -> web.Response:
         body, target = await read_body(request.http), request.target
-        if target.kind.put_creates and self._cluster.store.get(target.kind, target.namespace, target.name) is None:
+        if target.kind.put_creates and self.cluster.store.get(target.kind, target.namespace, target.name) is None:
             check_name(target, check_shape(target.kind, body))
             made = {**body, "metadata": {**body["metadata"], "resourceVersion": "0"}}
             call = request.write("CreateOptions")
-            return _json(orjson.dumps(await create(self._cluster, call, target.kind, target.namespace, made)), 201)
+            return _json(orjson.dumps(await create(self.cluster, call, target.kind, target.namespace, made)), 201)
         return await self._change(request, "UpdateOptions", lambda _: body)
 
     async def _patch(self, request: ServedRequest) -> web.Response:
@@ -273,12 +270,12 @@ class Handlers:
         return await self._change(request, "PatchOptions", change_of(request.http.content_type, body))
 
     async def _change(self, request: ServedRequest, options: str, change: Callable[[Object], Any]) -> web.Response:
-        written = await update(self._cluster, request.write(options), request.target, change)
+        written = await update(self.cluster, request.write(options), request.target, change)
         return _json(orjson.dumps(written))
 
     async def _delete(self, request: ServedRequest) -> web.Response:
         target, call = request.target, request.call(await delete_options(request.http))
-        last, gone = await delete(self._cluster, call, target.kind, (target.namespace, target.name))
+        last, gone = await delete(self.cluster, call, target.kind, (target.namespace, target.name))
         if gone and not target.kind.shown_when_deleted:
             return _json(orjson.dumps(success(target.resource, target.name, last["metadata"]["uid"])))
         return _json(orjson.dumps(last))
@@ -286,10 +283,10 @@ class Handlers:
     async def _delete_collection(self, request: ServedRequest) -> web.Response:
         target, call = request.target, request.call(await delete_options(request.http))
         selection = parse_selection(target.kind, target.namespace, request.http.query)
-        entries = selected_entries(self._cluster, target.kind, selection)
+        entries = selected_entries(self.cluster, target.kind, selection)
         for entry in entries:
-            await delete(self._cluster, call, target.kind, entry.name, in_collection=True)
-        metadata = {"resourceVersion": str(self._cluster.store.version)}
+            await delete(self.cluster, call, target.kind, entry.name, in_collection=True)
+        metadata = {"resourceVersion": str(self.cluster.store.version)}
         return _json(encode_list(target.kind, entries, metadata))
 
 

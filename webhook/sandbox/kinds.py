@@ -41,7 +41,8 @@ class Kind:
 
     resource: Resource
     status: StatusWrites = ""
-    """What a write to `/status` may change: empty without `/status`, only the status, or labels and annotations too."""
+    """The part that a write to `/status` may change: empty without `/status`, only the status, or labels and
+    annotations too."""
     generation: bool = False
     """True if `metadata.generation` counts changes of the spec."""
     unconditional: bool = True
@@ -66,7 +67,7 @@ class Kind:
 
     @property
     def head(self) -> bytes:
-        """How the JSON of an object begins."""
+        """The beginning of the JSON of an object."""
         names = {"kind": self.resource.kind, "apiVersion": self.resource.api_version}
         return orjson.dumps(names)[:-1] + b","
 
@@ -242,7 +243,9 @@ def parse_path(kinds: Kinds, path: str) -> Target | None:
         case _:
             return None
     match steps:
-        case ["namespaces", namespace, plural, *rest] if _is_namespaced(kinds, group, version, plural):
+        case ["namespaces", namespace, plural, *rest] if (
+            found := kinds.at(group, version, plural)
+        ) is not None and found.resource.namespaced:
             pass
         case [plural, *rest]:
             namespace = ""
@@ -255,11 +258,6 @@ def parse_path(kinds: Kinds, path: str) -> Target | None:
         return None
     name, subresource = (*rest, "", "")[:2]
     return Target(kind, namespace, name, subresource)
-
-
-def _is_namespaced(kinds: Kinds, group: str, version: str, plural: str) -> bool:
-    kind = kinds.at(group, version, plural)
-    return kind is not None and kind.resource.namespaced
 
 
 _VERB_OF_METHOD = {"POST": "create", "PUT": "update", "PATCH": "patch", "GET": "get", "HEAD": "get"}
@@ -396,19 +394,11 @@ def describe(kinds: Kinds, path: str) -> Object | None:
     name = path.removeprefix(f"{_ROOT}/")
     if name == path or name not in versions:
         return None
-    return {
-        "openapi": "3.0.0",
-        "info": {"title": "gpu-admission sandbox", "version": "unversioned"},
-        "paths": {_object_path(kind): {"patch": _patch(kind)} for kind in versions[name]},
-    }
-
-
-def _object_path(kind: Kind) -> str:
-    resource = kind.resource
-    return resource.path("{namespace}" if resource.namespaced else "", "{name}").replace("%7B", "{").replace("%7D", "}")
-
-
-def _patch(kind: Kind) -> Object:
-    resource = kind.resource
-    named = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    return {"parameters": [_FIELD_VALIDATION], "responses": {}, "x-kubernetes-group-version-kind": named}
+    paths = {}
+    for resource in (kind.resource for kind in versions[name]):
+        path = resource.path("{namespace}" if resource.namespaced else "", "{name}")
+        named = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        patch = {"parameters": [_FIELD_VALIDATION], "responses": {}, "x-kubernetes-group-version-kind": named}
+        paths[path.replace("%7B", "{").replace("%7D", "}")] = {"patch": patch}
+    info = {"title": "gpu-admission sandbox", "version": "unversioned"}
+    return {"openapi": "3.0.0", "info": info, "paths": paths}

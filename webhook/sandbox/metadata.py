@@ -153,7 +153,19 @@ def metadata_problems(kind: Kind, document: Object) -> list[Cause]:
             for field in ("apiVersion", "kind", "name", "uid")
             if not isinstance(owner.get(field), str) or not owner[field]
         ]
-    return [*causes, *_annotation_problems(metadata.get("annotations") or {}), *_finalizer_problems(metadata)]
+    annotations = metadata.get("annotations") or {}
+    causes += [
+        Cause("metadata.annotations", "Invalid", f'"{key}": {_NO_LABEL_KEY}')
+        for key in annotations
+        if not is_label_key(key.lower())
+    ]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATIONS:
+        causes.append(Cause("metadata.annotations", "TooLong", f"may not be more than {_MOST_ANNOTATIONS} bytes"))
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            why = f'"{finalizer}": name is neither a standard finalizer name nor is it fully qualified'
+            causes.append(Cause(f"metadata.finalizers[{index}]", "Invalid", why))
+    return causes
 
 
 _EMPTY = "must not be empty"
@@ -162,40 +174,19 @@ _MOST_ANNOTATIONS = 256 * 1024
 _STANDARD_FINALIZERS = frozenset(["kubernetes", "orphan", "foregroundDeletion"])
 
 
-def _annotation_problems(annotations: dict[str, str]) -> list[Cause]:
-    causes = [
-        Cause("metadata.annotations", "Invalid", f'"{key}": {_NO_LABEL_KEY}')
-        for key in annotations
-        if not is_label_key(key.lower())
-    ]
-    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _MOST_ANNOTATIONS:
-        causes.append(Cause("metadata.annotations", "TooLong", f"may not be more than {_MOST_ANNOTATIONS} bytes"))
-    return causes
-
-
-def _finalizer_problems(metadata: Object) -> list[Cause]:
-    why = "name is neither a standard finalizer name nor is it fully qualified"
-    return [
-        Cause(f"metadata.finalizers[{index}]", "Invalid", f'"{finalizer}": {why}')
-        for index, finalizer in enumerate(metadata.get("finalizers") or ())
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
-    ]
-
-
 def _name_problems(kind: Kind, name: str) -> list[Cause]:
     if not name:
         return [Cause("metadata.name", "Required", "name or generateName is required")]
+    why = ""
     if kind.resource.group == _FREE_NAMES:
-        return [] if name not in (".", "..") and not {"/", "%"} & set(name) else [_bad_name(name)]
-    if len(name) > _LONGEST_NAME:
-        return [Cause("metadata.name", "Invalid", f'"{name}": must be no more than {_LONGEST_NAME} characters')]
-    if kind.resource.kind == "Namespace" and "." in name:
-        return [Cause("metadata.name", "Invalid", f'"{name}": must not contain dots')]
-    return [] if is_dns_subdomain(name) else [_bad_name(name)]
-
-
-def _bad_name(name: str) -> Cause:
-    return Cause("metadata.name", "Invalid", f'"{name}": {NO_SUBDOMAIN}')
+        why = NO_SUBDOMAIN if name in (".", "..") or {"/", "%"} & set(name) else ""
+    elif len(name) > _LONGEST_NAME:
+        why = f"must be no more than {_LONGEST_NAME} characters"
+    elif kind.resource.kind == "Namespace" and "." in name:
+        why = "must not contain dots"
+    elif not is_dns_subdomain(name):
+        why = NO_SUBDOMAIN
+    return [Cause("metadata.name", "Invalid", f'"{name}": {why}')] if why else []
 
 
 def update_problems(old: Object, new: Object) -> list[Cause]:

@@ -92,11 +92,6 @@ def _index(parent: list[Any], step: str, path: str, operation: str, *, end: int)
     return int(step)
 
 
-def _value(operation: dict[str, Any]) -> Any:
-    """The value of an operation; null if it is missing, as in the API server."""
-    return copy.deepcopy(operation.get("value"))
-
-
 def _put(document: Any, path: str, value: Any) -> Any:
     if not path:
         return value
@@ -125,16 +120,8 @@ def _take(document: Any, path: str) -> Any:
     return document
 
 
-def _add(document: Any, path: str, operation: dict[str, Any]) -> Any:
-    return _put(document, path, _value(operation))
-
-
-def _remove(document: Any, path: str, operation: dict[str, Any]) -> Any:
-    return _take(document, path)
-
-
 def _replace(document: Any, path: str, operation: dict[str, Any]) -> Any:
-    value = _value(operation)
+    value = copy.deepcopy(operation.get("value"))
     if not path:
         return value
     parent, step = _parent(document, path, "replace")
@@ -160,10 +147,6 @@ def _source(document: Any, operation: dict[str, Any]) -> tuple[str, Any]:
             f"{operation['op']} operation does not apply: doc is missing from path: {path}: missing value"
         )
     return path, value
-
-
-def _copy(document: Any, path: str, operation: dict[str, Any]) -> Any:
-    return _put(document, path, copy.deepcopy(_source(document, operation)[1]))
 
 
 def _move(document: Any, path: str, operation: dict[str, Any]) -> Any:
@@ -193,10 +176,11 @@ def _same(one: Any, other: Any) -> bool:
 
 
 _OPERATIONS: dict[str, Callable[[Any, str, dict[str, Any]], Any]] = {
-    "add": _add,
-    "remove": _remove,
+    # As in the API server, a missing value is null.
+    "add": lambda document, path, operation: _put(document, path, copy.deepcopy(operation.get("value"))),
+    "remove": lambda document, path, _operation: _take(document, path),
     "replace": _replace,
-    "copy": _copy,
+    "copy": lambda document, path, operation: _put(document, path, copy.deepcopy(_source(document, operation)[1])),
     "move": _move,
     "test": _test,
 }

@@ -75,21 +75,15 @@ def parse_selection(kind: Kind, namespace: str, query: Mapping[str, str]) -> Sel
         )
     except ValueError as error:
         raise bad_request(f"unable to parse requirement: {error}") from error
-    return Selection(namespace, labels, _fields(kind, query.get("fieldSelector", "")))
-
-
-def _fields(kind: Kind, text: str) -> tuple[_FieldTerm, ...]:
+    text = query.get("fieldSelector", "")
     terms = tuple(_field_term(text, part) for part in text.split(",") if part)
-    for term in terms:
-        if term.field not in ("metadata.name", "metadata.namespace", *kind.fields):
-            raise bad_request(_unknown_field(kind, term.field))
-    return terms
-
-
-def _unknown_field(kind: Kind, field: str) -> str:
-    if kind.fields or kind.custom:
-        return f"field label not supported: {field}"
-    return f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    for field in (term.field for term in terms):
+        if field in ("metadata.name", "metadata.namespace", *kind.fields):
+            continue
+        if kind.fields or kind.custom:
+            raise bad_request(f"field label not supported: {field}")
+        raise bad_request(f'"{field}" is not a known field selector: only "metadata.name", "metadata.namespace"')
+    return Selection(namespace, labels, terms)
 
 
 def _field_term(text: str, part: str) -> _FieldTerm:
@@ -136,24 +130,23 @@ def read_list(cluster: Cluster, target: Target, query: Mapping[str, str], pages:
             raise bad_request("specifying resource version is not allowed when using continue")
         page = pages.next(token, limit)
     else:
-        _check_version(cluster, query)
+        version = requested_version(cluster, query)
+        if query.get("resourceVersionMatch") == "Exact" and version != cluster.store.version:
+            raise gone("The resourceVersion for the provided list is too old.")
         # A real server answers version 0 from its cache, without pages.
         limit = 0 if query.get("resourceVersion") == "0" else limit
         page = pages.first(selected_entries(cluster, target.kind, selection), cluster.store.version, limit)
-    return _encode_page(target.kind, page, counted=not selection.selective)
+    metadata: dict[str, object] = {"resourceVersion": str(page.version)}
+    if page.token:
+        # With a selector the API server does not know how many remain, and does not say.
+        metadata |= {"continue": page.token, **({} if selection.selective else {"remainingItemCount": page.remaining})}
+    return encode_list(target.kind, page.entries, metadata)
 
 
 def selected_entries(cluster: Cluster, kind: Kind, selection: Selection) -> list[Entry]:
     """The objects of a selection, in order."""
     entries = cluster.store.collection(kind).list(selection.namespace)
     return [entry for entry in entries if selection.covers(entry)] if selection.selective else entries
-
-
-def _check_version(cluster: Cluster, query: Mapping[str, str]) -> None:
-    version = requested_version(cluster, query)
-    exact = query.get("resourceVersionMatch") == "Exact"
-    if exact and version != cluster.store.version:
-        raise gone("The resourceVersion for the provided list is too old.")
 
 
 def requested_version(cluster: Cluster, query: Mapping[str, str]) -> int:
@@ -184,14 +177,6 @@ def whole_number(query: Mapping[str, str], name: str) -> int:
     if text and not (text.isascii() and text.isdecimal()):
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return int(text or 0)
-
-
-def _encode_page(kind: Kind, page: Page, *, counted: bool) -> bytes:
-    metadata: dict[str, object] = {"resourceVersion": str(page.version)}
-    if page.token:
-        # With a selector the API server does not know how many remain, and does not say.
-        metadata |= {"continue": page.token, **({"remainingItemCount": page.remaining} if counted else {})}
-    return encode_list(kind, page.entries, metadata)
 
 
 def encode_list(kind: Kind, entries: list[Entry], metadata: Mapping[str, object]) -> bytes:

@@ -225,25 +225,18 @@ async def read_body(request: web.Request, *accepted: str) -> Any:
     """
     accepted = accepted or (JSON,)
     # Like the API server, treat a body without a type as JSON; aiohttp calls it octet-stream.
-    if request.content_type == _PROTOBUF:
-        return await _read_protobuf(request)
-    if hdrs.CONTENT_TYPE in request.headers and request.content_type not in accepted:
+    is_protobuf = request.content_type == _PROTOBUF
+    if hdrs.CONTENT_TYPE in request.headers and not is_protobuf and request.content_type not in accepted:
         raise unsupported_media_type(*accepted)
     try:
-        return read_json(await request.read())
-    except web.HTTPRequestEntityTooLarge as error:
-        raise too_large(LARGEST_BODY) from error
-    except BadJSON as error:
-        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
-
-
-async def _read_protobuf(request: web.Request) -> Any:
-    try:
-        return read_protobuf(await request.read())
+        body = await request.read()
+        return read_protobuf(body) if is_protobuf else read_json(body)
     except web.HTTPRequestEntityTooLarge as error:
         raise too_large(LARGEST_BODY) from error
     except UnreadableProtobuf as error:
         raise failure(415, "UnsupportedMediaType", _NO_PROTOBUF.format(why=error)) from error
+    except BadJSON as error:
+        raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
 
 
 def write_options(kind: str, query: Mapping[str, str]) -> Object:
@@ -281,7 +274,8 @@ def call_of(user: User, options: Object, warn: Callable[[str], None]) -> Call:
     causes = []
     dry_run = options.get("dryRun") or []
     if dry_run not in ([], ["All"]):
-        causes.append(Cause("dryRun", "NotSupported", f'{_quote_list(dry_run)}: supported values: "All"'))
+        shown = ", ".join(f'"{value}"' for value in dry_run) if isinstance(dry_run, list) else dry_run
+        causes.append(Cause("dryRun", "NotSupported", f'[{shown}]: supported values: "All"'))
     policy = options.get("propagationPolicy")
     if policy not in (None, "Background", "Foreground", "Orphan"):
         shown = f'"{policy}": supported values: "Background", "Foreground", "Orphan"'
@@ -289,8 +283,3 @@ def call_of(user: User, options: Object, warn: Callable[[str], None]) -> Call:
     if causes:
         raise invalid(options["kind"], "meta.k8s.io", "", causes)
     return Call(user, options, warn, dry_run=bool(dry_run))
-
-
-def _quote_list(values: Any) -> str:
-    shown = ", ".join(f'"{value}"' for value in values) if isinstance(values, list) else values
-    return f"[{shown}]"

@@ -92,7 +92,10 @@ async def forward(objects: Objects, target: ProxyTarget, request: web.Request) -
             kind = {hdrs.CONTENT_TYPE: response.headers.get(hdrs.CONTENT_TYPE, "text/plain")}
             return web.Response(status=response.status, body=await response.read(), headers=kind)
     except (aiohttp.ClientError, OSError) as error:
-        raise _unreachable(f"dial tcp {host}:{port}: connect: {_reason(error)}") from None
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number).lower() if number and number > 0 else str(error) or "no answer in time"
+        why = f"error trying to reach service: dial tcp {host}:{port}: connect: {reason}"
+        raise statuses.failure(503, "ServiceUnavailable", why, {}) from None
 
 
 def _address_of(pod: Object, target: ProxyTarget) -> tuple[str, int]:
@@ -102,33 +105,22 @@ def _address_of(pod: Object, target: ProxyTarget) -> tuple[str, int]:
         ipaddress.ip_address(address)
     except ValueError:
         raise statuses.bad_request("address not allowed") from None
-    ports = [
-        port["containerPort"]
-        for container in mappings_at(pod, ("spec", "containers"))
-        for port in mappings_at(container, ("ports",))
-        if isinstance(port.get("containerPort"), int)
-    ]
     if target.port:
         if not target.port.isdecimal():
             raise statuses.bad_request(f"invalid port {target.port!r}")
         return address, int(target.port)
-    return address, ports[0] if ports else _DEFAULT_PORTS[target.scheme]
-
-
-def _reason(error: Exception) -> str:
-    number = error.errno if isinstance(error, OSError) else None
-    return os.strerror(number).lower() if number and number > 0 else str(error) or "no answer in time"
-
-
-def _unreachable(why: str) -> Refused:
-    return statuses.failure(503, "ServiceUnavailable", f"error trying to reach service: {why}", {})
+    for container in mappings_at(pod, ("spec", "containers")):
+        for port in mappings_at(container, ("ports",)):
+            if isinstance(port.get("containerPort"), int):
+                return address, port["containerPort"]
+    return address, _DEFAULT_PORTS[target.scheme]
 
 
 _FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _HEALTH = ("/healthz", "/livez", "/readyz")
 _RECORDED = 100_000
 _SHUTDOWN_SECONDS = 0.1
-"""How long requests may continue when the server stops; watches would never end."""
+"""Seconds for which requests may continue when the server stops; watches would never end."""
 
 _logger = logging.getLogger("gpu_admission.sandbox")
 

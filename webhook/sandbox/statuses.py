@@ -114,7 +114,7 @@ class Admission(Protocol):
 
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
-"""Why a write with an older `resourceVersion` is refused."""
+"""The reason why a write with an older `resourceVersion` is refused."""
 
 NO_SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"

@@ -113,20 +113,20 @@ class Change:
     """The old entry; None for ADDED."""
 
 
+@dataclass(eq=False)
 class History:
     """The latest changes of one kind, up to a limit."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._changes: list[Change] = []
-        self._oldest = 0
-        self._changed = asyncio.Event()
+    limit: int
+    _changes: list[Change] = field(default_factory=list, init=False)
+    _oldest: int = field(default=0, init=False)
+    _changed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def add(self, change: Change) -> None:
         """Add a change, and wake all waiting watches."""
         self._changes.append(change)
-        if len(self._changes) > 2 * self._limit:
-            self.forget(keep=self._limit)
+        if len(self._changes) > 2 * self.limit:
+            self.forget(keep=self.limit)
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -273,10 +273,6 @@ class Store:
                 del self._dependents[owner]
 
 
-def _ignore_warning(_warning: str) -> None:
-    """Controllers do not show warnings."""
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """The user, the options and the warnings of a write."""
@@ -284,7 +280,8 @@ class Call:
     user: User
     options: Object
     """The options of the write, with `kind` and `apiVersion`."""
-    warn: Callable[[str], None] = _ignore_warning
+    warn: Callable[[str], None] = lambda _warning: None
+    """Called for each warning; controllers do not show them."""
     dry_run: bool = False
 
     def attempt(

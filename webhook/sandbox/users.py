@@ -37,15 +37,10 @@ def user_of(authorization: str | None) -> User:
     name, *groups = token.strip().split(",")
     if scheme.lower() != "bearer" or not name:
         raise failure(401, "Unauthorized", "Unauthorized")
-    return User(name, tuple(dict.fromkeys([*groups, *_account_groups(name), _AUTHENTICATED])))
-
-
-def _account_groups(name: str) -> list[str]:
-    """The groups of every service account."""
     match name.removeprefix(_SERVICE_ACCOUNT).split(":"):
         case [namespace, _] if name.startswith(_SERVICE_ACCOUNT):
-            return ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-    return []
+            groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
+    return User(name, tuple(dict.fromkeys([*groups, _AUTHENTICATED])))
 
 
 def token_of(user: str, *groups: str) -> str:
@@ -114,15 +109,12 @@ def answer(kind: Kind, document: Any, user: User, allows: Callable[[Object], boo
     written = review.get("spec")
     spec: Object = written if isinstance(written, dict) else {}
     if kind.resource.kind == "TokenReview":
-        return {**review, "status": _token_status(spec)}
+        try:
+            found = user_of(f"Bearer {spec.get('token', '')}")
+        except Refused:
+            return {**review, "status": {"user": {}, "error": "invalid bearer token"}}
+        named = {"username": found.name, "groups": list(found.groups)}
+        return {**review, "status": {"authenticated": True, "user": named}}
     if kind.resource.kind == "SelfSubjectAccessReview":
         spec = {**spec, "user": user.name, "groups": list(user.groups)}
     return {**review, "status": {"allowed": allows(spec)}}
-
-
-def _token_status(spec: Object) -> Object:
-    try:
-        user = user_of(f"Bearer {spec.get('token', '')}")
-    except Refused:
-        return {"user": {}, "error": "invalid bearer token"}
-    return {"authenticated": True, "user": {"username": user.name, "groups": list(user.groups)}}

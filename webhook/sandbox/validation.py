@@ -252,16 +252,12 @@ def pod_update_problems(old: Object, new: Object) -> list[Cause]:
     """
     before, after = old.get("spec") or {}, new.get("spec") or {}
     gates = before.get("schedulingGates") or []
-    causes = [
-        Cause(
-            f"spec.schedulingGates[{index}].name",
-            "Forbidden",
-            f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'",
-        )
-        for index, gate in enumerate(after.get("schedulingGates") or [])
-        if gate not in gates
-    ]
-    if changed := _changed_in_number(before, after):
+    causes = []
+    for index, gate in enumerate(after.get("schedulingGates") or []):
+        if gate not in gates:
+            why = f"only deletion is allowed, but found new scheduling gate '{gate.get('name')}'"
+            causes.append(Cause(f"spec.schedulingGates[{index}].name", "Forbidden", why))
+    if changed := [field for field in _CONTAINERS if len(before.get(field) or ()) != len(after.get(field) or ())]:
         why = "pod updates may not add or remove containers"
         return [*causes, *(Cause(f"spec.{field}", "Forbidden", why) for field in changed)]
     selector = before.get("nodeSelector") or {}
@@ -271,21 +267,10 @@ def pod_update_problems(old: Object, new: Object) -> list[Cause]:
         return [*causes, Cause("spec.nodeSelector", "Invalid", f"{shown}: {why}")]
     if _immutable_part(before, gated=bool(gates)) != _immutable_part(after, gated=bool(gates)):
         causes.append(Cause("spec", "Forbidden", _IMMUTABLE))
-    elif not _only_removed(after.get("tolerations") or [], before.get("tolerations") or []):
-        causes.append(
-            Cause(
-                "spec.tolerations", "Forbidden", "existing toleration can not be modified except its tolerationSeconds"
-            )
-        )
+    elif any(each not in (after.get("tolerations") or ()) for each in before.get("tolerations") or ()):
+        why = "existing toleration can not be modified except its tolerationSeconds"
+        causes.append(Cause("spec.tolerations", "Forbidden", why))
     return causes
-
-
-def _changed_in_number(before: Object, after: Object) -> list[str]:
-    return [field for field in _CONTAINERS if len(before.get(field) or ()) != len(after.get(field) or ())]
-
-
-def _only_removed(before: list[Any], after: list[Any]) -> bool:
-    return all(item in before for item in after)
 
 
 def _immutable_part(spec: Object, *, gated: bool) -> Object:

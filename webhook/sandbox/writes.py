@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Target
     from webhook.sandbox.statuses import Attempt
-    from webhook.sandbox.store import Call, Cluster, Entry
+    from webhook.sandbox.store import Call, Cluster
 
 __all__ = [
     "JSON_PATCH",
@@ -192,7 +192,7 @@ def _bind(cluster: Cluster, call: Call, target: Target, binding: Object) -> None
 
 
 _TRIES = 5
-"""How often a change without a resourceVersion is applied again after a concurrent write."""
+"""The number of times that a change without a resourceVersion is applied again after a concurrent write."""
 
 
 async def update(cluster: Cluster, call: Call, target: Target, change: Callable[[Object], Any]) -> Object:
@@ -220,7 +220,11 @@ async def update(cluster: Cluster, call: Call, target: Target, change: Callable[
         if call.dry_run or new == old:
             return new
         if cluster.store.get(kind, *entry.name) is entry:
-            return _commit(cluster, kind, entry, new)
+            written = cluster.commit(kind, new)
+            if "deletionTimestamp" in new["metadata"]:
+                # The deletion may have waited for the last finalizer.
+                end_if_final(cluster, kind, entry.name)
+            return written
     raise conflict(kind.resource, target.name)
 
 
@@ -251,15 +255,11 @@ def _ephemeral_containers(kind: Kind, old: Object, new: Object) -> Object:
     return {**old, "spec": {**spec, "ephemeralContainers": containers} if containers else spec}
 
 
-def _finalize(kind: Kind, old: Object, new: Object) -> Object:
-    """A namespace after a write to `/finalize`, which may change labels and annotations too."""
-    return {**metadata.prepare_update(kind, old, new), "spec": new.get("spec") or {}}
-
-
 _WRITES: dict[str, Callable[[Kind, Object, Object], Object]] = {
     "status": metadata.prepare_status_update,
     "ephemeralcontainers": _ephemeral_containers,
-    "finalize": _finalize,
+    # A write to `/finalize` of a namespace may change labels and annotations too.
+    "finalize": lambda kind, old, new: {**metadata.prepare_update(kind, old, new), "spec": new.get("spec") or {}},
 }
 
 
@@ -295,14 +295,6 @@ def _update_attempt(call: Call, target: Target, old: Object, new: Object) -> Att
     return call.attempt("UPDATE", target.resource, (target.namespace, target.name), new, old, target.subresource)
 
 
-def _commit(cluster: Cluster, kind: Kind, entry: Entry, new: Object) -> Object:
-    """Store a change; removes an object whose deletion waited for the last finalizer."""
-    written = cluster.commit(kind, new)
-    if "deletionTimestamp" in new["metadata"]:
-        end_if_final(cluster, kind, entry.name)
-    return written
-
-
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
@@ -316,33 +308,20 @@ def change_of(content_type: str, patch: Any) -> Callable[[Object], Any]:
     Raises:
         Refused: The body is not a patch. The function raises it if the patch does not apply.
     """
-    if content_type in (MERGE_PATCH, STRATEGIC_PATCH):
-        if not isinstance(patch, dict):
-            raise bad_request("error decoding patch: a merge patch is a JSON object")
-        if content_type == MERGE_PATCH:
-            return lambda document: apply_merge_patch(document, patch)
-        return lambda document: _strategically_patched(document, patch)
-    if isinstance(patch, list) and len(patch) > _MOST_OPERATIONS:
-        raise failure(
-            413,
-            "RequestEntityTooLarge",
-            "Request entity too large: The allowed maximum operations in a JSON patch is"
-            f" {_MOST_OPERATIONS}, got {len(patch)}",
-        )
-    return lambda document: _json_patched(document, patch)
+    merges = {MERGE_PATCH: apply_merge_patch, STRATEGIC_PATCH: apply_strategic_patch}
+    if content_type in merges and not isinstance(patch, dict):
+        raise bad_request("error decoding patch: a merge patch is a JSON object")
+    if content_type not in merges and isinstance(patch, list) and len(patch) > _MOST_OPERATIONS:
+        most = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}, got {len(patch)}"
+        raise failure(413, "RequestEntityTooLarge", f"Request entity too large: {most}")
+    apply = merges.get(content_type, apply_json_patch)
 
+    def change(document: Object) -> Any:
+        try:
+            return apply(document, patch)
+        except BadPatch as error:
+            raise bad_request(f"error decoding patch: {error}") from error
+        except PatchFailed as error:
+            raise patch_rejected() from error
 
-def _strategically_patched(document: Object, patch: Object) -> Any:
-    try:
-        return apply_strategic_patch(document, patch)
-    except BadPatch as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-
-
-def _json_patched(document: Object, patch: Any) -> Any:
-    try:
-        return apply_json_patch(document, patch)
-    except BadPatch as error:
-        raise bad_request(f"error decoding patch: {error}") from error
-    except PatchFailed as error:
-        raise patch_rejected() from error
+    return change

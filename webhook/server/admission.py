@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.server.driver import Run
-    from webhook.server.memo import KnownAnswer
     from webhook.server.metrics import Metrics
     from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.template_keeper import TemplateKeeper
@@ -212,19 +211,15 @@ class Admission:
             found.keep(course)
             course.request = request
             return course
-        if found is None or not await self._has_templates(entry, found, request, settings, run):
+        if found is None:
             return None
-        return Course(request, found.decision, {} if found.conversion is None else {"conversion": found.conversion})
-
-    async def _has_templates(
-        self, entry: Entry, known: KnownAnswer, request: Request, settings: GPUAdmissionPolicy, run: Run
-    ) -> bool:
-        """True if the templates of a known answer exist, or were created now."""
-        if known.conversion is None or not known.conversion.templates or request.dry_run:
-            return True
-        step = Ensure(Part(entry, "conversion", request, None), {}, known.conversion.templates)
-        await self._driver.ensure(step, settings, run)
-        return not step.foreign and not step.is_forged
+        conversion = found.conversion
+        if conversion is not None and conversion.templates and not request.dry_run:
+            step = Ensure(Part(entry, "conversion", request, None), {}, conversion.templates)
+            await self._driver.ensure(step, settings, run)
+            if step.foreign or step.is_forged:
+                return None
+        return Course(request, found.decision, {} if conversion is None else {"conversion": conversion})
 
     def _encode_answer(
         self, entry: Entry, request: Request, decision: Decision, failures: list[str], deadline: Deadline
@@ -235,7 +230,15 @@ class Admission:
         # A review in the loop cannot be interrupted by a timer.
         if deadline.has_passed:
             return self._failure(entry, request, deadline, LATE, None)
-        self._record(entry, request, decision, failures, deadline.elapsed)
+        if not decision.allowed:
+            verdict = "denied"
+        else:
+            verdict = "failed" if failures else "changed" if decision.patch else "allowed"
+        elapsed = deadline.elapsed
+        self.metrics.count_answer(entry.name, verdict, elapsed)
+        self.metrics.count_decision(entry.name, decision)
+        rules = [finding.rule.id for finding in decision.findings]
+        log_decision(entry, request, verdict, rules, elapsed, failure=", ".join(failures))
         return answer
 
     def _failure(self, entry: Entry, request: Request, deadline: Deadline, what: str, error: Exception | None) -> bytes:
@@ -262,13 +265,3 @@ class Admission:
         self.metrics.count_answer(entry.name, "denied", elapsed)
         log_decision(entry, request, "denied", (), elapsed)
         return orjson.dumps(answer)
-
-    def _record(self, entry: Entry, request: Request, decision: Decision, failures: list[str], elapsed: float) -> None:
-        if not decision.allowed:
-            verdict = "denied"
-        else:
-            verdict = "failed" if failures else "changed" if decision.patch else "allowed"
-        self.metrics.count_answer(entry.name, verdict, elapsed)
-        self.metrics.count_decision(entry.name, decision)
-        rules = [finding.rule.id for finding in decision.findings]
-        log_decision(entry, request, verdict, rules, elapsed, failure=", ".join(failures))

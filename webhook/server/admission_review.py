@@ -24,10 +24,8 @@ from policies.rules.request import Request, UserInfo
 from webhook.server.bodies import BadJSON, TooManyValues, read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from policies.admission.webhooks import Entry
-    from policies.rules.decision import Decision, Finding
+    from policies.rules.decision import Decision
     from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 
 __all__ = [
@@ -55,7 +53,8 @@ _BEGINNING = re.compile(
     rb'(?:,"requestKind":\{[^{}]{0,500}\})?(?:,"requestResource":\{[^{}]{0,500}\})?(?:,"requestSubResource":"[a-z/]{0,63}")?'
     rb'(?:,"name":"[^"\\]{0,253}")?,"namespace":"(?P<namespace>[a-z0-9-]{1,63})")?'
 )
-"""How API servers begin a review. Source: k8s.io/api/admission/v1/types.go, whose fields are written in their order."""
+"""The beginning of a review from an API server. Source: k8s.io/api/admission/v1/types.go, whose fields are written in
+their order."""
 
 _Text = Annotated[str, Field(min_length=1)]
 _MAPPING = "must be a mapping"
@@ -122,7 +121,9 @@ def decode(body: bytes | dict[str, Any], entry: str = "", *, caller_is_known: bo
     try:
         question = _Review.model_validate(document).request
     except ValidationError as error:
-        raise BadReview(f"The AdmissionReview cannot be read: {_first_problem(error)}.") from error
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        problem = f"{FieldPath(first['loc'])} {_WRONG[first['type']]}"
+        raise BadReview(f"The AdmissionReview cannot be read: {problem}.") from error
     if question.namespace and not is_dns_label(question.namespace):
         raise BadReview(
             f"The AdmissionReview cannot be read: request.namespace {_describe(question.namespace)}, which is not the name "
@@ -175,21 +176,17 @@ def name_in(request: Request) -> str:
 
 def _json(body: bytes | dict[str, Any]) -> Any:
     if isinstance(body, dict):
-        body = _json_bytes(body)
+        # A review from YAML as JSON, which is stricter about numbers, strings and keys.
+        try:
+            body = json.dumps(body, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise BadReview("The AdmissionReview holds values that JSON cannot express.") from error
     try:
         return read_json(body)
     except TooManyValues as error:
         raise TooLargeReview(str(error)) from error
     except BadJSON as error:
         raise BadReview(str(error)) from error
-
-
-def _json_bytes(review: dict[str, Any]) -> bytes:
-    """A review from YAML as JSON, which is stricter about numbers, strings and keys."""
-    try:
-        return json.dumps(review, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise BadReview("The AdmissionReview holds values that JSON cannot express.") from error
 
 
 def _check_version(document: Any) -> None:
@@ -207,7 +204,7 @@ def _check_version(document: Any) -> None:
 
 
 def _describe(value: Any) -> str:
-    """What is wrong with the value of a string field, to follow the field's name."""
+    """The problem of the value of a string field, to follow the field's name."""
     if value is None:
         return "is missing"
     return f"is {json.dumps(value[:100])}" if isinstance(value, str) else "is not a string"
@@ -224,11 +221,6 @@ _WRONG = {
     "model_attributes_type": _MAPPING,
     "literal_error": "must be CREATE, UPDATE, DELETE or CONNECT",
 }
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-    return f"{FieldPath(first['loc'])} {_WRONG[first['type']]}"
 
 
 _LONGEST_LINE = 1000
@@ -350,7 +342,14 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 
 def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
     denials = decision.denials
-    lines, more = _limit_lines(denials, lambda finding: _line(finding.text, finding.rule.id))
+    lines, more, room = list[str](), "", _LONGEST_MESSAGE
+    for finding in denials:
+        line = _line(finding.text, finding.rule.id)
+        room -= len(line)
+        if room < 0:
+            more = f"and {len(denials) - len(lines)} more; gpu-admission review shows them all"
+            break
+        lines.append(line)
     if decision.left_out:
         unseen = len(denials) - len(lines) + decision.left_out
         more = f"and {unseen:,} more findings; put these right first"
@@ -378,19 +377,6 @@ def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
 def _later(message: str, seconds: int) -> dict[str, Any]:
     details = {"retryAfterSeconds": seconds}
     return {"status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": details}
-
-
-def _limit_lines(denials: Sequence[Finding], write: Callable[[Finding], str]) -> tuple[list[str], str]:
-    """The lines that fit into a refusal, and a line about the number of the others."""
-    lines: list[str] = []
-    room = _LONGEST_MESSAGE
-    for finding in denials:
-        line = write(finding)
-        room -= len(line)
-        if room < 0:
-            return lines, f"and {len(denials) - len(lines)} more; gpu-admission review shows them all"
-        lines.append(line)
-    return lines, ""
 
 
 def _line(text: str, rule: str) -> str:

@@ -89,7 +89,7 @@ _KEPT = (hdrs.ALLOW, hdrs.RETRY_AFTER, hdrs.WWW_AUTHENTICATE)
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """What answers the calls of a path."""
+    """The function that answers the calls of a path, and its verdicts."""
 
     answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
     count: Callable[[str], None]
@@ -102,23 +102,19 @@ class Route:
     """The only method that the path answers."""
 
 
+@dataclass(eq=False)
 class RoutedCalls:
     """Answers calls of the paths of one port.
 
     A handler for aiohttp's low-level server: an application's router and middlewares cost as much as a review.
     """
 
-    def __init__(self, route: Callable[[str], Route | None], no_path: str, traffic: Traffic) -> None:
-        """Prepare.
-
-        Args:
-            route: Returns what answers a path; None for an unknown one.
-            no_path: The sentence for unknown paths.
-            traffic: Counts the calls.
-        """
-        self._route = route
-        self._no_path = no_path
-        self.traffic = traffic
+    route: Callable[[str], Route | None]
+    """Returns what answers a path; None for an unknown one."""
+    no_path: str
+    """The sentence for unknown paths."""
+    traffic: Traffic
+    """Counts the calls."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Count a call and answer it, also after an exception; while the server drains, close the connection.
@@ -143,9 +139,9 @@ class RoutedCalls:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        route = self._route(request.rel_url.path_safe)
+        route = self.route(request.rel_url.path_safe)
         if route is None:
-            return _refusal_response(request, web.HTTPNotFound(text=self._no_path))
+            return _refusal_response(request, web.HTTPNotFound(text=self.no_path))
         if request.method != route.method:
             refusal = web.HTTPMethodNotAllowed(request.method, (route.method,), text=route.no_method)
             return _refusal_response(request, refusal)
@@ -157,7 +153,11 @@ class RoutedCalls:
             return _refusal_response(request, refusal)
         except Exception as error:  # noqa: BLE001 - a bug must not show a traceback to the caller
             route.count("failed")
-            return _crash_response(request, error)
+            # 503 rather than 500: to the API server both are a failed call, and its failure policy decides.
+            identifier = secrets.token_hex(4)
+            log_crash(request.path, identifier, error)
+            text = f"The server failed; its log has the details under the id {identifier}.\n"
+            return web.Response(status=503, text=text)
 
 
 async def _confirm_expectation(request: web.BaseRequest) -> None:
@@ -180,13 +180,6 @@ def _refusal_response(request: web.BaseRequest, refusal: web.HTTPException) -> w
     log_refusal(request.path, request.remote, refusal.status, sentence)
     headers = {name: refusal.headers[name] for name in _KEPT if name in refusal.headers}
     return web.Response(status=refusal.status, text=f"{sentence}\n", headers=headers)
-
-
-def _crash_response(request: web.BaseRequest, error: Exception) -> web.Response:
-    # 503 rather than 500: to the API server both are a failed call, and its failure policy decides.
-    identifier = secrets.token_hex(4)
-    log_crash(request.path, identifier, error)
-    return web.Response(status=503, text=f"The server failed; its log has the details under the id {identifier}.\n")
 
 
 LARGEST_BODY = 8 * 1024 * 1024
@@ -281,7 +274,7 @@ def _values_held(body: bytes) -> int:
 
 
 def _address(request: web.BaseRequest) -> str:
-    """What the client of a call counts under; empty if it is unknown."""
+    """The address that the client of a call counts under; empty if it is unknown."""
     connection = guarded_connection(request.transport)
     if connection is not None:
         return connection.address

@@ -111,20 +111,16 @@ class NoMemory(Exception):  # noqa: N818 - the name says what is wrong; "Error" 
     """Other bodies held the memory for too long."""
 
 
+@dataclass(eq=False)
 class BodyBudget:
     """Bounds the memory of bodies that arrive or wait for their review; beyond it, calls wait."""
 
-    def __init__(self, most: int = MOST_HELD, small: int = SMALL) -> None:
-        """Prepare.
-
-        Args:
-            most: What large bodies together hold at once, in bytes or in values; one payer holds at most half of it.
-            small: The size of a body that does not count.
-        """
-        self._most = most
-        self._small = small
-        self._held: Counter[str] = Counter()
-        self._waiting: deque[_Place] = deque()
+    most: int = MOST_HELD
+    """The most that large bodies together hold at once, in bytes or in values; one payer holds at most half of it."""
+    small: int = SMALL
+    """The size of a body that does not count."""
+    _held: Counter[str] = field(default_factory=Counter, init=False)
+    _waiting: deque[_Place] = field(default_factory=deque, init=False)
 
     def hold(self, size: int, payer: str, deadline: Deadline) -> AbstractAsyncContextManager[None]:
         """Hold the memory of a body, from before it is read until it is answered.
@@ -137,7 +133,7 @@ class BodyBudget:
         Raises:
             NoMemory: other bodies held the memory until shortly before the deadline.
         """
-        return _NOTHING_HELD if size <= self._small else self._hold(_Place(size, payer), deadline)
+        return _NOTHING_HELD if size <= self.small else self._hold(_Place(size, payer), deadline)
 
     @asynccontextmanager
     async def _hold(self, place: _Place, deadline: Deadline) -> AsyncIterator[None]:
@@ -174,14 +170,11 @@ class BodyBudget:
 
     def _admit(self) -> None:
         for place in [each for each in self._waiting if not each.admitted.done()]:
-            if self._fits(place):
+            own = self._held[place.payer] + place.size
+            if own <= self.most // 2 and self._held.total() + place.size <= self.most:
                 self._waiting.remove(place)
                 self._held[place.payer] += place.size
                 place.admitted.set_result(None)
-
-    def _fits(self, place: _Place) -> bool:
-        own = self._held[place.payer] + place.size
-        return own <= self._most // 2 and self._held.total() + place.size <= self._most
 
 
 _NOTHING_HELD: nullcontext[None] = nullcontext()
@@ -201,7 +194,7 @@ class Form:
     """The format and the size of the bodies of a path."""
 
     holds: str
-    """What a body holds, after "send": `an AdmissionReview`."""
+    """The content of a body, after "send": `an AdmissionReview`."""
     largest: int
     """Bytes."""
     refusal: str

@@ -86,7 +86,7 @@ class CallerLimit(NamedTuple):
     """A limit on the open calls that are counted under one key."""
 
     key: Hashable
-    """What the callers have in common, such as their user name or their namespace."""
+    """The property that the callers have in common, such as their user name or their namespace."""
     most: int
     refusal: str
     """One sentence for a caller beyond the limit."""
@@ -141,7 +141,7 @@ AT_ONCE = 600
 """New templates that a namespace gets without waiting, at each replica. A batch of several hundred jobs that all differ
 fits in; pods that differ only in names, images or commands share a template."""
 PER_MINUTE = 60
-"""How fast the tokens are refilled. An unused template is swept after an hour, so three replicas keep at most
+"""Tokens that are refilled in a minute. An unused template is swept after an hour, so three replicas keep at most
 some 13,000 made-up ones of a namespace, about 13 MB of etcd."""
 
 
@@ -187,7 +187,7 @@ class Callers:
     """Common names of client certificates; None if no client CA is configured, so that every client may call."""
 
     def refusal(self, entry: Entry, transport: asyncio.BaseTransport | None) -> str:
-        """Why a call of an entry is refused, as one sentence; empty if it is allowed."""
+        """The reason why a call of an entry is refused, as one sentence; empty if it is allowed."""
         if self.allowed is None or entry.side_effects == "None":
             return ""
         name = peer_name(transport)

@@ -36,7 +36,7 @@ class SelfSigned:
 
 @dataclass(frozen=True, slots=True)
 class ClientCertificates:
-    """Which clients may call the entries that have effects."""
+    """The clients that may call the entries with effects."""
 
     ca_file: Path
     """PEM certificates of the authorities that issue client certificates."""

@@ -1,4 +1,4 @@
-"""How many connections a port may have open."""
+"""Limits on the open connections of a port."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FEWEST = 8
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections one port may have open. Connections of known client certificates do not count."""
+    """Limits on the open connections of one port. Connections of known client certificates do not count."""
 
     total: int = 2048
     """With a TLS handshake begun in each of them they take 140 MiB; silent ones take 2 MiB."""

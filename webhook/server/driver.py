@@ -128,13 +128,12 @@ class ReviewRunner:
             charge(self._work_clock() - began)
 
 
+@dataclass(eq=False)
 class LedgerRunner:
     """Runs the computations of charging and counting; their length depends on the namespace."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        """Create a runner; `clock` returns monotonic seconds."""
-        self._runner = ReviewRunner()
-        self._clock = clock
+    clock: Callable[[], float] = time.monotonic
+    _runner: ReviewRunner = field(default_factory=ReviewRunner, init=False)
 
     async def __call__(self, namespace: str, work: Callable[[], T]) -> T:
         """Return or raise what `work` does; see `ReviewRunner.run`.
@@ -143,7 +142,7 @@ class LedgerRunner:
             TimeoutError: the work, or the wait for its turn, took too long.
         """
         try:
-            return await self._runner.run(work, Deadline.start(self._clock, _LEDGER_SECONDS), (namespace, ""))
+            return await self._runner.run(work, Deadline.start(self.clock, _LEDGER_SECONDS), (namespace, ""))
         except Busy as error:
             raise TimeoutError from error
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 import shlex
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from aiohttp import hdrs
 
@@ -65,7 +65,7 @@ class Caller(NamedTuple):
     name: str
     """The name of the user, or the one in the client certificate; for the log."""
     audience: Audience
-    """What the explanation may name."""
+    """The objects that the explanation may name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +119,12 @@ def bearer_token(request: web.BaseRequest) -> str:
         return ""
     scheme, _, token = headers[0].strip().partition(" ")
     token = token.strip()
-    if len(headers) > 1 or scheme.lower() != "bearer" or not _is_token(token):
+    is_token = bool(token) and token.isascii() and token.isprintable() and " " not in token
+    if len(headers) > 1 or scheme.lower() != "bearer" or not is_token:
         raise BadToken("The Authorization header holds no bearer token; send one, as in Authorization: Bearer TOKEN.")
     if len(token) > LARGEST_TOKEN:
         raise BadToken("The bearer token is too long: the maximum is 16 KiB.")
     return token
-
-
-def _is_token(token: str) -> bool:
-    return bool(token) and token.isascii() and token.isprintable() and " " not in token
 
 
 CLUSTER_ROLE = "gpu-admission-explain"
@@ -156,6 +153,7 @@ _AWAY = (
 )
 
 
+@dataclass(eq=False)
 class DelegatedGate:
     """Admits users whom RBAC allows to `post` to the path, or to `get` gpuexplanations of a namespace.
 
@@ -163,10 +161,8 @@ class DelegatedGate:
     its certificate would be the API server's.
     """
 
-    def __init__(self, authenticator: TokenAuthenticator, access: SubjectAccess) -> None:
-        """Create a gate that authenticates tokens and checks access with the API server."""
-        self._authenticator = authenticator
-        self._access = access
+    authenticator: TokenAuthenticator
+    access: SubjectAccess
 
     async def admit(self, request: web.BaseRequest, namespace: str, deadline: Deadline) -> Caller:
         """The user and what the explanation may name; reads only the head of a call.
@@ -196,12 +192,15 @@ class DelegatedGate:
         return Caller(user.name, audience)
 
     async def _audience(self, user: AuthenticatedUser, namespace: str) -> Audience | None:
-        """What a user may see; None if that is nothing."""
-        if await self._access.allows(user, _POST_TO_PATH):
+        """The audience that a user belongs to; None if the user may see nothing."""
+        if await self.access.allows(user, _POST_TO_PATH):
             return EVERYTHING
-        if not namespace or not await self._access.allows(user, _explanations_in(namespace)):
+        # No kind has this name, only authorizers know it.
+        right = {"group": "gpu-admission.io", "resource": "gpuexplanations", "version": "v1alpha1", "verb": "get"}
+        own = {"resourceAttributes": {**right, "namespace": namespace}}
+        if not namespace or not await self.access.allows(user, own):
             return None
-        return Audience(namespace, sees_nodes=await self._access.allows(user, _LIST_NODES))
+        return Audience(namespace, sees_nodes=await self.access.allows(user, _LIST_NODES))
 
     async def _token_user(self, request: web.BaseRequest) -> AuthenticatedUser:
         try:
@@ -210,16 +209,10 @@ class DelegatedGate:
             raise NotAdmitted("unauthenticated", str(error)) from error
         if not token:
             raise NotAdmitted("unauthenticated", _NO_CREDENTIALS)
-        user = await self._authenticator.authenticate(token)
+        user = await self.authenticator.authenticate(token)
         if user is None:
             raise NotAdmitted("unauthenticated", _UNKNOWN_TOKEN)
         return user
-
-
-def _explanations_in(namespace: str) -> dict[str, Any]:
-    """The right to explanations in a namespace; no kind has the name, only authorizers know it."""
-    what = {"group": "gpu-admission.io", "resource": "gpuexplanations", "version": "v1alpha1"}
-    return {"resourceAttributes": {"verb": "get", "namespace": namespace, **what}}
 
 
 def _forbidden(name: str, namespace: str) -> str:

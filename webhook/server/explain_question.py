@@ -59,7 +59,10 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
     Raises:
         BadQuestion: the body is not a valid question.
     """
-    document = _json(body)
+    try:
+        document = read_json(body)
+    except BadJSON as error:
+        raise BadQuestion(str(error)) from error
     if not isinstance(document, dict):
         raise BadQuestion(f"The body is not a JSON object; {_HOW}.")
     for field in document:
@@ -69,7 +72,13 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
     if "object" in document:
         if "kind" in document or "name" in document:
             raise BadQuestion(f"The body has both an object and kind or name; {_HOW}.")
-        return PostedObject(_object(document["object"]), namespace)
+        posted = document["object"]
+        if not isinstance(posted, dict):
+            raise BadQuestion("The object must be a manifest with apiVersion and kind.")
+        for field in ("apiVersion", "kind"):
+            if not isinstance(posted.get(field), str) or not posted[field]:
+                raise BadQuestion(f"The object has no {field}; every object of Kubernetes names one.")
+        return PostedObject(posted, namespace)
     kind, name = _text(document, "kind"), _text(document, "name")
     if not kind or not name:
         raise BadQuestion(f"The body has neither an object, nor a kind and a name; {_HOW}.")
@@ -79,15 +88,6 @@ def decode_question(body: bytes, added: Iterable[AddedKind] = ()) -> PostedObjec
         raise BadQuestion(with_full_stop(f"The kind cannot be explained: {error}")) from error
 
 
-def _object(document: Any) -> Object:
-    if not isinstance(document, dict):
-        raise BadQuestion("The object must be a manifest with apiVersion and kind.")
-    for field in ("apiVersion", "kind"):
-        if not isinstance(document.get(field), str) or not document[field]:
-            raise BadQuestion(f"The object has no {field}; every object of Kubernetes names one.")
-    return document
-
-
 def _text(document: dict[str, Any], field: str) -> str:
     value = document.get(field)
     if value is None:
@@ -95,10 +95,3 @@ def _text(document: dict[str, Any], field: str) -> str:
     if not isinstance(value, str):
         raise BadQuestion(f"The field {field} must be a string; {_HOW}.")
     return value
-
-
-def _json(body: bytes) -> Any:
-    try:
-        return read_json(body)
-    except BadJSON as error:
-        raise BadQuestion(str(error)) from error

@@ -50,7 +50,7 @@ class OneRecordTLS(SSLProtocol):
 
 
 CLOSED = ("address_limit", "total_limit", "handshake_timeout", "head_timeout", "head_size")
-"""Why the server closes a connection."""
+"""The reasons for which the server closes a connection."""
 
 _SECONDS_BETWEEN_LINES = 10.0
 """Between two lines in the log, so that many clients do not fill it."""
@@ -60,7 +60,7 @@ class LimitedConnection(Protocol):
     """An open connection that can be closed."""
 
     address: str
-    """What `counted_address` returned for its peer."""
+    """The result of `counted_address` for its peer."""
 
     def abort(self, reason: str) -> None:
         """Close it now, for one of `CLOSED`."""
@@ -82,39 +82,32 @@ class _Count:
         return self.kept < self.limit - self.limit // FEWEST
 
 
+@dataclass(eq=False)
 class OpenConnections:
     """The open connections of one port, counted against its limits."""
 
-    def __init__(
-        self,
-        limits: ConnectionLimits,
-        count_closed: Callable[[str], None],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Begin without connections.
+    limits: ConnectionLimits
+    """The most connections that may be open."""
+    count_closed: Callable[[str], None]
+    """Called with one of `CLOSED` for each connection that a limit closes."""
+    clock: Callable[[], float] = time.monotonic
+    """Returns monotonic seconds."""
+    _next_line: float = field(default=0.0, init=False)
+    _unlogged: int = field(default=0, init=False)
+    _all: set[LimitedConnection] = field(default_factory=set, init=False)
+    _total: _Count = field(init=False)
+    _addresses: dict[str, _Count] = field(default_factory=dict, init=False)
+    _kept: set[LimitedConnection] = field(default_factory=set, init=False)
 
-        Args:
-            limits: How many there may be.
-            count_closed: Called with one of `CLOSED` for each connection that a limit closes.
-            clock: Returns monotonic seconds.
-        """
-        self._limits = limits
-        self._count_closed = count_closed
-        self._clock = clock
-        self._next_line = 0.0
-        self._unlogged = 0
-        self._all: set[LimitedConnection] = set()
-        self._total = _Count(limits.total)
-        self._addresses: dict[str, _Count] = {}
-        self._kept: set[LimitedConnection] = set()
+    def __post_init__(self) -> None:
+        self._total = _Count(self.limits.total)
 
     def __len__(self) -> int:
         return len(self._all)
 
     def add(self, connection: LimitedConnection) -> None:
         """Count a new connection; beyond a limit, close the oldest new one."""
-        of_address = self._addresses.setdefault(connection.address, _Count(self._limits.per_address))
+        of_address = self._addresses.setdefault(connection.address, _Count(self.limits.per_address))
         for count, reason in ((of_address, "address_limit"), (self._total, "total_limit")):
             if count.is_full:
                 next(iter(count.new)).abort(reason)
@@ -149,11 +142,11 @@ class OpenConnections:
 
     def record_closed(self, connection: LimitedConnection, reason: str) -> None:
         """Count a connection that a limit closes, and log it unless a line was written a moment ago."""
-        self._count_closed(reason)
+        self.count_closed(reason)
         self._unlogged += 1
-        if self._clock() >= self._next_line:
+        if self.clock() >= self._next_line:
             log_closed_connections(connection.address, reason, self._unlogged)
-            self._next_line = self._clock() + _SECONDS_BETWEEN_LINES
+            self._next_line = self.clock() + _SECONDS_BETWEEN_LINES
             self._unlogged = 0
 
     def remove(self, connection: LimitedConnection) -> None:

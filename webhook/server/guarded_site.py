@@ -132,8 +132,8 @@ _HTTP: dict[str, Any] = {
     "logger": _logger,
     "max_field_size": _LARGEST_HEADER,
 }
-"""How aiohttp serves. It writes no access log: that costs a fifth of the throughput, and decisions are logged separately.
-It decompresses no body: the API server compresses none, and compressed ones are refused."""
+"""The options of aiohttp's server. It writes no access log: that costs a fifth of the throughput, and decisions are
+logged separately. It decompresses no body: the API server compresses none, and compressed ones are refused."""
 _SHUTDOWN_SECONDS = 1.0
 
 

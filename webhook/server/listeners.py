@@ -25,12 +25,10 @@ from webhook.server.tls import FileWatcher, ReloadingContext
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
     from typing import NoReturn
 
     from aiohttp import web
 
-    from certs import KeyPair
     from webhook.server.app import Calls, Traffic
     from webhook.server.config import ListenConfig, SelfSigned
     from webhook.server.guarded_site import Handle
@@ -71,7 +69,7 @@ class ServingCertificate:
         return self.reloading.pair.not_after.timestamp()
 
     def problem(self) -> str:
-        """Why clients would refuse the certificate; empty if they accept it."""
+        """The reason why clients would refuse the certificate; empty if they accept it."""
         end = self.reloading.pair.not_after
         if self.now() <= end:
             return ""
@@ -96,7 +94,18 @@ def certificate_of(
     if isinstance(source, KeyPairFiles):
         reloading = ReloadingContext(source.load(now()), client_ca, clock=now)
         return ServingCertificate(reloading=reloading, watcher=FileWatcher(source, reloading), now=now)
-    pair, ca_pem = _make(source, now())
+    began = now()
+    authority = make_authority("gpu-admission self-signed", now=began)
+    pair = issue_serving(authority, list(dict.fromkeys((*_LOCAL_NAMES, *source.names))), now=began)
+    ca_pem, path = authority.certificate_pem, source.ca_file
+    if path is not None:
+        # Written atomically, so that no reader sees a part of it.
+        unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            unfinished.write_bytes(ca_pem)
+            unfinished.replace(path)
+        except OSError as error:
+            raise CannotServe(f"The CA certificate cannot be written to {path}: {error.strerror}.") from error
     return ServingCertificate(reloading=ReloadingContext(pair, client_ca, clock=now), ca_pem=ca_pem, now=now)
 
 
@@ -106,32 +115,13 @@ def client_ca_of(config: ListenConfig) -> bytes | None:
     Raises:
         CannotServe: the file cannot be read.
     """
-    return _read(config.clients.ca_file) if config.clients else None
-
-
-def _make(wanted: SelfSigned, now: datetime) -> tuple[KeyPair, bytes]:
-    authority = make_authority("gpu-admission self-signed", now=now)
-    pair = issue_serving(authority, list(dict.fromkeys((*_LOCAL_NAMES, *wanted.names))), now=now)
-    if wanted.ca_file is not None:
-        _write_whole(wanted.ca_file, authority.certificate_pem)
-    return pair, authority.certificate_pem
-
-
-def _read(path: Path) -> bytes:
+    if config.clients is None:
+        return None
+    path = config.clients.ca_file
     try:
         return path.read_bytes()
     except OSError as error:
         raise CannotServe(f"The client CAs in {path} cannot be read: {error.strerror}.") from error
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically, so that no reader sees a part of it."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
-    except OSError as error:
-        raise CannotServe(f"The CA certificate cannot be written to {path}: {error.strerror}.") from error
 
 
 _INTERVAL = 0.1
@@ -186,10 +176,9 @@ class Listeners:
         metrics.watch_connections({port: connections.__len__ for port, connections in self._open.items()})
         self._probes = create_application_runner(create_probes(readiness, metrics))
         self._probe_port = 0
-        self._webhook: web.ServerRunner | None = None
-        self._explanations: web.ServerRunner | None = None
+        self._runners: list[web.ServerRunner] = []
+        """Of the webhook, explanations and the page, which are drained."""
         self._peers: web.ServerRunner | None = None
-        self._ui: web.ServerRunner | None = None
         self._traffics: list[Traffic] = []
         self._watching: asyncio.Task[None] | None = None
         self._measuring: asyncio.Task[None] | None = None
@@ -219,16 +208,15 @@ class Listeners:
         """
         config = self._config
         self._traffics = [calls.traffic]
-        self._webhook = create_runner(calls.handle)
-        self._explanations = create_runner(explain_calls.handle)
+        self._runners = [create_runner(calls.handle), create_runner(explain_calls.handle)]
         context = certificate.reloading.context
-        port = await self._listen("webhook", self._webhook, config.port, context)
-        explain_port = await self._listen("explain", self._explanations, config.explain_port, context)
+        port = await self._listen("webhook", self._runners[0], config.port, context)
+        explain_port = await self._listen("explain", self._runners[1], config.explain_port, context)
         ui_port = None
         if ui_calls is not None:
             self._traffics.append(ui_calls.traffic)
-            self._ui = create_runner(ui_calls.handle)
-            ui_port = await self._listen("ui", self._ui, config.ui_port or 0, context)
+            self._runners.append(create_runner(ui_calls.handle))
+            ui_port = await self._listen("ui", self._runners[2], config.ui_port or 0, context)
             _logger.info("the page is at /ui on port %d", ui_port)
         if certificate.watcher is not None:
             self._watching = asyncio.create_task(certificate.watcher.watch(config.reload_seconds))
@@ -275,8 +263,8 @@ class Listeners:
                 await hurry.wait()
         except TimeoutError:
             pass
-        for runner in (self._webhook, self._explanations, self._ui):
-            for site in runner.sites if runner is not None else ():
+        for runner in self._runners:
+            for site in runner.sites:
                 await site.stop()
         idle = [traffic.wait_until_idle(self._config.drain_timeout) for traffic in self._traffics]
         if not all(await asyncio.gather(*idle)):
@@ -287,9 +275,8 @@ class Listeners:
         for task in (self._watching, self._measuring):
             if task is not None:
                 task.cancel()
-        for runner in (self._webhook, self._explanations, self._ui, self._peers):
-            if runner is not None:
-                await runner.cleanup()
+        for runner in (*self._runners, *([] if self._peers is None else [self._peers])):
+            await runner.cleanup()
         await self._probes.cleanup()
         for connections in self._open.values():
             connections.abort_all()
@@ -356,7 +343,9 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
     Raises:
         CannotServe: the certificate is missing, a file cannot be read or written, or a port is taken.
     """
-    _allow_all_files()
+    # The soft limit of open files is often 1,024, and every connection is a file.
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     set_up_interpreter()
     stop, hurry = asyncio.Event(), asyncio.Event()
 
@@ -386,12 +375,6 @@ def set_up_interpreter() -> None:
     """Set how often threads switch, and how often garbage is collected."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.set_threshold(*_COLLECTION_THRESHOLDS)
-
-
-def _allow_all_files() -> None:
-    """Raise the soft limit of open files, often 1,024, to the hard one: every connection is a file."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _start(server: Server, stop: asyncio.Event) -> Ready | None:

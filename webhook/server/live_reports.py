@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -77,42 +77,33 @@ class _KeptReport:
 
 
 class _Failure(NamedTuple):
-    """Why the last report for an audience was not made."""
+    """The reason why the last report for an audience was not made."""
 
     error: Exception
     rests_until: float
 
 
+@dataclass(eq=False)
 class LiveReports:
     """Makes reports one at a time in a thread that pauses for reviews; namespaces take turns."""
 
-    def __init__(
-        self,
-        view: ClusterView,
-        make_parts: ReportParts,
-        observe: Callable[[float], None],
-        clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
-        cpu_clock: Callable[[], float] = time.thread_time,
-    ) -> None:
-        """Keep no report yet.
+    view: ClusterView
+    """The cluster, which says when something has changed."""
+    make_parts: ReportParts
+    """Makes the parts of a report."""
+    observe: Callable[[float], None]
+    """Called with the seconds that a report took."""
+    clockwork: Clockwork = field(default_factory=Clockwork)
+    """The time."""
+    cpu_clock: Callable[[], float] = time.thread_time
+    """Returns the seconds of CPU that this thread has used."""
+    _turns: Turns = field(init=False)
+    _kept: dict[Audience, _KeptReport] = field(default_factory=dict, init=False)
+    _failures: dict[Audience, _Failure] = field(default_factory=dict, init=False)
+    _locks: WeakValueDictionary[Audience, asyncio.Lock] = field(default_factory=WeakValueDictionary, init=False)
 
-        Args:
-            view: The cluster, which says when something has changed.
-            make_parts: Makes the parts of a report.
-            observe: Called with the seconds that a report took.
-            clockwork: The time.
-            cpu_clock: Returns the seconds of CPU that this thread has used.
-        """
-        self._view = view
-        self._make_parts = make_parts
-        self._observe = observe
-        self._clock = clockwork.clock
-        self._now = clockwork.now
-        self._cpu_clock = cpu_clock
-        self._turns = Turns(clock=self._clock)
-        self._kept: dict[Audience, _KeptReport] = {}
-        self._failures: dict[Audience, _Failure] = {}
-        self._locks: WeakValueDictionary[Audience, asyncio.Lock] = WeakValueDictionary()
+    def __post_init__(self) -> None:
+        self._turns = Turns(clock=self.clockwork.clock)
 
     async def latest(self, audience: Audience) -> LiveReport:
         """The report for an audience; made now if the last one is outdated and made long enough ago.
@@ -120,7 +111,9 @@ class LiveReports:
         Raises:
             ReportUnavailableError: There is none.
         """
-        self._drop_unread()
+        now = self.clockwork.clock()
+        self._kept = {each: kept for each, kept in self._kept.items() if kept.read_at >= now - _UNREAD_SECONDS}
+        self._failures = {each: failure for each, failure in self._failures.items() if now < failure.rests_until}
         lock = self._locks.setdefault(audience, asyncio.Lock())
         kept = self._kept.get(audience)
         if kept is None or (self._is_due(kept) and not lock.locked()):
@@ -130,7 +123,7 @@ class LiveReports:
                     if audience in self._failures:
                         raise self._failures[audience].error.with_traceback(None)
                     kept = await self._make(audience, kept)
-        kept.read_at = self._clock()
+        kept.read_at = self.clockwork.clock()
         return kept.report
 
     def outdate(self) -> None:
@@ -141,21 +134,14 @@ class LiveReports:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def _drop_unread(self) -> None:
-        oldest = self._clock() - _UNREAD_SECONDS
-        for audience in [audience for audience, kept in self._kept.items() if kept.read_at < oldest]:
-            del self._kept[audience]
-        now = self._clock()
-        self._failures = {audience: each for audience, each in self._failures.items() if now < each.rests_until}
-
     def _is_due(self, kept: _KeptReport) -> bool:
-        now = self._clock()
+        now = self.clockwork.clock()
         if now < kept.rests_until:
             return False
-        return now >= kept.made_at + _OLDEST or self._view.derive(_change_mark) is not kept.mark
+        return now >= kept.made_at + _OLDEST or self.view.derive(_change_mark) is not kept.mark
 
     async def _make(self, audience: Audience, last: _KeptReport | None) -> _KeptReport:
-        clock = self._clock
+        clock = self.clockwork.clock
         deadline = Deadline(clock, clock(), LONGEST_SECONDS)
         try:
             await self._turns.take(("", audience.namespace), deadline)
@@ -171,17 +157,21 @@ class LiveReports:
             raise
 
     async def _make_in_turn(self, audience: Audience, last: _KeptReport | None, deadline: Deadline) -> _KeptReport:
-        clock = self._clock
+        clock = self.clockwork.clock
         try:
-            began, mark, now = clock(), self._view.derive(_change_mark), self._now()
+            began, mark, now = clock(), self.view.derive(_change_mark), self.clockwork.now()
             lines, cpu_seconds = await run_spread(
                 lambda: self._lines(audience, now, last), deadline.remaining, self._turns.release
             )
         except TimeoutError as error:
             raise ReportUnavailableError(_LATE) from error
         report = LiveReport(lines, rfc3339(now))
-        self._check_size(audience, report)
-        self._observe(clock() - began)
+        if report.size > LARGEST_REPORT:
+            raise ReportUnavailableError(_TOO_LARGE)
+        others = sum(kept.report.size for each, kept in self._kept.items() if each != audience)
+        if report.size + others > MOST_BYTES:
+            raise ReportUnavailableError(_NO_ROOM)
+        self.observe(clock() - began)
         rest = max(_SHORTEST_REST, _REST * cpu_seconds * len(self._kept.keys() | {audience}))
         kept = self._kept[audience] = _KeptReport(report, mark, began, clock() + rest, clock())
         return kept
@@ -191,18 +181,12 @@ class LiveReports:
 
         A line that has not changed is the same object, so memory holds it once.
         """
-        began = self._cpu_clock()
+        began = self.cpu_clock()
         before = {} if last is None else last.report.parts
-        parts = self._make_parts(audience, now)
+        parts = self.make_parts(audience, now)
         lines = {name: orjson.dumps({"part": name, "html": html}) + b"\n" for name, html in parts.items()}
         kept = {name: before[name] if before.get(name) == line else line for name, line in lines.items()}
-        return kept, self._cpu_clock() - began
-
-    def _check_size(self, audience: Audience, report: LiveReport) -> None:
-        if report.size > LARGEST_REPORT:
-            raise ReportUnavailableError(_TOO_LARGE)
-        if report.size + sum(kept.report.size for each, kept in self._kept.items() if each != audience) > MOST_BYTES:
-            raise ReportUnavailableError(_NO_ROOM)
+        return kept, self.cpu_clock() - began
 
 
 def _change_mark(view: ClusterView) -> object:

@@ -157,25 +157,15 @@ def redact(document: Any) -> Any:
     The values are often passwords and tokens. Redacts every list with the key `env` whose items have a `value`: in pods,
     in pod templates of every kind, in NVIDIA's configurations. Names and references to Secrets stay.
     """
-    if isinstance(document, dict):
-        return {key: _member(key, value) for key, value in document.items()}
     if isinstance(document, list):
         return [redact(item) for item in document]
-    return document
-
-
-def _member(key: Any, value: Any) -> Any:
-    if key == _WHOLE_OBJECT:
-        return REDACTED
-    if key == "env" and isinstance(value, list):
-        return [_variable(item) for item in value]
-    return redact(value)
-
-
-def _variable(item: Any) -> Any:
-    copy = redact(item)
-    if isinstance(copy, dict) and "value" in copy:
-        copy["value"] = REDACTED
+    if not isinstance(document, dict):
+        return document
+    copy = {key: REDACTED if key == _WHOLE_OBJECT else redact(value) for key, value in document.items()}
+    variables = copy.get("env")
+    for variable in variables if isinstance(variables, list) else ():
+        if isinstance(variable, dict) and "value" in variable:
+            variable["value"] = REDACTED
     return copy
 
 
@@ -270,9 +260,16 @@ def log_explanation(caller: str, asked: PostedObject | NamedObject, verdicts: Se
         verdicts: The verdicts of the explanations.
         seconds: The duration of the call.
     """
+    if isinstance(asked, NamedObject):
+        kind, name, namespace = asked.resource.kind, asked.name, asked.namespace
+    else:
+        kind, name = asked.object["kind"], name_of(asked.object)
+        namespace = namespace_of(asked.object) or asked.namespace
     fields: dict[str, Any] = {
         "user": _clip(caller),
-        **_question_fields(asked),
+        "kind": _clip(kind),
+        "namespace": _clip(namespace),
+        "name": _clip(name),
         "verdicts": list(verdicts),
         "milliseconds": round(seconds * 1000, 3),
     }
@@ -348,15 +345,6 @@ def _subject(entry: Entry, request: Request) -> dict[str, Any]:
         "namespace": _clip(request.namespace),
         "name": _clip(name_in(request)),
     }
-
-
-def _question_fields(asked: PostedObject | NamedObject) -> dict[str, str]:
-    if isinstance(asked, NamedObject):
-        kind, name, namespace = asked.resource.kind, asked.name, asked.namespace
-    else:
-        kind, name = asked.object["kind"], name_of(asked.object)
-        namespace = namespace_of(asked.object) or asked.namespace
-    return {"kind": _clip(kind), "namespace": _clip(namespace), "name": _clip(name)}
 
 
 def _clip(text: str) -> str:

@@ -130,8 +130,8 @@ STREAM_ENDS = (
     "slow",
     "failed",
 )
-"""Why a stream of the live report ends: the user closed it; the token, the right or the report is not there any more; the rights
-changed; the replica stops; the user does not read; an error."""
+"""The reason why a stream of the live report ends: the user closed it; the token, the right or the report is not there
+any more; the rights changed; the replica stops; the user does not read; an error."""
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _LAG_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)

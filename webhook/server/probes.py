@@ -39,7 +39,7 @@ class Readiness:
         self._logged: list[str] | None = None
 
     def reasons(self) -> list[str]:
-        """Why the server is not ready; empty if it is ready."""
+        """The reason why the server is not ready; empty if it is ready."""
         reasons = [] if self.phase == "serving" else [f"the server is {self.phase}"]
         return reasons + [reason for check in self._checks if (reason := check())]
 

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import AddedKind, GPUAdmissionPolicy
     from webhook.server.app import Traffic
@@ -163,7 +162,12 @@ class Explainer:
     def _explain(self, asked: PostedObject | NamedObject, render: Render, audience: Audience) -> Answer:
         check_cancelled()
         namespace, stored = asked.namespace or DEFAULT_NAMESPACE, isinstance(asked, NamedObject)
-        settings, document = self.settings(), self._object(asked, audience)
+        settings = self.settings()
+        if isinstance(asked, NamedObject):
+            hints = not audience.namespace
+            document = look_up(self.view, asked.resource, asked.name, asked.namespace, hints_elsewhere=hints)
+        else:
+            document = asked.object
         count = len(templates_of(document, self.view, settings))
         if count > MOST_TEMPLATES:
             raise BadQuestion(
@@ -177,12 +181,6 @@ class Explainer:
             )
         explanations = [explain(question, self.view, settings, audience=audience) for question in found]
         return Answer(render(explanations), tuple(str(explanation.verdict) for explanation in explanations))
-
-    def _object(self, asked: PostedObject | NamedObject, audience: Audience) -> Object:
-        if isinstance(asked, NamedObject):
-            hints_elsewhere = not audience.namespace
-            return look_up(self.view, asked.resource, asked.name, asked.namespace, hints_elsewhere=hints_elsewhere)
-        return asked.object
 
 
 _RETRY_SECONDS = 1
@@ -198,18 +196,19 @@ _TOO_MANY_OF_NAMESPACE = f"This namespace has {MOST_OF_ONE_NAMESPACE} questions 
 _TOO_OFTEN = f"You may ask {_PER_MINUTE} questions a minute; ask again in a moment."
 
 
+@dataclass(eq=False)
 class Questions:
     """Answers questions of all ports within the same limits.
 
     It reads no body of a caller that the gate does not admit.
     """
 
-    def __init__(self, explainer: Explainer, gate: ExplainGate, metrics: Metrics) -> None:
-        """Prepare."""
-        self._explainer = explainer
-        self.gate = gate
-        self.metrics = metrics
-        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, _RETRY_SECONDS)
+    explainer: Explainer
+    gate: ExplainGate
+    metrics: Metrics
+    _limits: CallerLimits = field(
+        default_factory=lambda: CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, _RETRY_SECONDS), init=False
+    )
 
     async def answer(
         self,
@@ -231,7 +230,7 @@ class Questions:
         Raises:
             web.HTTPException: There is no answer; the text is one sentence.
         """
-        explainer = self._explainer
+        explainer = self.explainer
         try:
             deadline = explainer.deadline(request.query.get("timeout"))
             caller = await self.admit(request, namespace, deadline)
@@ -239,12 +238,15 @@ class Questions:
                 form.check(request)
                 body = await form.read(request, deadline)
                 asked = _within(namespace, decode(body, explainer.added_kinds))
-                is_awaited = partial(_is_connected, request)
-                answer = await explainer.answer(asked, deadline, is_awaited, render, caller.audience)
+                answer = await explainer.answer(
+                    asked, deadline, lambda: request.transport is not None, render, caller.audience
+                )
         except (BadDuration, BadQuestion) as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         except NotFoundError as error:
-            raise web.HTTPNotFound(text=_not_found(error)) from error
+            sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
+            remedy = "" if error.is_certain else "; post the object itself"
+            raise web.HTTPNotFound(text=with_full_stop(f"{sentence}{remedy}{error.hint}")) from error
         except UnavailableError as error:
             raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
         self.metrics.count_explanation("answered")
@@ -280,10 +282,6 @@ class Questions:
         return self._limits.hold_place(user, (of_user, of_namespace))
 
 
-def _is_connected(request: web.BaseRequest) -> bool:
-    return request.transport is not None
-
-
 def _within(namespace: str, asked: PostedObject | NamedObject) -> PostedObject | NamedObject:
     """The question about the namespace of the path; unchanged without one.
 
@@ -308,12 +306,6 @@ def _refusal(error: NotAdmitted) -> web.HTTPException:
         case "unavailable":
             seconds = str(math.ceil(error.retry_after))
             return web.HTTPServiceUnavailable(text=str(error), headers={hdrs.RETRY_AFTER: seconds})
-
-
-def _not_found(error: NotFoundError) -> str:
-    sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
-    remedy = "" if error.is_certain else "; post the object itself"
-    return with_full_stop(f"{sentence}{remedy}{error.hint}")
 
 
 LARGEST_QUESTION = 2 * 1024 * 1024
@@ -350,9 +342,11 @@ class ExplainCalls(RoutedCalls):
         return Route(answer, self._questions.metrics.count_explanation, "unavailable", _NO_METHOD)
 
     async def _answer_question(self, namespace: str, request: web.BaseRequest) -> web.Response:
-        body = await self._questions.answer(namespace, request, _FORM, decode_question, _as_json)
+        body = await self._questions.answer(
+            namespace,
+            request,
+            _FORM,
+            decode_question,
+            lambda found: json.dumps(json_document(found, list[Explanation])).encode(),
+        )
         return web.Response(body=body, content_type=JSON)
-
-
-def _as_json(explanations: Sequence[Explanation]) -> bytes:
-    return json.dumps(json_document(explanations, list[Explanation])).encode()

@@ -23,7 +23,7 @@ from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quo
 from policies.quota.outcomes import Unavailable, outcome_name
 from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, ClusterError
-from webhook.cluster.resources import RESOURCES, list_all
+from webhook.cluster.resources import RESOURCES, get_if_exists, list_all
 from webhook.server.logs import log_uncharged
 from webhook.server.turns import run_spread
 
@@ -47,8 +47,8 @@ __all__ = ["HoldersSeen", "QuotaKeeper"]
 
 
 _CACHE_SECONDS = 5.0
-"""How long a result is cached: a refused controller retries at once, and counting the 2,000 pods of a namespace takes a
-second."""
+"""Seconds for which a result is cached: a refused controller retries at once, and counting the 2,000 pods of a
+namespace takes a second."""
 _LONGEST_LOOK = 60.0
 """Seconds after which a search is stopped."""
 _LONGEST_WAIT = 1.0
@@ -229,13 +229,10 @@ class QuotaKeeper:
         """Read a stored object; None if it does not exist or its name is invalid."""
         kind, namespace, name = key
         try:
-            found: Object = await self.client.get(RESOURCES[kind].path(namespace, name), timeout=_CALL_SECONDS)
+            path = RESOURCES[kind].path(namespace, name)
         except ValueError:
             return None
-        except APIError as error:
-            if error.is_not_found:
-                return None
-            raise
+        found: Object | None = await get_if_exists(self.client, path, timeout=_CALL_SECONDS)
         return found
 
 

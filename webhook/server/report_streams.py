@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -138,34 +138,27 @@ class _Ended(Exception):  # noqa: N818 - the name says what happened; it is no e
         """One of `STREAM_ENDS`."""
 
 
+@dataclass(eq=False)
 class ReportStreams:
     """Answers calls for the live report, within limits for each user and in number."""
 
-    def __init__(
-        self,
-        reports: LiveReports,
-        questions: Questions,
-        traffic: Traffic,
-        times: StreamTimes = StreamTimes(),
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Prepare.
+    reports: LiveReports
+    """Makes the reports."""
+    questions: Questions
+    """Its gate admits the callers."""
+    traffic: Traffic
+    """Says when the server drains."""
+    times: StreamTimes = field(default_factory=StreamTimes)
+    """Seconds in the life of a stream."""
+    clock: Callable[[], float] = time.monotonic
+    """Returns monotonic seconds."""
 
-        Args:
-            reports: Makes the reports.
-            questions: Its gate admits the callers.
-            traffic: Says when the server drains.
-            times: Seconds in the life of a stream.
-            clock: Returns monotonic seconds.
-        """
-        self.reports = reports
-        self._questions = questions
-        self._metrics = questions.metrics
-        self._traffic = traffic
-        self._times = times
-        self._clock = clock
-        self._limits = CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, _RETRY_SECONDS)
-        self._metrics.watch_streams(self.__len__)
+    _limits: CallerLimits = field(
+        default_factory=lambda: CallerLimits(_BURST, _PER_MINUTE, _TOO_OFTEN, _RETRY_SECONDS), init=False
+    )
+
+    def __post_init__(self) -> None:
+        self.questions.metrics.watch_streams(self.__len__)
 
     def __len__(self) -> int:
         return self._limits.count(_MEMBERS) + self._limits.count(_OTHERS)
@@ -176,12 +169,17 @@ class ReportStreams:
         Raises:
             web.HTTPException: There is no stream; the text is one sentence.
         """
-        if self._traffic.draining:
+        if self.traffic.draining:
             raise web.HTTPServiceUnavailable(text=_STOPPING, headers=_RETRY)
-        deadline = Deadline.start(self._clock)
-        caller = await self._questions.admit(request, namespace, deadline)
+        deadline = Deadline.start(self.clock)
+        caller = await self.questions.admit(request, namespace, deadline)
         _FORM.check(request)
-        await _check_body(request, deadline)
+        try:
+            document = read_json(await _FORM.read(request, deadline))
+        except BadJSON as error:
+            raise web.HTTPBadRequest(text=str(error)) from error
+        if document != {}:
+            raise web.HTTPBadRequest(text=_NO_QUESTION)
         with self._place_of(caller):
             connection = guarded_connection(request.transport)
             if connection is not None and not connection.answer_begins():
@@ -190,11 +188,11 @@ class ReportStreams:
                 headers={**HEADERS, hdrs.CONTENT_TYPE: "application/x-ndjson", "X-Accel-Buffering": "no"}
             )
             await response.prepare(request)
-            stream = _Stream(request, response, self._times)
+            stream = _Stream(request, response, self.times)
             log_stream("the report is being shown", caller.name, namespace, "")
             reason = await self._run(stream, namespace, caller)
             log_stream("the report is no longer shown", caller.name, namespace, reason)
-            self._metrics.count_stream_end(reason)
+            self.questions.metrics.count_stream_end(reason)
         return response
 
     async def _run(self, stream: _Stream, namespace: str, caller: Caller) -> str:
@@ -220,7 +218,7 @@ class ReportStreams:
         return reason
 
     async def _follow(self, stream: _Stream, namespace: str, caller: Caller) -> None:
-        times, clock = self._times, self._clock
+        times, clock = self.times, self.clock
         reviewed = clock()
         audience = caller.audience
 
@@ -230,7 +228,7 @@ class ReportStreams:
             if clock() - reviewed < times.review:
                 return
             reviewed = clock()
-            if await self._questions.gate.admit(stream.request, namespace, Deadline.start(clock)) != caller:
+            if await self.questions.gate.admit(stream.request, namespace, Deadline.start(clock)) != caller:
                 raise _Ended("changed", _CHANGED)
 
         sees = {"user": caller.name, "namespace": audience.namespace, "seesNodes": audience.sees_nodes}
@@ -241,7 +239,7 @@ class ReportStreams:
                 raise _Ended("closed")
             await confirm()
             await stream.send(report, clock(), confirm)
-            if await self._traffic.wait_until_draining(times.between):
+            if await self.traffic.wait_until_draining(times.between):
                 raise _Ended("stopping", _STOPPING)
 
     def _place_of(self, caller: Caller) -> AbstractContextManager[None]:
@@ -319,12 +317,3 @@ class _Stream:
     def _abort(self) -> None:
         if self.request.transport is not None:
             self.request.transport.abort()
-
-
-async def _check_body(request: web.BaseRequest, deadline: Deadline) -> None:
-    try:
-        document = read_json(await _FORM.read(request, deadline))
-    except BadJSON as error:
-        raise web.HTTPBadRequest(text=str(error)) from error
-    if document != {}:
-        raise web.HTTPBadRequest(text=_NO_QUESTION)

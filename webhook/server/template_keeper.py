@@ -19,7 +19,7 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.resources import RESOURCES
+from webhook.cluster.resources import RESOURCES, get_if_exists
 from webhook.server.caller_limits import AT_ONCE, PER_MINUTE
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ FIELD_MANAGER = {"fieldManager": "gpu-admission"}
 """The name in `metadata.managedFields`."""
 
 REMEMBERED_SECONDS = 60.0
-"""How long a template that was seen is not read again, if no cache shows templates. Much shorter than it takes to sweep
-one."""
+"""Seconds for which a template that was seen is not read again, if no cache shows templates. Much shorter than it takes
+to sweep one."""
 
 _LAG_SECONDS = 2.0
 """The longest assumed lag of a cache. A template that it does not show after that was deleted, alone or with its
@@ -129,10 +129,13 @@ class TemplateKeeper:
                 if key in foreign or self._knows(template):
                     continue
                 stored = await self._stored_template(template)
-                if without_nulls(stored.get("spec")) == template.spec:
-                    self._remember(key)
-                else:
+                if without_nulls(stored.get("spec")) != template.spec:
                     foreign[key] = stored
+                    continue
+                self._remembered[key] = self.clock()
+                self._remembered.move_to_end(key)
+                if len(self._remembered) > _MOST_REMEMBERED:
+                    self._remembered.popitem(last=False)
         return foreign
 
     async def converts(self, namespace: str, deadline: Deadline) -> bool:
@@ -148,24 +151,14 @@ class TemplateKeeper:
         """
         if mode_of(namespace, self.view) is Mode.ENABLED:
             return True
-        stored = await self._namespace(namespace, deadline)
+        stored: Object | None = None
+        if namespace:
+            async with asyncio.timeout(max(deadline.remaining, 0)):
+                stored = await get_if_exists(self.client, _NAMESPACE.path(name=namespace), timeout=_CALL_SECONDS)
         if lookup(stored, ("metadata", "labels", DRA_LABEL)) == Mode.ENABLED.value:
             return True
         self.count("unmatched")
         return False
-
-    async def _namespace(self, name: str, deadline: Deadline) -> Object | None:
-        """The stored namespace; None if it does not exist."""
-        if not name:
-            return None
-        try:
-            async with asyncio.timeout(max(deadline.remaining, 0)):
-                stored: Object = await self.client.get(_NAMESPACE.path(name=name), timeout=_CALL_SECONDS)
-        except APIError as error:
-            if error.is_not_found:
-                return None
-            raise
-        return stored
 
     def forget(self, template: Template) -> None:
         """Read a template from the API server the next time, even if it was seen recently."""
@@ -178,12 +171,6 @@ class TemplateKeeper:
             return True
         seconds = REMEMBERED_SECONDS if shown is UNKNOWN else _LAG_SECONDS
         return self.clock() - self._remembered.get(key, -seconds) < seconds
-
-    def _remember(self, key: Key) -> None:
-        self._remembered[key] = self.clock()
-        self._remembered.move_to_end(key)
-        if len(self._remembered) > _MOST_REMEMBERED:
-            self._remembered.popitem(last=False)
 
     async def _stored_template(self, template: Template) -> Object:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["BadClientCA", "FileWatcher", "ReloadingContext", "peer_name", "server_context"]
 
 POLL_SECONDS = 10.0
-"""How often files are read again. The kubelet brings a changed Secret after up to a minute or two anyway."""
+"""Seconds between two reads of the files. The kubelet brings a changed Secret after up to a minute or two anyway."""
 
 _logger = logging.getLogger("gpu_admission.tls")
 
@@ -78,10 +79,6 @@ def _trust(context: ssl.SSLContext, client_ca: bytes) -> None:
             ) from error
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class ReloadingContext:
     """A server context whose certificate can be replaced while connections are open.
 
@@ -94,7 +91,11 @@ class ReloadingContext:
     """
 
     def __init__(
-        self, pair: KeyPair, client_ca: bytes | None = None, *, clock: Callable[[], datetime] = _utc_now
+        self,
+        pair: KeyPair,
+        client_ca: bytes | None = None,
+        *,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         """Check the first pair and serve it.
 
@@ -133,6 +134,7 @@ class ReloadingContext:
         connection.context = self._serving[1]
 
 
+@dataclass(eq=False)
 class FileWatcher:
     """Puts a changed key pair from files into service.
 
@@ -140,18 +142,17 @@ class FileWatcher:
     every poll, since a half-written file will be complete and a certificate of tomorrow will be valid.
     """
 
-    def __init__(self, files: KeyPairFiles, reloading: ReloadingContext) -> None:
-        self._files = files
-        self._reloading = reloading
-        self._refused: tuple[KeyPair | None, str] | None = None
+    files: KeyPairFiles
+    reloading: ReloadingContext
+    _refused: tuple[KeyPair | None, str] | None = field(default=None, init=False)
 
     def poll(self) -> None:
         """Read the files once, and serve their pair if it is new and valid. Blocks on the file system."""
         pair = None
         try:
-            pair = self._files.read()
-            if pair != self._reloading.pair:
-                self._reloading.replace(pair)
+            pair = self.files.read()
+            if pair != self.reloading.pair:
+                self.reloading.replace(pair)
                 self._log_served(pair)
         except (BadKeyPair, OSError) as error:  # OSError: out of file descriptors, as a busy server can be for a while
             self._log_refused(pair, str(error))
@@ -171,7 +172,7 @@ class FileWatcher:
     def _log_served(self, pair: KeyPair) -> None:
         _logger.info(
             "Now serving the key pair in %s: SHA-256 %s, for %s, valid until %s.",
-            self._files,
+            self.files,
             pair.fingerprint,
             ", ".join(pair.names) or "no name",
             _timestamp(pair.not_after),
@@ -183,8 +184,8 @@ class FileWatcher:
         self._refused = (pair, reason)
         _logger.error(
             "Refused the key pair in %s; still serving the previous one, valid until %s. %s",
-            self._files,
-            _timestamp(self._reloading.pair.not_after),
+            self.files,
+            _timestamp(self.reloading.pair.not_after),
             reason,
         )
 

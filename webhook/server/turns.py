@@ -229,7 +229,7 @@ LARGE_BODIES = "large bodies"
 """The namespace that pays for parsing a large body, if the body does not begin like that of an API server."""
 
 Payer = tuple[str, str]
-"""Whose share a review uses: a namespace, empty for all cluster-scoped objects, and the address of a caller that has shown
+"""The payer of a review: a namespace, empty for all cluster-scoped objects, and the address of a caller that has shown
 no known certificate: it may have made the namespace up."""
 
 _SHARE = 0.25
@@ -361,7 +361,7 @@ class Turns:
         self._is_taken = False
 
     def _share(self, payer: Payer) -> _Share:
-        """What a payer has left now; one that used nothing is not remembered."""
+        """The share that a payer has left now; a payer that used nothing is not remembered."""
         now = self._clock()
         share = self._shares.get(payer)
         if share is None:

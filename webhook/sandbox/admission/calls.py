@@ -16,6 +16,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -61,12 +62,12 @@ class CallFailed(Exception):  # noqa: N818 - the case for failurePolicy
         """The code by which the API server counts the call: that of the answer, or 503 without one."""
 
 
+@dataclass(eq=False)
 class Caller:
     """Calls webhooks, with a pool of connections per client configuration, as the API server does."""
 
-    def __init__(self, resolve: Resolver) -> None:
-        self._resolve = resolve
-        self._sessions: OrderedDict[ClientConfig, aiohttp.ClientSession] = OrderedDict()
+    resolve: Resolver
+    _sessions: OrderedDict[ClientConfig, aiohttp.ClientSession] = field(default_factory=OrderedDict, init=False)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -96,7 +97,7 @@ class Caller:
                 limit=0,
                 keepalive_timeout=_KEEP_ALIVE,
                 use_dns_cache=False,
-                resolver=None if client.service is None else _ServiceResolver(client, self._resolve),
+                resolver=None if client.service is None else _ServiceResolver(client, self.resolve),
             )
             self._sessions[client] = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         self._sessions.move_to_end(client)
@@ -275,6 +276,7 @@ def _go_syntax_error(body: bytes, error: orjson.JSONDecodeError) -> str:
 
 Phase = Literal["admit", "validating"]
 """Mutation or validation."""
+ConditionEvent = Literal["exclusions", "evaluation_errors"]
 _Sample = tuple[str, tuple[tuple[str, str], ...]]
 
 _WEBHOOK, _CONDITION = "apiserver_admission_webhook_", "apiserver_admission_match_condition_"
@@ -319,20 +321,17 @@ class CallCounts:
             self._finish(hook, attempt, phase, began, code=error.code, rejected=not hook.ignores_failures)
             raise
         except Refused as refused:
-            code = int(refused.status["code"]) if isinstance(refused, Denied) else 0
-            kind = "no_error" if isinstance(refused, Denied) else "apiserver_internal_error"
-            self._reject(hook, attempt, phase, kind, code)
+            is_own = isinstance(refused, Denied)
+            code = int(refused.status["code"]) if is_own else 0
+            self._reject(hook, attempt, phase, "no_error" if is_own else "apiserver_internal_error", code)
             self._finish(hook, attempt, phase, began, code=code, rejected=True)
             raise
         self._finish(hook, attempt, phase, began, code=200, rejected=False)
 
-    def count_exclusion(self, hook: Hook, attempt: Attempt, phase: Phase) -> None:
-        """Count a write that matchConditions exclude from a webhook."""
-        self._add_condition("exclusions_total", hook, attempt, phase)
-
-    def count_condition_error(self, hook: Hook, attempt: Attempt, phase: Phase) -> None:
-        """Count a matchCondition that could not be evaluated."""
-        self._add_condition("evaluation_errors_total", hook, attempt, phase)
+    def count_condition(self, event: ConditionEvent, hook: Hook, attempt: Attempt, phase: Phase) -> None:
+        """Count a write that matchConditions exclude, or a condition that could not be evaluated."""
+        labels = {"kind": "webhook", "name": hook.name, "operation": attempt.operation, "type": _CONDITION_TYPES[phase]}
+        self._counts[f"{_CONDITION}{event}_total", tuple(labels.items())] += 1
 
     def text(self) -> str:
         """All counts in the text format of Prometheus."""
@@ -357,10 +356,6 @@ class CallCounts:
         self._add(f"{_DURATION}_bucket", hook, phase, {**labels, "le": "+Inf"})
         self._add(f"{_DURATION}_sum", hook, phase, labels, took)
         self._add(f"{_DURATION}_count", hook, phase, labels)
-
-    def _add_condition(self, name: str, hook: Hook, attempt: Attempt, phase: Phase) -> None:
-        labels = {"kind": "webhook", "name": hook.name, "operation": attempt.operation, "type": _CONDITION_TYPES[phase]}
-        self._counts[f"{_CONDITION}{name}", tuple(labels.items())] += 1
 
     def _add(self, metric: str, hook: Hook, phase: Phase, labels: Mapping[str, str], by: float = 1.0) -> None:
         everything = {"name": hook.name, "type": phase, **labels}

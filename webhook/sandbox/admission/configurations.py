@@ -9,6 +9,7 @@ Source: k8s.io/apiserver pkg/admission/plugin/cel (compile.go, condition.go, act
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -125,12 +126,12 @@ def _environment() -> Environment:
     )
 
 
+@dataclass(eq=False)
 class Condition:
     """A compiled expression of type bool."""
 
-    def __init__(self, text: str, program: CountedProgram) -> None:
-        self.text = text
-        self._program = program
+    text: str
+    program: CountedProgram
 
     def holds(self, variables: Map) -> tuple[bool | str, int]:
         """The result, or the error message; and the cost.
@@ -139,7 +140,7 @@ class Condition:
             variables: `object`, `oldObject`, `request` and `namespaceObject`, or for a rule `self` and `oldSelf`, as
                 `value_of` makes them.
         """
-        outcome, cost = self._program.evaluate(SimpleNamespace(value=variables))
+        outcome, cost = self.program.evaluate(SimpleNamespace(value=variables))
         if isinstance(outcome, CelRuntimeError):
             return f"expression '{self.text}' resulted in error: {outcome.message}", cost
         return outcome is True, cost
@@ -176,7 +177,10 @@ def _compile(text: str, variables: Iterable[str]) -> Condition:
     try:
         checked = check(tree, text, known)
     except CelCompileError as error:
-        raise _reword(error) from None
+        # Conditions allow one type less than selectors.
+        if _SELECTOR_TYPES not in error.message:
+            raise
+        raise _wrong_type(error.message.partition(_SELECTOR_TYPES)[2], error.text) from None
     if any(name.name.startswith("authorizer") for name in checked.names.values()):
         raise CelCompileError((Issue(NO_AUTHORIZER, 1, 1),), text, located=False)
     if checked.types[checked.root] != BOOL:
@@ -201,13 +205,6 @@ def _bound(name: str, tree: Tree) -> Tree:
 
 
 _SELECTOR_TYPES = "must evaluate to bool or the unknown type, not "
-
-
-def _reword(error: CelCompileError) -> CelCompileError:
-    """The error with the message for conditions, which allow one type less than selectors."""
-    if _SELECTOR_TYPES in error.message:
-        return _wrong_type(error.message.partition(_SELECTOR_TYPES)[2], error.text)
-    return error
 
 
 def _wrong_type(name: str, text: str) -> CelCompileError:
@@ -254,7 +251,12 @@ def check_configuration(attempt: Attempt) -> None:
 def _problems(webhook: Object, path: str) -> Iterator[Cause]:
     if not webhook.get("admissionReviewVersions"):
         yield Cause(f"{path}.admissionReviewVersions", "Required", _VERSIONS)
-    yield from _name_problems(webhook.get("name") or "", f"{path}.name")
+    name = webhook.get("name") or ""
+    if not name:
+        yield Cause(f"{path}.name", "Required", "")
+    elif name.count(".") < _LEAST_SEGMENTS - 1:
+        why = "should be a domain with at least three segments separated by dots"
+        yield Cause(f"{path}.name", "Invalid", f"{quote(name)}: {why}")
     effects = webhook.get("sideEffects")
     if effects is None:
         yield Cause(f"{path}.sideEffects", "Required", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
@@ -272,14 +274,6 @@ def _problems(webhook: Object, path: str) -> Iterator[Cause]:
     yield from _client_problems(webhook.get("clientConfig") or {}, f"{path}.clientConfig")
     for index, condition in enumerate(webhook.get("matchConditions") or []):
         yield from _condition_problems(condition, f"{path}.matchConditions[{index}]")
-
-
-def _name_problems(name: str, path: str) -> Iterator[Cause]:
-    if not name:
-        yield Cause(path, "Required", "")
-    elif name.count(".") < _LEAST_SEGMENTS - 1:
-        why = "should be a domain with at least three segments separated by dots"
-        yield Cause(path, "Invalid", f"{quote(name)}: {why}")
 
 
 def _client_problems(client: dict[str, Any], path: str) -> Iterator[Cause]:

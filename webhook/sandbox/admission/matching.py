@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -93,25 +94,24 @@ def hooks(
         for configuration in sorted(objects.objects(kind), key=lambda found: str(found["metadata"]["name"]))
         for webhook in configuration.get("webhooks") or []
     ]
-    return [_hook(configuration, index, webhook) for index, (configuration, webhook) in enumerate(written)]
-
-
-def _hook(configuration: str, index: int, webhook: Object) -> Hook:
-    return Hook(
-        configuration=configuration,
-        index=index,
-        name=webhook["name"],
-        client=_client(webhook.get("clientConfig") or {}),
-        rules=tuple(webhook.get("rules") or ()),
-        namespace_selector=webhook.get("namespaceSelector") or {},
-        object_selector=webhook.get("objectSelector") or {},
-        conditions=tuple((found["name"], found["expression"]) for found in webhook.get("matchConditions") or []),
-        ignores_failures=webhook.get("failurePolicy") == "Ignore",
-        side_effects=webhook.get("sideEffects") or "",
-        timeout=webhook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
-        reinvocable=webhook.get("reinvocationPolicy") == "IfNeeded",
-        review_versions=tuple(webhook.get("admissionReviewVersions") or ()),
-    )
+    return [
+        Hook(
+            configuration=configuration,
+            index=index,
+            name=webhook["name"],
+            client=_client(webhook.get("clientConfig") or {}),
+            rules=tuple(webhook.get("rules") or ()),
+            namespace_selector=webhook.get("namespaceSelector") or {},
+            object_selector=webhook.get("objectSelector") or {},
+            conditions=tuple((found["name"], found["expression"]) for found in webhook.get("matchConditions") or []),
+            ignores_failures=webhook.get("failurePolicy") == "Ignore",
+            side_effects=webhook.get("sideEffects") or "",
+            timeout=webhook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
+            reinvocable=webhook.get("reinvocationPolicy") == "IfNeeded",
+            review_versions=tuple(webhook.get("admissionReviewVersions") or ()),
+        )
+        for index, (configuration, webhook) in enumerate(written)
+    ]
 
 
 def _client(config: Object) -> ClientConfig:
@@ -145,30 +145,16 @@ def is_meant(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
     Raises:
         Refused: The namespace of the object does not exist, or a selector is invalid.
     """
-    return (
-        any(rule_matches(rule, _write_of(attempt)) for rule in hook.rules)
-        and _object_is_selected(hook, attempt)
-        and _namespace_is_selected(hook, attempt, objects)
-    )
-
-
-def _write_of(attempt: Attempt) -> Write:
-    resource = attempt.resource
-    return Write(
-        attempt.operation,
-        resource.group,
-        resource.version,
-        resource.plural,
-        attempt.subresource,
-        is_namespaced=resource.namespaced,
-    )
-
-
-def _object_is_selected(hook: Hook, attempt: Attempt) -> bool:
-    """True for the new or the old object, so that removing a label does not bypass a webhook."""
+    resource, part = attempt.resource, attempt.subresource
+    names = resource.group, resource.version, resource.plural, part
+    write = Write(attempt.operation, *names, is_namespaced=resource.namespaced)
+    if not any(rule_matches(rule, write) for rule in hook.rules):
+        return False
+    # The new or the old object, so that removing a label does not bypass a webhook.
+    versions = [version for version in (attempt.object, attempt.old_object) if version is not None]
     selector = hook.object_selector
-    versions = (attempt.object, attempt.old_object)
-    return not selector or any(_selects(selector, _labels(version)) for version in versions if version is not None)
+    is_selected = not selector or any(_selects(selector, _labels(version)) for version in versions)
+    return is_selected and _namespace_is_selected(hook, attempt, objects)
 
 
 def _namespace_is_selected(hook: Hook, attempt: Attempt, objects: Objects) -> bool:
@@ -201,25 +187,19 @@ _BUDGET = 2_500_000
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
 
+@dataclass(frozen=True)
 class Variables:
     """The variables of matchConditions for one write, computed for the first condition."""
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self._value: Map | None = None
+    attempt: Attempt
 
+    @cached_property
     def value(self) -> Map:
         """The variables; `namespaceObject` is always null, as in the API server."""
-        if self._value is None:
-            attempt = self._attempt
-            variables = {
-                "object": attempt.object,
-                "oldObject": attempt.old_object,
-                "request": request_of(attempt),
-                "namespaceObject": None,
-            }
-            self._value = value_of(variables)  # type: ignore[assignment]  # a dict becomes a Map
-        return self._value  # type: ignore[return-value]  # just made
+        attempt = self.attempt
+        objects = {"object": attempt.object, "oldObject": attempt.old_object, "namespaceObject": None}
+        # A dict becomes a Map.
+        return value_of({**objects, "request": request_of(attempt)})  # type: ignore[return-value]
 
 
 def conditions_hold(hook: Hook, attempt: Attempt, variables: Variables, count_error: Callable[[], None]) -> bool:
@@ -236,17 +216,16 @@ def conditions_hold(hook: Hook, attempt: Attempt, variables: Variables, count_er
         except CelCompileError as error:
             verdicts.append(f"compilation error: {error}")
             continue
-        verdict, cost = condition.holds(variables.value())
+        verdict, cost = condition.holds(variables.value)
         budget -= cost
         if budget < 0:
             verdicts = [_OUT_OF_BUDGET]
             break
         verdicts.append(verdict)
-    if verdicts != [_OUT_OF_BUDGET]:
-        for _ in filter(
-            lambda verdict: isinstance(verdict, str), takewhile(lambda verdict: verdict is not False, verdicts)
-        ):
-            count_error()
+    else:
+        for each in takewhile(lambda verdict: verdict is not False, verdicts):
+            if isinstance(each, str):
+                count_error()
     if False in verdicts:
         return False
     failures = list(dict.fromkeys(verdict for verdict in verdicts if isinstance(verdict, str)))

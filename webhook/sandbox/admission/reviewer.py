@@ -55,7 +55,7 @@ class Warnings:
 
     def _show(self, text: str) -> None:
         shown = text[:_MOST_WHEN_CUT] if self._cuts else text
-        if _fits_a_header(shown):
+        if all(unicodedata.category(character) not in ("Cc", "Cs") for character in shown):
             self._shown.append(shown)
             self._length += len(shown)
 
@@ -66,15 +66,8 @@ class Warnings:
 
     def headers(self) -> list[str]:
         """The values of the `Warning` headers of the answer, whether it is a success or a refusal."""
-        return [f'299 - "{_escape(text)}"' for text in self._shown]
-
-
-def _fits_a_header(text: str) -> bool:
-    return all(unicodedata.category(character) not in ("Cc", "Cs") for character in text)
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+        escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in self._shown)
+        return [f'299 - "{text}"' for text in escaped]
 
 
 Note = Callable[["Attempt", str, str], None]
@@ -103,10 +96,10 @@ class Reviewer:
         """
         if not is_meant(hook, attempt, self.objects):
             return False
-        count_error = partial(self.counts.count_condition_error, hook, attempt, phase)
+        count_error = partial(self.counts.count_condition, "evaluation_errors", hook, attempt, phase)
         holds = conditions_hold(hook, attempt, variables, count_error)
         if not holds:
-            self.counts.count_exclusion(hook, attempt, phase)
+            self.counts.count_condition("exclusions", hook, attempt, phase)
         return holds
 
     async def ask(self, hook: Hook, attempt: Attempt, warn: Callable[[str], None], *, mutating: bool) -> Answer:

@@ -82,7 +82,11 @@ class Answer:
 
 def request_of(attempt: Attempt) -> dict[str, Any]:
     """The request of a review for matchConditions, without UID, objects and empty fields."""
-    kind = _kind(attempt)
+    # The kind of the sent object: a Binding for pods/binding, a Pod for pods/status.
+    sent: Object = attempt.object or attempt.old_object or {}
+    group, _, version = (sent.get("apiVersion") or attempt.resource.api_version).rpartition("/")
+    kind = {"group": group, "version": version, "kind": sent.get("kind") or attempt.resource.kind}
+    user = {"username": attempt.user.name, "uid": attempt.user.uid, "groups": list(attempt.user.groups)}
     resource = {
         "group": attempt.resource.group,
         "version": attempt.resource.version,
@@ -98,7 +102,7 @@ def request_of(attempt: Attempt) -> dict[str, Any]:
         "name": attempt.name,
         "namespace": attempt.namespace,
         "operation": attempt.operation,
-        "userInfo": _user_info(attempt),
+        "userInfo": {key: value for key, value in user.items() if value},
         "dryRun": attempt.dry_run,
         "options": attempt.options,
     }
@@ -121,19 +125,6 @@ def review_of(attempt: Attempt, uid: str) -> bytes:
         },
     }
     return orjson.dumps(document)
-
-
-def _kind(attempt: Attempt) -> dict[str, str]:
-    """The kind of the sent object: a Binding for pods/binding, a Pod for pods/status."""
-    sent: Object = attempt.object or attempt.old_object or {}
-    api_version = sent.get("apiVersion") or attempt.resource.api_version
-    group, _, version = api_version.rpartition("/")
-    return {"group": group, "version": version, "kind": sent.get("kind") or attempt.resource.kind}
-
-
-def _user_info(attempt: Attempt) -> dict[str, Any]:
-    user = {"username": attempt.user.name, "uid": attempt.user.uid, "groups": list(attempt.user.groups)}
-    return {key: value for key, value in user.items() if value}
 
 
 def read_answer(document: Any, uid: str, *, mutating: bool) -> Answer:
@@ -214,12 +205,5 @@ def _mismatch(value: object, field: str, go_type: str) -> str:
 
 def _go_kind(value: object) -> str:
     """The name of a JSON type in messages of Go's decoder."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, list):
-        return "array"
-    return "object" if isinstance(value, dict) else "number"
+    kinds = {type(None): "null", bool: "bool", str: "string", list: "array", dict: "object"}
+    return kinds.get(type(value), "number")

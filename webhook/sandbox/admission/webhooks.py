@@ -7,7 +7,7 @@ Source: k8s.io/kubernetes plugin/pkg/admission/{limitranger,serviceaccount,prior
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -82,16 +82,13 @@ def _priority(attempt: Attempt, spec: Object, objects: Objects) -> int:
 
 def _tolerations(given: list[Any]) -> list[Any]:
     """The tolerations of a pod, and the two defaults that keep it on an unreachable node for a while."""
-    missing = [key for key in _EVICTED_FROM if not any(_tolerates(toleration, key) for toleration in given)]
+    keys = {each.get("key") or "" for each in given if each.get("effect") in (None, "", "NoExecute")}
     added = [
         {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _SECONDS_TO_STAY}
-        for key in missing
+        for key in _EVICTED_FROM
+        if not keys & {"", key}
     ]
     return [*given, *added]
-
-
-def _tolerates(toleration: dict[str, Any], key: str) -> bool:
-    return (toleration.get("key") or key) == key and toleration.get("effect") in (None, "", "NoExecute")
 
 
 def _with_limits(pod: Object, limit_ranges: Iterable[Object]) -> Object:
@@ -109,18 +106,18 @@ _PATCH = "patch.webhook.admission.k8s.io/"
 _MUTATION_FAILED_OPEN = "failed-open.mutation.webhook.admission.k8s.io/"
 
 
+@dataclass(eq=False)
 class Mutation:
     """The mutating webhooks of one write, over both rounds."""
 
-    def __init__(self, reviewer: Reviewer, warn: Callable[[str], None]) -> None:
-        self._reviewer = reviewer
-        self._warn = warn
-        self._reinvocable: set[int] = set()
-        """Called webhooks that must be called again if the object changes after them."""
-        self._due_again: set[int] = set()
-        self._output: Object | None = None
-        self.changed = False
-        """True if any webhook changed the object, which requires a second round."""
+    reviewer: Reviewer
+    warn: Callable[[str], None]
+    _reinvocable: set[int] = field(default_factory=set, init=False)
+    """Called webhooks that must be called again if the object changes after them."""
+    _due_again: set[int] = field(default_factory=set, init=False)
+    _output: Object | None = field(default=None, init=False)
+    changed: bool = field(default=False, init=False)
+    """True if any webhook changed the object, which requires a second round."""
 
     async def round(self, attempt: Attempt, number: int) -> Attempt:
         """Call all matching webhooks in round 0, and in round 1 those that must be called again.
@@ -131,8 +128,8 @@ class Mutation:
         if number and attempt.object != self._output:
             self._require_reinvocation()
         variables = Variables(attempt)
-        for hook in hooks(self._reviewer.objects, "MutatingWebhookConfiguration"):
-            if not self._reviewer.concerns(hook, attempt, variables, "admit"):
+        for hook in hooks(self.reviewer.objects, "MutatingWebhookConfiguration"):
+            if not self.reviewer.concerns(hook, attempt, variables, "admit"):
                 continue
             if number and hook.index not in self._due_again:
                 continue
@@ -152,25 +149,27 @@ class Mutation:
         changed = False
         mutated = attempt
         try:
-            with self._reviewer.counts.count_call(hook, attempt, "admit"):
-                answer = await self._reviewer.ask(hook, attempt, self._warn, mutating=True)
+            with self.reviewer.counts.count_call(hook, attempt, "admit"):
+                answer = await self.reviewer.ask(hook, attempt, self.warn, mutating=True)
                 if operations := _operations(answer):
                     mutated = _apply_patch(hook, attempt, operations)
                     changed = mutated.object != attempt.object
                     patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
-                    self._reviewer.note(attempt, f"{_PATCH}{place}", patch)
+                    self.reviewer.note(attempt, f"{_PATCH}{place}", patch)
         except CallFailed as error:
             if not hook.ignores_failures:
                 raise failed_call(hook, error) from None
-            self._reviewer.note(attempt, f"{_MUTATION_FAILED_OPEN}{place}", hook.name)
+            self.reviewer.note(attempt, f"{_MUTATION_FAILED_OPEN}{place}", hook.name)
         finally:
-            self._reviewer.note(attempt, f"{_MUTATION}{place}", orjson.dumps({**about, "mutated": changed}).decode())
+            self.reviewer.note(attempt, f"{_MUTATION}{place}", orjson.dumps({**about, "mutated": changed}).decode())
         if changed:
             self._require_reinvocation()
             self.changed = True
         if hook.reinvocable:
             self._reinvocable.add(hook.index)
-        return _fill_defaults(mutated) if mutated is not attempt else attempt
+        if mutated is attempt or mutated.object is None:
+            return mutated
+        return replace(mutated, object=with_defaults(mutated.resource, mutated.object))
 
 
 def _operations(answer: Answer) -> list[Any]:
@@ -196,15 +195,11 @@ def _apply_patch(hook: Hook, attempt: Attempt, operations: list[Any]) -> Attempt
         raise statuses.internal_error(str(error)) from None
     if not isinstance(patched, dict):
         raise statuses.internal_error("couldn't get version/kind; json parse error: the patch leaves no JSON object")
-    for field in ("kind", "apiVersion"):
-        if not patched.get(field):
-            missing = "Kind" if field == "kind" else field
+    for name in ("kind", "apiVersion"):
+        if not patched.get(name):
+            missing = "Kind" if name == "kind" else name
             raise statuses.internal_error(f"Object '{missing}' is missing in '{orjson.dumps(patched).decode()}'")
     return replace(attempt, object=patched)
-
-
-def _fill_defaults(attempt: Attempt) -> Attempt:
-    return replace(attempt, object=attempt.object and with_defaults(attempt.resource, attempt.object))
 
 
 class Webhooks:
@@ -244,15 +239,30 @@ class Webhooks:
         return attempt.object
 
     async def validate(self, attempt: Attempt, warn: Callable[[str], None]) -> None:
-        """Call the validating webhooks for the object that will be stored.
+        """Call all validating webhooks at once for the object that will be stored.
 
         Raises:
-            Refused: The write is refused.
+            Refused: A webhook refuses, or a necessary call fails; the first refusal in list order.
         """
         if is_exempt(attempt):
             check_configuration(attempt)
             return
-        await validate(self._reviewer, attempt, warn)
+        variables, reviewer = Variables(attempt), self._reviewer
+        concerned = [
+            hook
+            for hook in hooks(self._objects, "ValidatingWebhookConfiguration")
+            if reviewer.concerns(hook, attempt, variables, "validating")
+        ]
+        warnings: list[list[str]] = [[] for _ in concerned]
+        # The API server reports the refusal that arrives first; a fixed order suits tests.
+        # Source: k8s.io/apiserver pkg/admission/plugin/webhook/validating/dispatcher.go.
+        calls = (_ask(reviewer, place, hook, attempt, warnings[place].append) for place, hook in enumerate(concerned))
+        refusals = await asyncio.gather(*calls)
+        for warning in (text for texts in warnings for text in texts):
+            warn(warning)
+        for refusal in refusals:
+            if refusal is not None:
+                raise refusal
 
     @property
     def metrics(self) -> str:
@@ -265,31 +275,6 @@ class Webhooks:
 
 
 _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/"
-
-
-async def validate(reviewer: Reviewer, attempt: Attempt, warn: Callable[[str], None]) -> None:
-    """Call all validating webhooks for a write at once; raises the first refusal in list order.
-
-    The API server reports the refusal that arrives first; a fixed order suits tests.
-    Source: k8s.io/apiserver pkg/admission/plugin/webhook/validating/dispatcher.go.
-
-    Raises:
-        Refused: A webhook refuses, or a necessary call fails.
-    """
-    variables = Variables(attempt)
-    concerned = [
-        hook
-        for hook in hooks(reviewer.objects, "ValidatingWebhookConfiguration")
-        if reviewer.concerns(hook, attempt, variables, "validating")
-    ]
-    warnings: list[list[str]] = [[] for _ in concerned]
-    calls = (_ask(reviewer, place, hook, attempt, warnings[place].append) for place, hook in enumerate(concerned))
-    refusals = await asyncio.gather(*calls)
-    for warning in (text for texts in warnings for text in texts):
-        warn(warning)
-    for refusal in refusals:
-        if refusal is not None:
-            raise refusal
 
 
 async def _ask(
