@@ -49,17 +49,9 @@ def make_authority(common_name: str, *, now: datetime, lifetime: timedelta = AUT
         ValueError: The common name is too long or empty.
     """
     key = ec.generate_private_key(ec.SECP256R1())
-    subject = _subject(common_name)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    certificate = (
-        _builder(subject, key, now, now + lifetime)
-        .issuer_name(subject)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(authority=True), critical=True)
-        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
-        .sign(key, SHA256())
-    )
-    return _pair(certificate, key)
+    own_identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
+    return _sign(common_name, key, now, now + lifetime, None, own_identifier, is_authority=True)
 
 
 def make_self_signed(common_name: str, *, now: datetime, lifetime: timedelta = AUTHORITY_LIFETIME) -> KeyPair:
@@ -75,18 +67,8 @@ def make_self_signed(common_name: str, *, now: datetime, lifetime: timedelta = A
     Raises:
         ValueError: The common name is too long or empty.
     """
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = _subject(common_name)
-    usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    certificate = (
-        _builder(subject, key, now, now + lifetime)
-        .issuer_name(subject)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
-        .sign(key, SHA256())
-    )
-    return _pair(certificate, key)
+    usages = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH])
+    return _sign(common_name, ec.generate_private_key(ec.SECP256R1()), now, now + lifetime, None, usages)
 
 
 def issue_serving(
@@ -137,21 +119,6 @@ def issue(
     issuer_key = authority.private_key
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey):
         raise BadKeyPair("The authority's key is not ECDSA; make the authority with this program.")
-    key = ec.generate_private_key(ec.SECP256R1())
-    builder = (
-        _builder(_subject(common_name), key, now, min(now + lifetime, issuer.not_valid_after_utc))
-        .issuer_name(issuer.subject)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(authority=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-        .add_extension(_identifier_of(issuer), critical=False)
-    )
-    for extension in extensions:
-        builder = builder.add_extension(extension, critical=False)
-    return _pair(builder.sign(issuer_key, SHA256()), key)
-
-
-def _identifier_of(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
     try:
         constraints = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
         subject_key = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -161,25 +128,51 @@ def _identifier_of(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
         ) from error
     if not constraints.ca:
         raise BadKeyPair("The issuer is not an authority (basicConstraints CA:FALSE); issue with the CA's key pair.")
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(subject_key)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(subject_key)
+    key, end = ec.generate_private_key(ec.SECP256R1()), min(now + lifetime, issuer.not_valid_after_utc)
+    usages = x509.ExtendedKeyUsage([usage])
+    return _sign(common_name, key, now, end, (issuer.subject, issuer_key), usages, identifier, *extensions)
 
 
-def _builder(
-    subject: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, end: datetime
-) -> x509.CertificateBuilder:
-    return (
+def _sign(
+    common_name: str,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    end: datetime,
+    issuer: tuple[x509.Name, ec.EllipticCurvePrivateKey] | None,
+    *extensions: x509.ExtensionType,
+    is_authority: bool = False,
+) -> KeyPair:
+    """A certificate for a key, signed by the issuer, or by the key itself, with further extensions."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    issuer_name, issuer_key = (subject, key) if issuer is None else issuer
+    unused = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False)
+    usage = x509.KeyUsage(
+        digital_signature=not is_authority,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+        **unused,
+    )
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(end)
+        .issuer_name(issuer_name)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=0 if is_authority else None), critical=True)
+        .add_extension(usage, critical=True)
     )
-
-
-def _subject(common_name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return KeyPair(
+        builder.sign(issuer_key, SHA256()).public_bytes(Encoding.PEM),
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
+    )
 
 
 def general_name(name: str) -> x509.DNSName | x509.IPAddress:
@@ -188,27 +181,6 @@ def general_name(name: str) -> x509.DNSName | x509.IPAddress:
         return x509.IPAddress(ip_address(name))
     except ValueError:
         return x509.DNSName(name)
-
-
-def _key_usage(*, authority: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
-        digital_signature=not authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        encipher_only=False,
-        decipher_only=False,
-    )
-
-
-def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> KeyPair:
-    return KeyPair(
-        certificate.public_bytes(Encoding.PEM),
-        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
-    )
 
 
 def make_bundle(authorities: Iterable[bytes]) -> bytes:

@@ -155,7 +155,7 @@ async def test_access_is_answered_as_reported():
 
 async def test_self_subject_access_review_uses_the_callers_name(sandbox, api):
     seen = []
-    sandbox._handlers._allows = lambda spec: bool(seen.append(spec["user"])) or True
+    sandbox._handlers.allows = lambda spec: bool(seen.append(spec["user"])) or True
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
     answer = await api("POST", path, {"spec": {}}, headers={"Authorization": "Bearer alice"})
     assert (answer.body["status"], seen) == ({"allowed": True}, ["alice"])

@@ -72,7 +72,7 @@ async def test_strangers_hold_no_more_than_half_of_the_memory_together(
     large = json.dumps(review_of(pod(annotations={"note": "a" * SMALL}))).encode()
     known = await client_of(guarded.port, client_context("kube-apiserver"))
     deadline = guarded.calls.admission.deadline("30s")
-    async with budget.hold(budget._most // 2, callers.payer(None, "10.0.0.1"), deadline):
+    async with budget.hold(budget.most // 2, callers.payer(None, "10.0.0.1"), deadline):
         refused = await guarded.client.post(f"/{NO_EFFECTS[0]}?timeout=100ms", large)
         answered = await known.post(f"/{NO_EFFECTS[0]}", large)
     assert (refused.status, refused.text) == (503, f"{application._NO_MEMORY}\n")

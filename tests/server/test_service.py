@@ -105,7 +105,7 @@ async def test_changed_files_are_served_and_connections_kept(start, put, files, 
     changed = put()
     await until(lambda: service._certificate.reloading.pair == changed)
     await client.ask("convert-pods", review_of(pod()))
-    assert len(service._listeners._webhook.server.connections) == 1
+    assert len(service._listeners._runners[0].server.connections) == 1
 
 
 async def test_expiry_is_a_metric(start, put, files, client_of):
@@ -136,7 +136,7 @@ async def test_expired_certificate_is_not_ready(start, put, files, client_of):
 async def test_idle_connections_are_kept_longer_than_the_api_server_keeps_them(start, client_of, client_context):
     service, ready = await start()
     await (await client_of(ready.port, client_context(ca=ready.ca_pem))).get("/")
-    (connection,) = service._listeners._webhook.server.connections
+    (connection,) = service._listeners._runners[0].server.connections
     assert connection.keepalive_timeout == KEEP_ALIVE > 90
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 from webhook.server import driver
-from webhook.server import driver as warming
 from webhook.server.driver import warm_up
 
 FIRST_CALLS = """
@@ -57,7 +56,7 @@ def test_each_sample_is_reviewed(monkeypatch):
 
     monkeypatch.setattr(driver, "judge", judge)
     warm_up(ManifestsView(), DEFAULTS)
-    assert len(set(reviewed)) == len({(entry, document["kind"]) for entry, _, document in warming._samples(0)})
+    assert len(set(reviewed)) == len({(entry, document["kind"]) for entry, _, document in driver._samples(0)})
     assert {("convert-pods", "Pod"), ("claims", "ResourceClaim"), ("enforce-quota", "Pod")} <= {*reviewed}
 
 
@@ -72,14 +71,14 @@ def test_sample_that_cannot_be_reviewed_does_not_stop_the_start(monkeypatch, cap
 
 
 def test_warm_up_ends_after_ten_seconds(monkeypatch, caplog):
-    seconds, reviewed, real = [0.0], [], warming.decode
+    seconds, reviewed, real = [0.0], [], driver.decode
 
     def decode(body, entry):
         seconds[0] += 4.0
         reviewed.append(entry)
         return real(body, entry)
 
-    monkeypatch.setattr(warming, "decode", decode)
+    monkeypatch.setattr(driver, "decode", decode)
     warm_up(ManifestsView(), DEFAULTS, clock=lambda: seconds[0])
     assert len(reviewed) == 3
     (record,) = caplog.records

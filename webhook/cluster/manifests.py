@@ -23,31 +23,11 @@ _NAMESPACE = "Namespace"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 _READ_BY_RULES = (
-    "ClusterPolicy",
-    "ClusterTrainingRuntime",
-    "ConfigMap",
-    "DeviceClass",
-    "GPUAdmissionPolicy",
-    "GPUCluster",
-    "GPUQuota",
-    "LimitRange",
-    "MutatingWebhookConfiguration",
-    "NVIDIADriver",
-    "Namespace",
-    "Node",
-    "Pod",
-    "PodGroup",
-    "PriorityClass",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ResourceQuota",
-    "ResourceSlice",
-    "RuntimeClass",
-    "Secret",
-    "TrainingRuntime",
-    "ValidatingWebhookConfiguration",
+    "ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass GPUAdmissionPolicy GPUCluster GPUQuota LimitRange"
+    " MutatingWebhookConfiguration NVIDIADriver Namespace Node Pod PodGroup PriorityClass ResourceClaim"
+    " ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Secret TrainingRuntime ValidatingWebhookConfiguration"
 )
-_RESOURCES = {kind: RESOURCES[kind] for kind in _READ_BY_RULES}
+_RESOURCES = {kind: RESOURCES[kind] for kind in _READ_BY_RULES.split()}
 """The resources of the kinds that rules read. Other groups have kinds of the same names: `Node` of longhorn.io,
 `ClusterPolicy` of kyverno.io. Objects of all other kinds are kept as they are."""
 

@@ -379,11 +379,7 @@ class Store:
         self._on_change()
 
     def _replace(
-        self,
-        namespaces: dict[str, _Namespace],
-        others: OtherPods | None,
-        value_counts: ValueCounts,
-        resource_version: str,
+        self, namespaces: dict[str, _Namespace], others: OtherPods | None, counts: ValueCounts, resource_version: str
     ) -> None:
         is_same = namespaces == self._namespaces
         if self.gone is not None:
@@ -392,7 +388,7 @@ class Store:
                 self.gone.clear()
             self.gone.add(_not_in(namespaces, self._namespaces), _not_in(self._namespaces, namespaces))
         self._namespaces, self.resource_version = namespaces, resource_version
-        self.value_counts = value_counts
+        self.value_counts = counts
         if self.others is not None and others is not None:
             self.others.replace(others)
         if not is_same:

@@ -142,24 +142,16 @@ _FIELDS: Mapping[str, _Fields] = {
 }
 """The kept fields of each kind."""
 
+_SHARED_OF_PODS = (
+    "nodeName nodeSelector overhead preemptionPolicy priority priorityClassName resourceClaims resources"
+    " runtimeClassName schedulerName schedulingGates schedulingGroup tolerations"
+)
 _POD_SPEC: _Fields = {
     "affinity": _Once({"nodeAffinity": _OWN}),
     "containers": _CONTAINERS,
     "hostNetwork": _OWN,
     "initContainers": _CONTAINERS,
-    "nodeName": _SHARED,
-    "nodeSelector": _SHARED,
-    "overhead": _SHARED,
-    "preemptionPolicy": _SHARED,
-    "priority": _SHARED,
-    "priorityClassName": _SHARED,
-    "resourceClaims": _SHARED,
-    "resources": _SHARED,
-    "runtimeClassName": _SHARED,
-    "schedulerName": _SHARED,
-    "schedulingGates": _SHARED,
-    "schedulingGroup": _SHARED,
-    "tolerations": _SHARED,
+    **dict.fromkeys(_SHARED_OF_PODS.split(), _SHARED),
 }
 _POD: _Fields = {
     "metadata": {**_METADATA, "uid": _SHARED, "labels": _SHARED},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.resources import RESOURCES, Resource
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from webhook.cluster.store import Store
 
 __all__ = ["DRA", "DRA_SERVED_SINCE", "TRUSTED_SECONDS", "KnownKind", "Watched", "serves_dra_in_v1", "watched_kinds"]
@@ -79,27 +80,9 @@ def serves_dra_in_v1(version: tuple[int, int] | Unknown) -> bool:
 
 
 _EVERYWHERE = (
-    "Node",
-    "Namespace",
-    "LimitRange",
-    "ResourceQuota",
-    "RuntimeClass",
-    "PriorityClass",
-    "PodGroup",
-    "DeviceClass",
-    "ResourceSlice",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "ClusterPolicy",
-    "NVIDIADriver",
-    "GPUCluster",
-    "ComputeDomain",
-    "GPUAdmissionPolicy",
-    "GPUQuota",
-    "ClusterTrainingRuntime",
-    "TrainingRuntime",
-    "Prometheus",
-    "ServiceMonitor",
+    "Node Namespace LimitRange ResourceQuota RuntimeClass PriorityClass PodGroup DeviceClass ResourceSlice ResourceClaim"
+    " ResourceClaimTemplate ClusterPolicy NVIDIADriver GPUCluster ComputeDomain GPUAdmissionPolicy GPUQuota"
+    " ClusterTrainingRuntime TrainingRuntime Prometheus ServiceMonitor"
 )
 _RUNNING = ("status.phase!=Succeeded", "status.phase!=Failed")
 """Pods that have ended hold nothing, and clusters that run jobs have many of them. Kubernetes' scheduler uses the same
@@ -118,7 +101,7 @@ def watched_kinds(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
     Args:
         operator_namespaces: The namespaces in which the GPU Operator may run.
     """
-    everywhere = [Watched(RESOURCES[kind]) for kind in _EVERYWHERE]
+    everywhere = [Watched(RESOURCES[kind]) for kind in _EVERYWHERE.split()]
     operators = [
         each
         for namespace in dict.fromkeys(operator_namespaces)
@@ -138,22 +121,6 @@ TRUSTED_SECONDS = 120.0
 changes little in that time."""
 
 
-class Surroundings(Protocol):
-    """The facts that the answers about a kind depend on, other than its own stores."""
-
-    def server_version(self) -> tuple[int, int] | Unknown:
-        """Major and minor version of the API server."""
-        ...
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None when it does not exist."""
-        ...
-
-    def generation(self, kind: str) -> int:
-        """A number that grows whenever an answer about the kind may change."""
-        ...
-
-
 class KnownKind:
     """One kind as the view shows it.
 
@@ -164,9 +131,15 @@ class KnownKind:
     """
 
     def __init__(
-        self, stores: Sequence[tuple[Watched, Store]], surroundings: Surroundings, clock: Callable[[], float]
+        self, stores: Sequence[tuple[Watched, Store]], surroundings: ClusterView, clock: Callable[[], float]
     ) -> None:
-        """At least one store; `clock` is that of the stores, in seconds."""
+        """At least one store.
+
+        Args:
+            stores: The stores of the kind.
+            surroundings: The view, for facts of other kinds that the answers depend on.
+            clock: The clock of the stores, in seconds.
+        """
         self._stores = stores
         self._surroundings = surroundings
         self._clock = clock

@@ -151,11 +151,9 @@ _READY = {True: "true", False: "false", None: "unknown"}
 def _outcomes(report: AuditReport) -> Counter[tuple[str, str]]:
     outcomes: Counter[tuple[str, str]] = Counter()
     for each in report.readiness:
-        outcomes[each.mode.value, "converts"] += each.converts
-        outcomes[each.mode.value, "refused"] += each.refused
-        outcomes[each.mode.value, "left"] += each.left
-        outcomes[each.mode.value, "loses"] += each.loses
-        outcomes[each.mode.value, "unknown"] += each.unknown
+        of_mode = {"converts": each.converts, "refused": each.refused, "left": each.left}
+        of_mode |= {"loses": each.loses, "unknown": each.unknown}
+        outcomes.update({(each.mode.value, outcome): count for outcome, count in of_mode.items()})
     return outcomes
 
 

@@ -195,7 +195,15 @@ class Certificates:
 
     async def _look(self) -> Step:
         # Configurations first, then the Secret: `webhook.controllers.ca_bundles` says why.
-        configurations, unread = await self._read_configurations()
+        configurations: list[Configuration] | None = None
+        unread: ClusterError | None = None
+        try:
+            configurations = await self.bundles.read()
+        except ClusterError as error:
+            # Certificates are renewed even if configurations cannot be read.
+            unread = error
+            if not self._judged:
+                self._problem = f"the webhook configurations could not be read yet: {error}"
         step = await self._step(configurations)
         refused = self._hand_over(step.state.leaf)
         if unread is not None:
@@ -206,15 +214,6 @@ class Certificates:
         if refused is not None:
             raise refused
         return step
-
-    async def _read_configurations(self) -> tuple[list[Configuration] | None, ClusterError | None]:
-        """The configurations, or the error: certificates are renewed even if configurations cannot be read."""
-        try:
-            return await self.bundles.read(), None
-        except ClusterError as error:
-            if not self._judged:
-                self._problem = f"the webhook configurations could not be read yet: {error}"
-            return None, error
 
     async def _step(self, configurations: list[Configuration] | None) -> Step:
         stored = await self.secret.read()

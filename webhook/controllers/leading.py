@@ -143,14 +143,8 @@ def _merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[st
     return patch
 
 
-_STATUS_SECONDS = 5.0
-_REPAIR_SECONDS = 30.0
-_SWEEP_SECONDS = 600.0
 _GRACE = timedelta(hours=1)
 """For how long an unused template is kept, so that a Job that is created again within the hour finds it."""
-_QUOTA_SECONDS = 1.0
-_WAITING_SECONDS = 5.0
-_DEVICES_SECONDS = 60.0
 
 
 class Leading:
@@ -208,13 +202,13 @@ class Leading:
         )
         sweep = TemplateSweep(client, view, settings, self.metrics, _GRACE)
         self._tasks = (
-            PeriodicTask("policy-status", status.round, _STATUS_SECONDS),
-            PeriodicTask("templates-repair", repair.round, _REPAIR_SECONDS),
-            PeriodicTask("templates-sweep", sweep.round, _SWEEP_SECONDS),
-            PeriodicTask("audit", self.audit.round, AUDIT_SECONDS),
-            PeriodicTask("quotas", self._quotas.round, _QUOTA_SECONDS),
-            PeriodicTask("waiting-pods", self._waiting.round, _WAITING_SECONDS),
-            PeriodicTask("devices", self._devices.round, _DEVICES_SECONDS),
+            PeriodicTask("policy-status", status.round, every=5.0),
+            PeriodicTask("templates-repair", repair.round, every=30.0),
+            PeriodicTask("templates-sweep", sweep.round, every=600.0),
+            PeriodicTask("audit", self.audit.round, every=AUDIT_SECONDS),
+            PeriodicTask("quotas", self._quotas.round, every=1.0),
+            PeriodicTask("waiting-pods", self._waiting.round, every=5.0),
+            PeriodicTask("devices", self._devices.round, every=60.0),
         )
 
     def notes(self) -> list[str]:

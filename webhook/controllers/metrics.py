@@ -17,7 +17,7 @@ from webhook.cluster.clockwork import Clockwork
 from webhook.server.metrics import MetricFactory
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from prometheus_client import CollectorRegistry
@@ -57,12 +57,9 @@ class ControllerMetrics:
         self._last = new.gauge(
             "controller_last_round_timestamp_seconds", "When a round of the leader's tasks was last done.", "task"
         )
-        templates = new.counter(
-            "template_upkeep", "ResourceClaimTemplates that the leader changed, by action.", "action"
-        )
-        self._templates = {
-            action: templates.labels(action) for action in ("repaired", "marked", "unmarked", "deleted", "foreign")
-        }
+        actions = ("repaired", "marked", "unmarked", "deleted", "foreign")
+        changed = "ResourceClaimTemplates that the leader changed, by action."
+        self._templates = new.counters("template_upkeep", changed, "action", actions)
 
     def watch_leader(self, leading: Callable[[], bool]) -> None:
         """Export whether this replica leads; `leading` is called at every scrape."""
@@ -101,12 +98,9 @@ class CertificateMetrics:
             "certificate_last_look_timestamp_seconds",
             "When the Secret and the webhook configurations were last checked without a failure.",
         )
-        changes = new.counter(
-            "certificate_changes", "Steps of rotation that this replica wrote; switched is a rotation's end.", "change"
-        )
-        failures = new.counter("certificate_failures", "Checks that failed, by reason.", "reason")
-        self._changes = {kind: changes.labels(kind) for kind in (*CHANGES, "restored")}
-        self._failures = {reason: failures.labels(reason) for reason in _FAILURES}
+        steps = "Steps of rotation that this replica wrote; switched is a rotation's end."
+        self._changes = new.counters("certificate_changes", steps, "change", (*CHANGES, "restored"))
+        self._failures = new.counters("certificate_failures", "Checks that failed, by reason.", "reason", _FAILURES)
 
     def show(self, leaf: datetime, authority: datetime) -> None:
         """Export when the certificates in the Secret expire."""
@@ -130,7 +124,7 @@ _Row = tuple[tuple[str, str, str], float]
 """The name of a limit, its unit, the kind of amount, and the amount."""
 
 
-class QuotaMetrics:
+class QuotaMetrics(Collector):
     """Metrics of quotas, exported by the leader. Administrators name the limits: few label values."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
@@ -139,8 +133,8 @@ class QuotaMetrics:
         self._expired = new.counter(
             "quota_expired_charges", "Charges that were dropped because their object does not exist."
         )
-        self._amounts = _Amounts()
-        registry.register(self._amounts)
+        self._rows: dict[str, tuple[_Row, ...]] = {}
+        registry.register(self)
 
     def count_drift(self, objects: int) -> None:
         """Count pods and claims that were found without a charge."""
@@ -152,19 +146,21 @@ class QuotaMetrics:
 
     def show(self, namespace: str, quota: Quota, ledger: Ledger) -> None:
         """Export the limits of a namespace and their usage."""
-        self._amounts.rows[namespace] = tuple(_rows(quota, ledger))
+        rows: list[_Row] = []
+        for limit in quota.limits:
+            used, reserved = ledger.used_amount(limit), ledger.requested_amounts.get(limit.name, ZERO)
+            amounts = {"hard": limit.hard, "used": used, "reserved": reserved}
+            # Amounts that are not counted yet are missing.
+            known = {name: float(value) for name, value in amounts.items() if value is not None}
+            rows += [((limit.name, limit.unit, name), value) for name, value in known.items()]
+        self._rows[namespace] = tuple(rows)
 
     def forget(self, namespace: str | None = None) -> None:
         """Drop the amounts of a namespace, or of all."""
         if namespace is None:
-            self._amounts.rows = {}
+            self._rows = {}
         else:
-            self._amounts.rows.pop(namespace, None)
-
-
-class _Amounts(Collector):
-    def __init__(self) -> None:
-        self.rows: dict[str, tuple[_Row, ...]] = {}
+            self._rows.pop(namespace, None)
 
     def collect(self) -> Iterable[Metric]:
         """The current amounts."""
@@ -174,36 +170,25 @@ class _Amounts(Collector):
             None,
             ("namespace", "limit", "unit", "amount"),
         )
-        for namespace, rows in sorted(self.rows.copy().items()):
+        for namespace, rows in sorted(self._rows.copy().items()):
             for labels, value in rows:
                 family.add_metric((namespace, *labels), value)
         return (family,)
-
-
-def _rows(quota: Quota, ledger: Ledger) -> Iterator[_Row]:
-    """The amounts of each limit, without those that are not counted yet."""
-    for limit in quota.limits:
-        used, reserved = ledger.used_amount(limit), ledger.requested_amounts.get(limit.name, ZERO)
-        for amount, value in (("hard", limit.hard), ("used", used), ("reserved", reserved)):
-            if value is not None:
-                yield (limit.name, limit.unit, amount), float(value)
 
 
 WAITING_WRITES = ("condition_set", "condition_removed", "event_created", "event_renewed", "failed")
 """Writes to pods that wait for GPUs."""
 
 
-class WaitingMetrics:
+class WaitingMetrics(Collector):
     """Metrics of pods that wait for GPUs; all label values are fixed by the program."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         new = MetricFactory(registry)
-        writes = new.counter(
-            "waiting_writes", "Writes to pods that wait for GPUs: their condition and events.", "write"
-        )
-        self._writes = {write: writes.labels(write) for write in WAITING_WRITES}
-        self._pods = _WaitingPods()
-        registry.register(self._pods)
+        written = "Writes to pods that wait for GPUs: their condition and events."
+        self._writes = new.counters("waiting_writes", written, "write", WAITING_WRITES)
+        self._shown: tuple[dict[str, int], int] | None = None
+        registry.register(self)
 
     def count_write(self, write: str) -> None:
         """Count a write; `failed` if the API server refused it."""
@@ -211,16 +196,11 @@ class WaitingMetrics:
 
     def show(self, verdicts: Mapping[str, int], conditions: int) -> None:
         """Export the pods that wait by verdict, and the number of pods with our condition."""
-        self._pods.shown = (dict(verdicts), conditions)
+        self._shown = (dict(verdicts), conditions)
 
     def forget(self) -> None:
         """Export no pods, because another replica leads now."""
-        self._pods.shown = None
-
-
-class _WaitingPods(Collector):
-    def __init__(self) -> None:
-        self.shown: tuple[dict[str, int], int] | None = None
+        self._shown = None
 
     def collect(self) -> Iterable[Metric]:
         """The pods of the last round."""
@@ -233,7 +213,7 @@ class _WaitingPods(Collector):
         conditions = GaugeMetricFamily(
             "gpu_admission_waiting_conditions", "Pods with the condition gpu-admission.io/Schedulable."
         )
-        if (shown := self.shown) is not None:
+        if (shown := self._shown) is not None:
             for verdict, count in sorted(shown[0].items()):
                 pods.add_metric((verdict,), count)
             conditions.add_metric((), shown[1])

@@ -478,7 +478,10 @@ class WaitingRound:
             check_cancelled()
             if (write := self._due_for(each)) is not None:
                 due.append(write)
-        return answers, sorted((each for each in due if not self.writer.rests(each.pod)), key=_urgency)
+        # Removals first, then pods without a condition, then those whose condition is the oldest.
+        due = [each for each in due if not self.writer.rests(each.pod)]
+        due.sort(key=lambda each: (each.condition is not ConditionStep.REMOVE, not each.is_new, each.last))
+        return answers, due
 
     def _due_for(self, answer: PodAnswer) -> PodWrite | None:
         state, result = answer
@@ -520,8 +523,3 @@ class WaitingRound:
         document = self.view.get("Pod", pod.name, pod.namespace)
         state = pod_state(document) if isinstance(document, dict) else None
         return state is not None and state.uid == pod.uid and state.is_pending
-
-
-def _urgency(write: PodWrite) -> tuple[bool, bool, float]:
-    """Removals first, then pods without a condition, then those whose condition is the oldest."""
-    return write.condition is not ConditionStep.REMOVE, not write.is_new, write.last

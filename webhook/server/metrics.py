@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -47,6 +47,9 @@ __all__ = [
 ]
 
 
+L = TypeVar("L", bound=str)
+
+
 @dataclass(frozen=True, slots=True)
 class MetricFactory:
     """Creates metrics whose names begin with `gpu_admission_`."""
@@ -56,6 +59,14 @@ class MetricFactory:
     def counter(self, name: str, meaning: str, *labels: str) -> Counter:
         """A counter; `_total` is appended to its name."""
         return Counter(f"gpu_admission_{name}_total", meaning, labels, registry=self.registry)
+
+    def counters(self, name: str, meaning: str, label: str, values: Iterable[L]) -> dict[L, Counter]:
+        """A counter for each value of its one label.
+
+        They are made once, because looking one up costs more than counting. So zeros are shown from the start.
+        """
+        counter = self.counter(name, meaning, label)
+        return {value: counter.labels(value) for value in values}
 
     def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
         """A gauge."""
@@ -163,7 +174,6 @@ class Metrics:
         self.registry.register(_Before(self._count_answers))
         ProcessCollector(registry=self.registry)
         self._new = new = MetricFactory(self.registry)
-        # Children are made once: looking one up costs more than counting. It also shows zeros from the start.
         requests = new.counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
         self._requests = {
             (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
@@ -186,32 +196,23 @@ class Metrics:
         )
         self._exempted = new.counter("exempted", "Findings whose severity an exemption lowered.", "webhook", "rule")
         self._waived = new.counter("waived", "Findings that an annotation of the object waives.", "webhook", "rule")
-        conversions = new.counter(
-            "conversions", "Pods that requested conversion, by outcome; dry runs are not counted.", "outcome"
-        )
-        self._conversions = {
-            outcome: conversions.labels(outcome) for outcome in ("converted", "unconverted", "refused")
-        }
-        templates = new.counter("templates", "ResourceClaimTemplates that answers waited for, by outcome.", "outcome")
-        self._templates = {outcome: templates.labels(outcome) for outcome in TEMPLATES}
+        converted = "Pods that requested conversion, by outcome; dry runs are not counted."
+        kinds = ("converted", "unconverted", "refused")
+        self._conversions = new.counters("conversions", converted, "outcome", kinds)
+        templates = "ResourceClaimTemplates that answers waited for, by outcome."
+        self._templates = new.counters("templates", templates, "outcome", TEMPLATES)
         outcomes = new.counter(
             "quota_outcomes", "Charges to quotas, by outcome; dry runs are not counted.", "webhook", "outcome"
         )
         self._quota_outcomes = {
             (entry, outcome): outcomes.labels(entry, outcome) for entry in _QUOTAS for outcome in OUTCOMES
         }
-        forwarded = new.counter(
-            "forwarded_charges", "Charges that were sent to the owner of a ledger, by its answer.", "answer"
-        )
-        self._forwarded = {answer: forwarded.labels(answer) for answer in ANSWERS}
-        explanations = new.counter("explanations", "Calls for explanations, by how they ended.", "outcome")
-        self._explanations = {outcome: explanations.labels(outcome) for outcome in EXPLAINED}
-        explain_callers = new.counter(
-            "explanation_callers",
-            "Calls for explanations and reports, by whether their caller may have them.",
-            "outcome",
-        )
-        self._explain_callers = {outcome: explain_callers.labels(outcome) for outcome in EXPLAIN_CALLERS}
+        forwarded = "Charges that were sent to the owner of a ledger, by its answer."
+        self._forwarded = new.counters("forwarded_charges", forwarded, "answer", ANSWERS)
+        explained = "Calls for explanations, by how they ended."
+        self._explanations = new.counters("explanations", explained, "outcome", EXPLAINED)
+        callers = "Calls for explanations and reports, by whether their caller may have them."
+        self._explain_callers = new.counters("explanation_callers", callers, "outcome", EXPLAIN_CALLERS)
         self.time_explanation = new.histogram(
             "explanation_duration_seconds",
             "Time from the arrival of a call for an explanation to its answer.",
@@ -219,10 +220,8 @@ class Metrics:
         ).observe
         ui_calls = new.counter("ui_calls", "Calls of the page's port, by how they ended.", "call", "outcome")
         self._ui_calls = {(call, outcome): ui_calls.labels(call, outcome) for call in UI_CALLS for outcome in EXPLAINED}
-        stream_ends = new.counter(
-            "ui_streams_ended", "Streams of the live report that have ended, by reason.", "reason"
-        )
-        self._stream_ends = {reason: stream_ends.labels(reason) for reason in STREAM_ENDS}
+        ended = "Streams of the live report that have ended, by reason."
+        self._stream_ends = new.counters("ui_streams_ended", ended, "reason", STREAM_ENDS)
         self._streams = new.gauge("ui_streams", "Streams of the live report that are open.")
         self.time_report = new.histogram(
             "ui_report_duration_seconds", "Time to make a live report, with its pauses for reviews.", _BUCKETS

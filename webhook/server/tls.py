@@ -153,7 +153,9 @@ class FileWatcher:
             pair = self.files.read()
             if pair != self.reloading.pair:
                 self.reloading.replace(pair)
-                self._log_served(pair)
+                text = "Now serving the key pair in %s: SHA-256 %s, for %s, valid until %s."
+                names, end = ", ".join(pair.names) or "no name", _timestamp(pair.not_after)
+                _logger.info(text, self.files, pair.fingerprint, names, end)
         except (BadKeyPair, OSError) as error:  # OSError: out of file descriptors, as a busy server can be for a while
             self._log_refused(pair, str(error))
         else:
@@ -168,15 +170,6 @@ class FileWatcher:
         while True:
             await asyncio.sleep(interval)
             await asyncio.to_thread(self.poll)
-
-    def _log_served(self, pair: KeyPair) -> None:
-        _logger.info(
-            "Now serving the key pair in %s: SHA-256 %s, for %s, valid until %s.",
-            self.files,
-            pair.fingerprint,
-            ", ".join(pair.names) or "no name",
-            _timestamp(pair.not_after),
-        )
 
     def _log_refused(self, pair: KeyPair | None, reason: str) -> None:
         if self._refused == (pair, reason):

@@ -61,13 +61,6 @@ class _File:
         return f'"{sha256(self.body).hexdigest()[:32]}"'
 
 
-def _files() -> dict[str, _File]:
-    types = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
-    names = ("page.css", "ui.css", "page.js", "ui.js", "ui.svg")
-    found = {f"/ui/{name}": _File(asset(name).encode(), types[name.rpartition(".")[2]]) for name in names}
-    return {"/ui": _File(render_part("ui", title="GPUs of the cluster").encode(), "text/html"), **found}
-
-
 class UICalls(RoutedCalls):
     """Answers a browser: files to everyone, data to callers whom the gate of explanations admits."""
 
@@ -77,7 +70,10 @@ class UICalls(RoutedCalls):
         self._questions = questions
         self.streams = streams
         self._metrics = questions.metrics
-        self._files = _files()
+        types = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+        names = ("page.css", "ui.css", "page.js", "ui.js", "ui.svg")
+        self._files = {f"/ui/{name}": _File(asset(name).encode(), types[name.rpartition(".")[2]]) for name in names}
+        self._files["/ui"] = _File(render_part("ui", title="GPUs of the cluster").encode(), "text/html")
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         response = await super()._answer(request)

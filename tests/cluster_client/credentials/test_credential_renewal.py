@@ -102,7 +102,7 @@ async def test_pods_token_is_read_again_as_it_rotates(api, tokens, service_accou
     of_pod = await find_credentials(environ=POD, service_account=service_account)
 
     async def read():
-        reading = await of_pod._read()
+        reading = await of_pod.read()
         return replace(reading, access=replace(reading.access, url=api.url, ca=None))
 
     credentials = Credentials(read)
@@ -144,7 +144,7 @@ async def test_plugin_runs_again_before_its_token_expires(write, kubeconfig_of, 
     moments, seconds = [now], [0.0]
     plugin.says(token="one", expirationTimestamp=(now + timedelta(minutes=10)).isoformat())
     found = await find_credentials(write(kubeconfig_of("http://here", user=plugin.entry)), environ={})
-    credentials = Credentials(found._read, clock=lambda: seconds[0], now=lambda: moments[0])
+    credentials = Credentials(found.read, clock=lambda: seconds[0], now=lambda: moments[0])
     await credentials.load()
     moments[0] += timedelta(minutes=8)
     assert await credentials.authorization() == "Bearer one"

@@ -117,7 +117,7 @@ async def test_quota_that_all_have_seen_stays_so_for_the_next_leader(team, leade
     team.quota()
     await leader.count()
     other = await replica()
-    other.round._presences.why_unseen = None  # it is not asked
+    other.round.presences.why_unseen = None  # it is not asked
     await other.count()
     assert team.condition("Enforced") == FAILS_OPEN
 

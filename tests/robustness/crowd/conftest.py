@@ -43,7 +43,7 @@ class Served:
     @property
     def http_connections(self):
         """How many of them have come to HTTP."""
-        return len(self.service._listeners._webhook.server.connections)
+        return len(self.service._listeners._runners[0].server.connections)
 
     async def closed(self, reason):
         """How many connections of the webhook's port were closed by a limit."""

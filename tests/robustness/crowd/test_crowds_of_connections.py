@@ -156,7 +156,7 @@ async def test_pipelined_requests_wait_at_the_client(serve, connect, until):
     greedy = await connect(served.port, served.context)
     greedy.writer.write(b"POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n" * 5000)
     await until(lambda: served.http_connections == 1)
-    (http,) = served.service._listeners._webhook.server.connections
+    (http,) = served.service._listeners._runners[0].server.connections
     most = 0
     for _ in range(100):
         await greedy.answer()

@@ -143,7 +143,7 @@ async def test_user_has_few_questions_at_a_time(live, monkeypatch):
         await answering.wait()
         raise TimeoutError
 
-    explainer = live.explain_calls._questions._explainer
+    explainer = live.explain_calls._questions.explainer
     monkeypatch.setattr(type(explainer), "answer", answer)
     asked = [asyncio.create_task(ask(live.explain_client)) for _ in range(MOST_OF_ONE_USER + 1)]
     done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +162,7 @@ async def test_users_of_a_namespace_have_few_questions_at_a_time(live, rights, m
         await answering.wait()
         raise TimeoutError
 
-    monkeypatch.setattr(type(live.explain_calls._questions._explainer), "answer", answer)
+    monkeypatch.setattr(type(live.explain_calls._questions.explainer), "answer", answer)
     users = [f"system:serviceaccount:team-a:{number}" for number in range(MOST_OF_ONE_NAMESPACE + 1)]
     rights.members = {*((user, "team-a") for user in users), (ALICE, "team-b")}
     asked = [asyncio.create_task(ask(live.explain_client, user=user)) for user in users]
