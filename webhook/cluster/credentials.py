@@ -303,10 +303,7 @@ async def _read_kubeconfig(paths: str, context: str | None, environ: Mapping[str
         if merger.config is None:
             raise NoCluster("the file was removed while it was read")  # noqa: TRY301 - the file is named below
         loader = kube_config.KubeConfigLoader(
-            merger.config,
-            active_context=context or None,
-            config_base_path=None,
-            config_persister=merger.save_changes,
+            merger.config, active_context=context or None, config_base_path=None, config_persister=merger.save_changes
         )
         _check_user(merger.config.value, loader.current_context)
         async with asyncio.timeout(_PLUGIN_TIMEOUT):

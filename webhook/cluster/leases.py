@@ -76,12 +76,7 @@ def new_lease(namespace: str, name: str, seconds: int, moment: datetime) -> Obje
 def held_lease(lease: Object, identity: str, seconds: int, moment: datetime) -> Object:
     """The lease taken or renewed by `identity`; its resourceVersion guards the write."""
     before = lookup(lease, ("spec",)) or {}
-    spec = {
-        **before,
-        "holderIdentity": identity,
-        "leaseDurationSeconds": seconds,
-        "renewTime": micro_time(moment),
-    }
+    spec = {**before, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": micro_time(moment)}
     if holder_of(lease) != identity:
         transitions = before.get("leaseTransitions")
         spec["acquireTime"] = micro_time(moment)

@@ -136,10 +136,7 @@ class Reflector:
         seconds = self._pace.watch_seconds()
         query = {"resourceVersion": self._resume, "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         events = self._client.watch(
-            self._path,
-            {**self._query, **query},
-            read_timeout=seconds + self._pace.silence,
-            on_open=self._handle_open,
+            self._path, {**self._query, **query}, read_timeout=seconds + self._pace.silence, on_open=self._handle_open
         )
         async with contextlib.aclosing(events):
             async for event in events:

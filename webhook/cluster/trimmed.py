@@ -82,11 +82,7 @@ _NAMED: _Fields = {
 }
 _ANNOTATED: _Fields = {**_NAMED, "annotations": _Keep.OURS}
 _METADATA: _Fields = {**_ANNOTATED, "ownerReferences": _SHARED}
-_WHOLE: _Fields = {
-    "metadata": {**_METADATA, "annotations": _Keep.WRITTEN},
-    "spec": _OWN,
-    "status": _OWN,
-}
+_WHOLE: _Fields = {"metadata": {**_METADATA, "annotations": _Keep.WRITTEN}, "spec": _OWN, "status": _OWN}
 _NODE_INFO = _Once(
     dict.fromkeys(("architecture", "containerRuntimeVersion", "kernelVersion", "kubeletVersion", "osImage"), _SHARED)
 )
@@ -106,11 +102,7 @@ _FIELDS: Mapping[str, _Fields] = {
     "DeviceClass": {"metadata": _METADATA, "spec": _OWN},
     "GPUAdmissionPolicy": {**_WHOLE, "metadata": {**_METADATA, "generation": _OWN}},
     "GPUCluster": _WHOLE,
-    "GPUQuota": {
-        "metadata": {**_ANNOTATED, "generation": _OWN, "resourceVersion": _OWN},
-        "spec": _OWN,
-        "status": _OWN,
-    },
+    "GPUQuota": {"metadata": {**_ANNOTATED, "generation": _OWN, "resourceVersion": _OWN}, "spec": _OWN, "status": _OWN},
     "LimitRange": {"metadata": _NAMED, "spec": _SHARED},
     "NVIDIADriver": _WHOLE,
     "Namespace": {"metadata": _ANNOTATED, "status": _Once({"phase": _SHARED})},

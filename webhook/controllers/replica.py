@@ -178,10 +178,7 @@ class Replica:
             count=metrics.count_quota_outcome,
         )
         self._callers = callers = Callers(config.clients.names if config.clients else None)
-        self._calls = Calls(
-            Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas),
-            callers,
-        )
+        self._calls = Calls(Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas), callers)
         questions = Questions(
             Explainer(sync.view, self._settings),
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),

@@ -308,12 +308,7 @@ class WaitingExplainer:
     _defects: set[str] = field(default_factory=set, init=False)
     """The keys of explanations that failed."""
 
-    def answers(
-        self,
-        states: Sequence[PodState],
-        settings: GPUAdmissionPolicy,
-        now: datetime,
-    ) -> WaitingAnswers:
+    def answers(self, states: Sequence[PodState], settings: GPUAdmissionPolicy, now: datetime) -> WaitingAnswers:
         """Explain all waiting pods.
 
         Args:
@@ -359,11 +354,7 @@ class WaitingExplainer:
         return groups
 
     def _answers_of(
-        self,
-        key: str,
-        question: Question,
-        alike: Sequence[PodState],
-        settings: GPUAdmissionPolicy,
+        self, key: str, question: Question, alike: Sequence[PodState], settings: GPUAdmissionPolicy
     ) -> tuple[list[PodAnswer], str]:
         """The answers for pods with one explanation, and its verdict; empty if they do not wait for GPUs."""
         pod, namespace = alike[0].pod, alike[0].namespace

@@ -271,13 +271,7 @@ class PendingCharge(PendingObject[ChargeVerdict | NoQuota]):
         quota, charge = reading.quota, self.charge(reading.quota)
         counted = self._counted_amounts(charge, ledger, quota)
         verdict, charged = admit(
-            ledger,
-            quota,
-            charge,
-            enforced=self.enforced,
-            time=reading.time,
-            counted=counted,
-            call=self.call,
+            ledger, quota, charge, enforced=self.enforced, time=reading.time, counted=counted, call=self.call
         )
         unwritten = admit_unwritten(quota, charge, enforced=self.enforced)
         if isinstance(exceeded := verdict.reason, Exceeded) and not has_only_certain_charges(ledger):

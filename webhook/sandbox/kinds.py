@@ -134,7 +134,7 @@ DELETE what Kubernetes 1.36.2 answered.
 
 
 _GATED: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
-    "PodGroup": (GROUPS, {"status": "status", "shown_when_deleted": True}),
+    "PodGroup": (GROUPS, {"status": "status", "shown_when_deleted": True})
 }
 """Likewise, kinds that are served only where feature gates are on, and which."""
 

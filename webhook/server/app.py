@@ -187,9 +187,7 @@ LARGEST_BODY = 8 * 1024 * 1024
 with characters that JSON escapes, and is refused then."""
 
 _FORM = Form(
-    holds="an AdmissionReview",
-    largest=LARGEST_BODY,
-    refusal="The body is larger than 8 MiB; send a smaller object.",
+    holds="an AdmissionReview", largest=LARGEST_BODY, refusal="The body is larger than 8 MiB; send a smaller object."
 )
 _TOO_LARGE = "is larger than 8 MiB, where <, > and & take six bytes each"
 _NO_MEMORY = "Too many large bodies are being reviewed; send this one again later."

@@ -193,11 +193,7 @@ class Listeners:
         self._measuring = asyncio.create_task(measure_loop_lag(self._metrics.observe_loop_lag))
 
     async def answer_calls(
-        self,
-        calls: Calls,
-        explain_calls: ExplainCalls,
-        ui_calls: UICalls | None,
-        certificate: ServingCertificate,
+        self, calls: Calls, explain_calls: ExplainCalls, ui_calls: UICalls | None, certificate: ServingCertificate
     ) -> Ready:
         """Listen for reviews and questions too, and for the page's calls unless they are None.
 

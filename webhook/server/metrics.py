@@ -131,16 +131,7 @@ PORTS = ("webhook", "probes", "peers", "explain", "ui")
 UI_CALLS = ("page", "report", "explanation")
 """The calls of the page's port: for its files, for the live report, and for explanations."""
 
-STREAM_ENDS = (
-    "closed",
-    "unauthenticated",
-    "forbidden",
-    "unavailable",
-    "changed",
-    "stopping",
-    "slow",
-    "failed",
-)
+STREAM_ENDS = ("closed", "unauthenticated", "forbidden", "unavailable", "changed", "stopping", "slow", "failed")
 """The reason why a stream of the live report ends: the user closed it; the token, the right or the report is not there
 any more; the rights changed; the replica stops; the user does not read; an error."""
 

@@ -74,12 +74,7 @@ def _object(name: str) -> Type:
 
 _KIND = {"group": STRING, "version": STRING, "kind": STRING}
 _RESOURCE = {"group": STRING, "version": STRING, "resource": STRING}
-_USER = {
-    "username": STRING,
-    "uid": STRING,
-    "groups": list_of(STRING),
-    "extra": map_of(STRING, list_of(STRING)),
-}
+_USER = {"username": STRING, "uid": STRING, "groups": list_of(STRING), "extra": map_of(STRING, list_of(STRING))}
 _REQUEST = {
     "kind": _object("GroupVersionKind"),
     "resource": _object("GroupVersionResource"),
