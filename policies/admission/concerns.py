@@ -237,7 +237,7 @@ def warm(view: ClusterView) -> None:
 
     After a change they take a hundredth of that. If several threads use a view, one of them may call this.
     """
-    from policies.devices.feature_gates import proven_gates
+    from policies.devices.allocation.reading import proven_gates
     from policies.devices.published_devices import published_devices
     from policies.fleet.gpu_nodes import gpu_nodes
     from policies.placement.wanted_nodes import gpu_kinds

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from policies.analyses.explain import name_redactor
 from policies.analyses.usage import usage_report
 from policies.analyses.usage.cells import node_cells
-from policies.devices.holders import Holder
+from policies.devices.resource_claims import Holder
 from policies.kubernetes.view import Unknown
 from policies.quota.quota_report import quota_reports
 

@@ -6,7 +6,7 @@ imports from here only.
 
 from __future__ import annotations
 
-from policies.cel.checker.checker import check
+from policies.cel.checker import check
 from policies.cel.devices import CelDevice
 from policies.cel.environment import DEVICE, CelFeatures, Environment, selector_environment
 from policies.cel.errors import CelCompileError, CelRuntimeError, Issue, begin_evaluation, steps_spent
@@ -14,7 +14,7 @@ from policies.cel.interpreter.compiler import CountedProgram
 from policies.cel.interpreter.planner import plan_expression
 from policies.cel.libraries.quantities import Quantity
 from policies.cel.libraries.semvers import Semver
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.selectors import (
     MOST_COST,
     UNBOUNDED_COST,

@@ -1,4 +1,4 @@
-"""What an environment offers: functions by overload, with what runs them, and named constants."""
+"""The functions that an environment offers: by overload, with the code that runs them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from policies.cel.types import Type
     from policies.cel.values import Value
 
-__all__ = ["Function", "Library", "Overload", "function", "member", "no_overload"]
+__all__ = ["Function", "Overload", "function", "member", "no_overload"]
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
     """One signature of a function."""
 
+    name: str
+    """The name of the function."""
     id: str
     """cel-go's overload id; costs are known by it and messages are not."""
     parameters: tuple[Type, ...]
@@ -41,28 +43,16 @@ class Function:
     overloads: tuple[Overload, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """Functions and type names that come together."""
-
-    functions: tuple[Function, ...]
-    type_names: tuple[Type, ...] = ()
-    """Types that expressions can name as values, as in `type(x) == net.IP`."""
-
-
-def function(id_: str, parameters: tuple[Type, ...], result: Type, run: Callable[..., Value]) -> Overload:
+def function(name: str, id_: str, parameters: tuple[Type, ...], result: Type, run: Callable[..., Value]) -> Overload:
     """An overload called as `name(arguments)`."""
-    return Overload(id_, parameters, result, run)
+    return Overload(name, id_, parameters, result, run)
 
 
-def member(id_: str, parameters: tuple[Type, ...], result: Type, run: Callable[..., Value]) -> Overload:
+def member(name: str, id_: str, parameters: tuple[Type, ...], result: Type, run: Callable[..., Value]) -> Overload:
     """An overload called as `target.name(arguments)`; the target's type is the first parameter."""
-    return Overload(id_, parameters, result, run, is_member=True)
+    return Overload(name, id_, parameters, result, run, is_member=True)
 
 
 def no_overload(*_: Value) -> NoReturn:
-    """Raise CelRuntimeError.
-
-    Implements overloads that only the checker needs, or that the compiler evaluates itself.
-    """
+    """Raise CelRuntimeError; for overloads that the compiler evaluates itself, or only the checker needs."""
     raise CelRuntimeError(NO_OVERLOAD)

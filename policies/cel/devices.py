@@ -64,7 +64,7 @@ class DomainMap(StringMap):
 
 
 class DeviceMap(StringMap):
-    """What the variable `device` is."""
+    """The value of the variable `device`."""
 
     __slots__ = ()
 
@@ -79,7 +79,7 @@ CONDITION = "condition"
 
 
 class Visible(dict[str, object]):
-    """What is known of a device by the names of its parts: `driver`, `attributes/gpu.nvidia.com/type`.
+    """The parts of a device by their names: `driver`, `attributes/gpu.nvidia.com/type`.
 
     A part that is not there is None. `attributes/gpu.nvidia.com/*` is all that a domain has, `attributes/*` and `*`
     are wider, and `attributes/gpu.nvidia.com/` is whether the domain has anything.
@@ -99,7 +99,7 @@ class CelDevice:
     """A device as selectors see it. Reading one costs more than matching it, so read it once."""
 
     value: DeviceMap
-    """What the variable `device` is."""
+    """The value of the variable `device`."""
     driver: str
     attributes: Mapping[str, Mapping[object, Value]]
     """By domain and name."""
@@ -109,7 +109,7 @@ class CelDevice:
     keeps_limits: bool
     """True if it is within the limits of the API, which static costs count on."""
     problem: str | None = None
-    """Why no selector can be evaluated on it."""
+    """The reason why no selector can be evaluated on it."""
     lists_problem: str | None = None
     """The same for a cluster whose attributes cannot be lists."""
 

@@ -20,29 +20,29 @@ from policies.cel.libraries import (
     operators,
     optionals,
     quantities,
-    regexes,
     semvers,
     string_format,
     strings,
     times,
     urls,
 )
+from policies.cel.libraries.ips import CIDR_TYPE, IP_TYPE
 from policies.cel.libraries.quantities import QUANTITY
-from policies.cel.types import Type, list_of, map_of, type_of
+from policies.cel.types import Type, list_of, map_of, optional_of, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.cel.declarations import Library, Overload
+    from policies.cel.declarations import Overload
 
 __all__ = ["DEVICE", "CelFeatures", "Environment", "selector_environment"]
 
-_LIBRARIES: tuple[Library, ...] = (
+_LIBRARIES: tuple[tuple[Overload, ...], ...] = (
     operators.LIBRARY,
     conversions.LIBRARY,
     times.LIBRARY,
     urls.LIBRARY,
-    regexes.LIBRARY,
+    strings.REGEX_LIBRARY,
     lists.LIBRARY,
     optionals.AUTHORIZER_LIBRARY,
     optionals.LIBRARY,
@@ -63,15 +63,9 @@ def _library_functions() -> Mapping[str, Function]:
     """Every function by name, with the overloads of all libraries."""
     overloads: dict[str, list[Overload]] = {}
     for library in _LIBRARIES:
-        for function in library.functions:
-            overloads.setdefault(function.name, []).extend(function.overloads)
+        for overload in library:
+            overloads.setdefault(overload.name, []).append(overload)
     return {name: Function(name, tuple(known)) for name, known in overloads.items()}
-
-
-@cache
-def _library_types() -> Mapping[str, Type]:
-    """Every type of a library that expressions can name."""
-    return {type_.name: type_ for library in _LIBRARIES for type_ in library.type_names}
 
 
 DEVICE = "kubernetes.DRADevice"
@@ -79,7 +73,7 @@ DEVICE = "kubernetes.DRADevice"
 
 
 class CelFeatures(NamedTuple):
-    """What a cluster offers to selectors.
+    """The features that a cluster offers to selectors.
 
     Source: k8s.io/dynamic-resource-allocation/cel/compile.go, Features and the environment type.
     """
@@ -109,7 +103,7 @@ class Environment:
     """The fields of object types, by type name: those of DEVICE."""
 
 
-_STANDARD_TYPES: Mapping[str, Type] = {
+_TYPE_NAMES: Mapping[str, Type] = {
     "bool": types.BOOL,
     "bytes": types.BYTES,
     "double": types.DOUBLE,
@@ -124,6 +118,9 @@ _STANDARD_TYPES: Mapping[str, Type] = {
     "timestamp": types.TIMESTAMP,
     "google.protobuf.Duration": types.DURATION,
     "google.protobuf.Timestamp": types.TIMESTAMP,
+    "net.IP": IP_TYPE,
+    "net.CIDR": CIDR_TYPE,
+    "optional_type": optional_of(types.DYN),
 }
 """cel-go common/stdlib; the two short names of times come from k8s.io/apiserver/pkg/cel/types.go.
 
@@ -159,7 +156,7 @@ def selector_environment(features: CelFeatures) -> Environment:
         features,
         functions=functions,
         variables={"device": object_type},
-        type_names={**_STANDARD_TYPES, **_library_types(), DEVICE: object_type, **lists},
+        type_names={**_TYPE_NAMES, DEVICE: object_type, **lists},
         fields={
             DEVICE: device,
             "google.protobuf.Duration": _SECONDS_AND_NANOS,

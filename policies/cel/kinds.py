@@ -1,26 +1,39 @@
-"""Kinds of values at run time: their names, their text in messages, and which are unconvertible.
-
-Sources: k8s.io/dynamic-resource-allocation/cel/compile.go, DeviceMatches; `ConvertToNative` of cel-go's types and of
-k8s.io/apiserver/pkg/cel.
-"""
+"""The kinds that values have at run time, and values as Go prints them into messages."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, ClassVar
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar, TypeGuard
 
 from policies.cel import types
-from policies.cel.errors import CelRuntimeError
+from policies.cel.errors import CelRuntimeError, spend_steps
 from policies.cel.types import runtime_name
 from policies.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, UInt
 
 if TYPE_CHECKING:
-    from policies.cel.types import Type
-    from policies.cel.values import Value
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Unconvertible", "bool_result", "display_text", "go_type", "kind", "runtime_type", "usable"]
+    from policies.cel.types import Type
+    from policies.cel.values import List, Value
+
+__all__ = [
+    "Mark",
+    "Unconvertible",
+    "bool_result",
+    "display_text",
+    "go_type",
+    "is_list",
+    "kind",
+    "nested_text",
+    "printed_text",
+    "quoted_text",
+    "runtime_type",
+    "usable",
+]
+
 
 _RUNTIME_TYPES: dict[type, Type] = {
     type(None): types.NULL,
@@ -92,7 +105,7 @@ def go_type(value: Value) -> str:
 
 
 def display_text(value: Value) -> str:
-    """What Go's `%v` prints, for the plain values that keys and indices are."""
+    """The text that Go's `%v` prints, for the plain values that keys and indices are."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -127,7 +140,7 @@ class Unconvertible:
     cel_type: ClassVar[Type] = types.ERROR
 
     message: str
-    """What using it fails with."""
+    """The message of the error that its use raises."""
 
     @property
     def error(self) -> CelRuntimeError:
@@ -176,3 +189,118 @@ def bool_result(value: Value) -> bool:
     name = kind(inner)
     reason = _REASONS.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
     raise CelRuntimeError(f"CEL result of type {kind(value)} could not be converted to bool: {reason}")
+
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+_SURROGATES = 0xDC00
+_FIRST_ESCAPED = 0xDC80
+_LAST_ESCAPED = 0xDCFF
+_WIDEST_BYTE = 0x80
+_WIDEST_SHORT = 0x10000
+
+
+def quoted_text(text: str) -> str:
+    """The text as a Go string literal, with characters escaped that are not printable or not UTF-8.
+
+    Args:
+        text: Such bytes stand in it as Python's `surrogateescape` puts them there.
+
+    Source: Go's strconv.Quote.
+    """
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_ESCAPES.get(character) or _printable(character) for character in text) + '"'
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if _FIRST_ESCAPED <= code <= _LAST_ESCAPED:
+        return f"\\x{code - _SURROGATES:02x}"
+    if code < _WIDEST_BYTE:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < _WIDEST_SHORT else f"\\U{code:08x}"
+
+
+class Mark(str):
+    """Brackets, commas and the like between values."""
+
+    __slots__ = ()
+
+
+def is_list(value: Value) -> TypeGuard[List]:
+    """True if a value is a list."""
+    return isinstance(value, tuple | Concatenation)
+
+
+def nested_text(
+    value: Value,
+    piece: Callable[[Value | Mark], str],
+    entries: Callable[[Map], Iterable[tuple[Value | Mark, ...]]],
+) -> str:
+    """A value with all that is inside it.
+
+    Args:
+        value: The value.
+        piece: The text of a mark, or of a value that is neither list nor map; pays for its work.
+        entries: The parts of each entry of a map, in order.
+    """
+    pieces: list[str] = []
+    pending: list[Iterator[Value | Mark]] = [iter((value,))]
+    while pending:
+        for part in pending[-1]:
+            if isinstance(part, Map):
+                pending.append(_inside("{", entries(part), "}"))
+                break
+            if is_list(part):
+                pending.append(_inside("[", ((element,) for element in part), "]"))
+                break
+            pieces.append(piece(part))
+        else:
+            pending.pop()
+    return "".join(pieces)
+
+
+def _inside(opening: str, members: Iterable[tuple[Value | Mark, ...]], closing: str) -> Iterator[Value | Mark]:
+    yield Mark(opening)
+    for index, parts in enumerate(members):
+        spend_steps(1)
+        yield from chain((Mark(", "),) if index else (), parts)
+    yield Mark(closing)
+
+
+def printed_text(value: Value) -> str:
+    """A value as messages that Go composes show it: `[1, 2]`, `{a: 1}`, bytes by their numbers."""
+    return nested_text(value, _printed_piece, _entries)
+
+
+def _printed_piece(part: Value | Mark) -> str:
+    if isinstance(part, Mark):
+        return part
+    text = _simple(part)
+    spend_steps(len(text))
+    return text
+
+
+def _entries(entries: Map) -> Iterator[tuple[Value | Mark, ...]]:
+    return ((key, Mark(": "), value) for key, value in entries.items())
+
+
+def _simple(value: Value) -> str:
+    if value is None:
+        return "0"
+    if isinstance(value, bytes):
+        spend_steps(len(value))
+        return f"[{' '.join(map(str, value))}]"
+    return display_text(value)

@@ -9,18 +9,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from policies.cel import types
-from policies.cel.checker.checker import check
-from policies.cel.cost.cost_estimate import estimate
+from policies.cel.checker import check
+from policies.cel.cost_estimate import estimate
 from policies.cel.devices import CONDITION, WHOLE, CelDevice
 from policies.cel.environment import CelFeatures, selector_environment
 from policies.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue, begin_evaluation
 from policies.cel.interpreter.compiler import CountedProgram, compile_plan
+from policies.cel.interpreter.plan import reads
 from policies.cel.interpreter.planner import plan_expression
 from policies.cel.interpreter.stack import COST_LIMIT
 from policies.cel.kinds import bool_result
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.parser.tokens import tokens_of
-from policies.cel.reads import reads
 from policies.cel.types import result_name
 from policies.cel.values import UINT64_MAX
 from policies.kubernetes.bounds import BoundedCache, count_work, remember
@@ -159,7 +159,7 @@ T = TypeVar("T")
 
 
 MOST_COST = COST_LIMIT
-"""What a selector may cost for one device at most; CELSelectorExpressionMaxCost of resource.k8s.io."""
+"""The most that a selector may cost for one device; CELSelectorExpressionMaxCost of resource.k8s.io."""
 UNBOUNDED_COST = UINT64_MAX
 """The estimate for what has no bound."""
 
@@ -308,7 +308,7 @@ class Selector:
 
     @cached_property
     def _seen(self) -> Callable[[Visible], object]:
-        """What the selector sees of a device, as something that can be hashed."""
+        """The parts of a device that the selector sees, as something that can be hashed."""
         names = {WHOLE} if self.reads is None else set(map(_visible_name, self.reads))
         return itemgetter(CONDITION, *sorted(names))
 
@@ -336,7 +336,7 @@ _VERDICTS: BoundedCache[_Seen, bool | str] = BoundedCache(_MOST_SEEN)
 
 
 def _parts(seen: object) -> int:
-    """How many parts of a device a verdict rests on; those of a wildcard are together in a set."""
+    """The number of parts of a device that a verdict rests on; those of a wildcard are together in a set."""
     return sum(map(_parts, seen)) if isinstance(seen, tuple | frozenset) else 1
 
 

@@ -45,7 +45,7 @@ __all__ = [
 
 
 UNHASHABLE = "internal error: runtime error: hash of unhashable type {}"
-"""What cel-go's panics are turned into."""
+"""The message for cel-go's panics."""
 
 UINT64_MAX = 2**64 - 1
 
@@ -78,7 +78,7 @@ class Absent:
 
 
 ABSENT = Absent()
-"""What a look-up answers that finds nothing; no value of an expression."""
+"""The result of a look-up that finds nothing; no value of an expression."""
 
 
 class Concatenation(Sequence["Value"]):
@@ -93,11 +93,11 @@ class Concatenation(Sequence["Value"]):
 
     @property
     def size(self) -> int:
-        """How many elements there are; may be beyond what `len` can say."""
+        """The number of elements; may be beyond what `len` can say."""
         return self._size
 
     def __len__(self) -> int:
-        """How many elements there are, as far as Python can count."""
+        """The number of elements, as far as Python can count."""
         return self.size
 
     @overload
@@ -144,7 +144,7 @@ class Accumulation(Concatenation):
 
     @property
     def size(self) -> int:
-        """How many elements there are by now."""
+        """The number of elements by now."""
         return len(self._elements)
 
     @overload
@@ -195,7 +195,7 @@ class Map:
 
     @staticmethod
     def key(value: Value) -> object:
-        """What stands for a key inside the map.
+        """The form of a key inside the map.
 
         Raises:
             EvaluationAborted: bytes, versions and formats cannot be keys: cel-go panics on them.
@@ -247,7 +247,7 @@ class Map:
         return not isinstance(Map.find(self, key), Absent)
 
     def __len__(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self._entries)
 
     def __iter__(self) -> Iterator[Value]:
@@ -280,7 +280,7 @@ class Optional:
 
 
 def size(elements: List) -> int:
-    """How many elements a list has, without `len`'s limit."""
+    """The number of elements of a list, without `len`'s limit."""
     return elements.size if isinstance(elements, Concatenation) else len(elements)
 
 

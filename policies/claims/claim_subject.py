@@ -8,9 +8,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from policies.cel import CelFeatures
+from policies.devices.allocation.reading import offers
 from policies.devices.deviceclasses import selector_texts
 from policies.devices.effort import Effort
-from policies.devices.feature_gates import offers
 from policies.devices.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
 from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown

@@ -39,7 +39,7 @@ _MOST_BYTES = 2 << 20
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a conjunct requires of one part of a device."""
+    """The requirement of a conjunct on one part of a device."""
 
     read: Read
     operator: str
@@ -56,7 +56,7 @@ def _weight(text: str, found: Condition | None) -> int:
 
 @remember(_MOST_BYTES, _weight)
 def read_condition(text: str) -> Condition | None:
-    """What a conjunct requires; None if it has none of the common forms."""
+    """The requirement of a conjunct; None if it has none of the common forms."""
     root = _parse_or_none(text)
     return None if root is None else _condition(root)
 
@@ -225,7 +225,7 @@ _WANTED_NUMBER = {">=": "at least {}"}
 
 @dataclass(frozen=True, slots=True)
 class FailedCondition:
-    """Why a selector does not match a device, as predicates in the singular."""
+    """The reason why a selector does not match a device, as predicates in the singular."""
 
     text: str
     """`has 40Gi of memory, 80Gi asked`."""

@@ -48,7 +48,7 @@ _MOST_OF_HINTS = 4 * 1024
 _MOST_READ = 600_000
 """Characters of selectors that are gone through once more for each attribute that devices may lack."""
 MOST_COST_OF_ALL = 250_000
-"""What asking devices of all selectors may cost by CEL's own measure; about a quarter of a second."""
+"""The most that evaluating all selectors on devices may cost by CEL's own measure; about a quarter of a second."""
 _MOST_STEPS = 500_000
 """The same for what CEL's costs do not see."""
 _MOST_COMPARED = 120_000
@@ -71,14 +71,14 @@ class Effort:
         self._steps = Work(_MOST_STEPS)
         self._compared = Work(_MOST_COMPARED)
         self.was_cut = False
-        """Whether something was not compared with the cluster, beside selectors of the object itself."""
+        """True if something was not compared with the cluster, beside selectors of the object itself."""
         self._admitted: dict[FieldPath | str, bool] = {}
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._evaluated: dict[Selector, set[DeviceGroup]] = {}
         self._made: dict[Hashable, Any] = {}
 
     def cache(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` returns, called once for a key."""
+        """The result of `make`, called once for a key."""
         if key not in self._made:
             self._made[key] = make()
         found: T = self._made[key]
@@ -141,7 +141,7 @@ class Effort:
         return admitted
 
     def verdicts(self, selector: Selector, groups: Sequence[DeviceGroup]) -> list[bool | CelRuntimeError] | None:
-        """What a selector says of groups of devices; None where that is too much work."""
+        """The verdicts of a selector on groups of devices; None where that is too much work."""
         if not self.admit_evaluation(selector, groups):
             return None
         found: list[bool | CelRuntimeError] = []
@@ -158,7 +158,7 @@ class Effort:
 
 
 def size_of(texts: Sequence[str]) -> int:
-    """What selectors count for."""
+    """The bytes that selectors count for."""
     return len("".join(texts).encode(errors="surrogatepass")) + EACH * len(texts)
 
 
@@ -190,7 +190,7 @@ def select_devices(
 def _evaluate(
     known: PublishedDevices, groups: tuple[DeviceGroup, ...], selector: Selector, effort: Effort
 ) -> Evaluation | None:
-    """What a selector says of groups of devices; None if it is too much work."""
+    """The verdicts of a selector on groups of devices; None if it is too much work."""
     key = selector.number, groups
     found = known.evaluations.get(key)
     if found is not None:

@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from policies.cel import Expression
+    from policies.kubernetes.resourceslices import Device
 
-__all__ = ["possible_types"]
+__all__ = ["as_selectors_see", "possible_types"]
 
 _Outcome = bool | None
 """The result of a part of an expression; None if it fails."""
@@ -43,7 +44,7 @@ _Outcome = bool | None
 _FEATURES = CelFeatures()
 """As for the other checks of stored selectors, so that each is compiled once."""
 _MOST_COST = 1_000
-"""What the atoms of a selector may cost for one device, by the API server's estimate; what tells types costs 5 or 20."""
+"""The most that the atoms of a selector may cost for one device, by the API server's estimate; those that tell types cost 5 or 20."""
 _MOST_BYTES = 1 << 20
 """Of all expressions whose types are kept."""
 _MOST_ATOMS = 64
@@ -113,6 +114,11 @@ def possible_types(text: str) -> frozenset[str]:
         return TYPES
     outcomes = zip(_MODELS, _Analysis(selector).outcomes(selector.root), strict=True)
     return frozenset(type_ for type_, possible in outcomes if True in possible)
+
+
+def as_selectors_see(device: Device) -> CelDevice:
+    """A device of a ResourceSlice as selectors see it."""
+    return CelDevice.read({"driver": device.driver, **device.body})
 
 
 class _Analysis:

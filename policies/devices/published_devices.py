@@ -48,7 +48,7 @@ class DeviceGroup:
     def sample(self) -> CelDevice:
         """The first device, as selectors see it."""
         # Most offline reviews evaluate no selector.
-        from policies.devices.device_samples import as_selectors_see
+        from policies.devices.possible_types import as_selectors_see
 
         return as_selectors_see(self.first)
 
@@ -167,7 +167,7 @@ _GPU_READS = tuple(
     }.items()
     for name in names
 )
-"""What labels of nodes, wishes and quotas can say of a GPU."""
+"""The parts of a GPU that labels of nodes, wishes and quotas can name."""
 
 
 class SliceDevices:
@@ -193,7 +193,7 @@ class SliceDevices:
 
 
 class Evaluation(NamedTuple):
-    """What a selector says of some groups of devices."""
+    """The verdicts of a selector on some groups of devices."""
 
     groups: Sequence[DeviceGroup]
     """The groups, divided by what the selector reads."""
@@ -302,7 +302,7 @@ class PublishedDevices:
 
     @cached_property
     def _individual_of_driver(self) -> Mapping[str, Mapping[Read | None, Sequence[tuple[str, str]]]]:
-        """What differs between like devices, by driver and by each read of it.
+        """The parts that differ between like devices, by driver and by each read of it.
 
         Part, and name as it is written; under None all that differs.
         """
@@ -435,7 +435,7 @@ def _is_individual(name: str) -> bool:
 
 
 def _individual(kinds: Iterable[_Kind]) -> frozenset[tuple[str, str, str]]:
-    """What differs between like devices: part, driver, and the name as it is written."""
+    """The parts that differ between like devices: part, driver, and the name as it is written."""
     values: defaultdict[tuple[str, str, str], set[str | None]] = defaultdict(set)
     for driver, _, items in kinds:
         for part, name, value in items:

@@ -10,12 +10,10 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.devices.allocation.pools import PoolGatherer, SliceIndex
-from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.reading import AllocationError, stores_counters_with_devices
 from policies.devices.allocation.slices import Slice
 from policies.devices.allocation.usage import NONE, Held, Usage
-from policies.devices.feature_gates import stores_counters_with_devices
-from policies.devices.holders import Holder
-from policies.devices.resource_claims import Claim
+from policies.devices.resource_claims import Claim, Holder
 from policies.kubernetes.bounds import BoundedCache
 from policies.kubernetes.nodes import NodeIndex
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of

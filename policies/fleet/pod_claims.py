@@ -7,8 +7,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.holders import pod_group
-from policies.devices.resource_claims import Claim, ClaimKind
+from policies.devices.resource_claims import Claim, ClaimKind, pod_group
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
@@ -16,8 +15,7 @@ from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.devices.holders import PodGroup
-    from policies.devices.resource_claims import DeviceRequest
+    from policies.devices.resource_claims import DeviceRequest, PodGroup
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
 

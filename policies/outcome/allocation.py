@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 from policies.devices.allocation.allocator import Allocator
 from policies.devices.allocation.pools import SliceIndex
-from policies.devices.allocation.reading import AllocationError, Features, InvalidPoolsError, SearchBudgetExceeded
-from policies.devices.feature_gates import offers
+from policies.devices.allocation.reading import (
+    AllocationError,
+    Features,
+    InvalidPoolsError,
+    SearchBudgetExceeded,
+    offers,
+)
 from policies.devices.native_quotas import refused_claims
 from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import NodeShapes

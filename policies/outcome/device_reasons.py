@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.allocation.capacity import Reason as Check
 from policies.devices.allocation.constraints import attribute_of
-from policies.devices.allocation.node_selectors import TargetNode
 from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
+from policies.devices.allocation.slices import TargetNode
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, format_ranges, shorten
 from policies.outcome.allocation import SolutionState, Solver
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from policies.devices.allocation.allocator import Allocator
-    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.checks import Question
     from policies.devices.allocation.pools import Pool, SliceIndex
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.allocation.usage import Usage

@@ -10,9 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.allocation.capacity import Reason as Check
-from policies.devices.allocation.node_selectors import TargetNode
-from policies.devices.allocation.reading import AllocationError
-from policies.devices.feature_gates import offers
+from policies.devices.allocation.reading import AllocationError, offers
+from policies.devices.allocation.slices import TargetNode
 from policies.kubernetes.names import format_count, format_list, list_command, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.kubernetes.quantities import ONE, billionths, taken_by
@@ -29,7 +28,7 @@ from policies.outcome.rejected_devices import Tallies, described_rejections
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.checks import Question
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object

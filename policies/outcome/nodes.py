@@ -6,9 +6,8 @@ from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.devices.allocation.node_selectors import TargetNode
 from policies.devices.allocation.reading import AllocationError
-from policies.devices.allocation.slices import NodeSelection
+from policies.devices.allocation.slices import NodeSelection, TargetNode
 from policies.devices.native_quotas import QuotaUse
 from policies.fleet.device_plugin import sharing_labels
 from policies.kubernetes.nodes import (

@@ -18,10 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.cel import Conjunct, Read
-    from policies.devices.allocation.needs import Question
-    from policies.devices.allocation.node_selectors import TargetNode
+    from policies.devices.allocation.checks import Question
     from policies.devices.allocation.pools import Pool
-    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.allocation.slices import AllocatableDevice, TargetNode
     from policies.devices.conditions import FailedCondition
     from policies.devices.resource_claims import Claim, Subrequest
     from policies.outcome.reasons import Holders

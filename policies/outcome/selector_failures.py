@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from policies.cel import Read
     from policies.claims.claim_subject import Facts
-    from policies.devices.allocation.checks import Checks
-    from policies.devices.allocation.needs import Question
+    from policies.devices.allocation.checks import Checks, Question
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.resource_claims import Subrequest
     from policies.kubernetes.objects import Object

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from policies.devices.allocation.capacity import Reason, Rejection
-from policies.devices.allocation.needs import Candidate
-from policies.devices.allocation.node_selectors import TargetNode
-from policies.devices.allocation.picks import Picks
+from policies.devices.allocation.checks import Candidate
+from policies.devices.allocation.search import Picks
+from policies.devices.allocation.slices import TargetNode
 
 GIB = 2**30 * 10**9
 

@@ -1,6 +1,6 @@
 import pytest
 
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.syntax import Call, Identifier, ListLiteral, Literal, MapLiteral, Select, StructLiteral
 
 

@@ -1,10 +1,10 @@
 import pytest
 
 from policies.cel import types
-from policies.cel.checker.checker import check
+from policies.cel.checker import check
 from policies.cel.environment import CelFeatures, selector_environment
 from policies.cel.errors import CelCompileError
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.syntax import Call, Identifier, Select
 from policies.cel.types import list_of, map_of, optional_of
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from policies.cel.checker.checker import check
-from policies.cel.cost.cost_estimate import estimate
+from policies.cel.checker import check
+from policies.cel.cost_estimate import estimate
 from policies.cel.declarations import function
 from policies.cel.environment import CelFeatures, selector_environment
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.syntax import Call, CallReference, Checked, Literal, Select
 from policies.cel.types import BOOL, INT
 
@@ -185,7 +185,7 @@ def nested_negation(depth):
     """`!!!...true`, deeper than any parser lets through."""
     node = Literal(0, value=True)
     calls = {}
-    negation = function("logical_not", (BOOL,), BOOL, bool)
+    negation = function("!_", "logical_not", (BOOL,), BOOL, bool)
     for _ in range(depth):
         node = Call(0, "!_", None, (node,))
         calls[node] = CallReference((negation,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.cel.cost.sizes import FieldPath, maximum_size
+from policies.cel.sizes import FieldPath, maximum_size
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.cel.equality import compare, equal, equals
 from policies.cel.errors import CelRuntimeError
+from policies.cel.libraries.operators import compare, equal, equals
 from policies.cel.libraries.quantities import Quantity
 from policies.cel.libraries.semvers import Semver
 from policies.cel.values import Concatenation, Map, Optional, UInt

@@ -7,7 +7,7 @@ import pytest
 from policies.cel.libraries.formats import LIBRARY
 from policies.cel.values import Optional
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for overload in LIBRARY}
 
 NAMES = (
     *("dns1123Label", "dns1123Subdomain", "dns1035Label", "qualifiedName", "labelValue", "uri", "uuid", "byte"),

@@ -13,7 +13,7 @@ from policies.cel.libraries.quantities import Quantity
 from policies.cel.libraries.times import Duration, Timestamp
 from policies.cel.values import Concatenation, Map, UInt
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for overload in LIBRARY}
 
 LARGEST_INT = 2**63 - 1
 NOTHING_COMPARABLE = "no such overload"

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.cel.errors import CelCompileError
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.values import UInt
 
 

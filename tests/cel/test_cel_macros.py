@@ -1,7 +1,7 @@
 import pytest
 
 from policies.cel.errors import CelCompileError
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.parser.parts import MAX_NODES
 
 

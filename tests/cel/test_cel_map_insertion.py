@@ -8,7 +8,7 @@ from policies.cel.errors import CelRuntimeError
 from policies.cel.libraries.lists import MAP_LIBRARY
 from policies.cel.values import Growing, Map, UInt
 
-OVERLOADS = {overload.id: overload for function in MAP_LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for overload in MAP_LIBRARY}
 
 
 def run(overload_id, *arguments):

@@ -11,7 +11,7 @@ from policies.cel.libraries.times import Duration, Timestamp
 from policies.cel.types import INT
 from policies.cel.values import Concatenation, Map, Optional, UInt
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for overload in LIBRARY}
 
 NONE = Optional()
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.cel.errors import CelCompileError
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 from policies.cel.parser.parts import MAX_DEPTH
 from policies.cel.syntax import Call, Comprehension, Entry, ListLiteral, MapLiteral, Select, StructLiteral
 
@@ -14,7 +14,9 @@ KIBIBYTES_10 = 10_240
 
 
 def test_grammar_of_cel_python_is_read_without_importing_it():
-    script = "import sys; from policies.cel.parser.parser import parse; parse('1 + 1'); print({'celpy', 'lark'} & {*sys.modules})"
+    script = (
+        "import sys; from policies.cel.parser import parse; parse('1 + 1'); print({'celpy', 'lark'} & {*sys.modules})"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "{'lark'}\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.cel.libraries.printing import quoted_text
+from policies.cel.kinds import quoted_text
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import pytest
 
-from policies.cel.checker.checker import check
+from policies.cel.checker import check
 from policies.cel.environment import CelFeatures, selector_environment
 from policies.cel.errors import CelCompileError
-from policies.cel.parser.parser import parse
+from policies.cel.parser import parse
 
 # What Kubernetes 1.36 prints, at line and column, for expressions that it refuses.
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from policies.cel import errors, types
-from policies.cel.cost.runtime_cost import (
+from policies.cel.errors import CelRuntimeError, EvaluationAborted
+from policies.cel.libraries.formats import LIBRARY as FORMATS_LIBRARY
+from policies.cel.libraries.ips import CIDR, IP
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.runtime_cost import (
     ATTRIBUTE,
     QUALIFIER,
     call_charge,
     stops_early,
 )
-from policies.cel.cost.sizes import LIST_COST, MAP_COST, STRUCT_COST
-from policies.cel.errors import CelRuntimeError, EvaluationAborted
-from policies.cel.libraries.formats import LIBRARY as FORMATS_LIBRARY
-from policies.cel.libraries.ips import CIDR, IP
-from policies.cel.libraries.quantities import Quantity
+from policies.cel.sizes import LIST_COST, MAP_COST, STRUCT_COST
 from policies.cel.values import Concatenation, Map, Optional, UInt
 
 TEXT = "abcdefghijkl"
@@ -24,12 +24,7 @@ FAILED = CelRuntimeError("no such key: x")
 V6 = IP.read("2001:db8::1")
 V4 = IP.read("10.0.0.1")
 FORMATS = {
-    made.name: made
-    for made in (
-        function.overloads[0].implementation()
-        for function in FORMATS_LIBRARY.functions
-        if function.overloads[0].parameters == ()
-    )
+    made.name: made for made in (overload.implementation() for overload in FORMATS_LIBRARY if overload.parameters == ())
 }
 BLOCK = CIDR.read("fd00::/64")
 

@@ -9,7 +9,7 @@ import pytest
 from policies.cel.errors import CelRuntimeError
 from policies.cel.libraries.semvers import LIBRARY, Semver
 
-OVERLOADS = {overload.id: overload for function in LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for overload in LIBRARY}
 
 ASCENDING = (
     "0.0.0-0",

@@ -12,7 +12,7 @@ from policies.cel.libraries.lists import SET_LIBRARY
 from policies.cel.libraries.quantities import Quantity
 from policies.cel.values import UInt
 
-OVERLOADS = {overload.id: overload for function in SET_LIBRARY.functions for overload in function.overloads}
+OVERLOADS = {overload.id: overload for overload in SET_LIBRARY}
 
 
 def run(overload_id, *arguments):

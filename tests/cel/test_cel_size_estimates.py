@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.cel.cost.sizes import UNKNOWN, Estimate, exactly, scaled_cost, uint64
+from policies.cel.sizes import UNKNOWN, Estimate, exactly, scaled_cost, uint64
 from policies.cel.values import UINT64_MAX
 
 

@@ -10,7 +10,7 @@ from policies.cel.types import DYN as ANYTHING
 from policies.cel.types import INT, NULL, TIMESTAMP, list_of
 from policies.cel.values import Concatenation, Map, Optional, UInt
 
-(OVERLOAD,) = (overload for function in LIBRARY.functions for overload in function.overloads)
+(OVERLOAD,) = LIBRARY
 
 
 def format_(template, *arguments):
@@ -25,7 +25,7 @@ def failure(template, *arguments):
 
 
 def test_overload_has_the_id_of_cel_go():
-    assert (LIBRARY.functions[0].name, OVERLOAD.id, OVERLOAD.is_member) == ("format", "string_format", True)
+    assert (OVERLOAD.name, OVERLOAD.id, OVERLOAD.is_member) == ("format", "string_format", True)
 
 
 @pytest.mark.parametrize(

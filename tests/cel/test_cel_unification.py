@@ -1,7 +1,7 @@
 import pytest
 
 from policies.cel import types
-from policies.cel.checker.resolution import Substitution, TypesTooLargeError
+from policies.cel.resolution import Substitution, TypesTooLargeError
 from policies.cel.types import Type, list_of, map_of, optional_of, type_of, type_parameter
 
 ADDRESS = types.opaque("net.IP")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.devices.feature_gates import offers, stores_counters_with_devices
+from policies.devices.allocation.reading import offers, stores_counters_with_devices
 from policies.kubernetes.view import UNKNOWN
 from tests.explain import conftest as k8s
 from webhook.cluster.manifests import ManifestsView

@@ -11,7 +11,7 @@ import click
 
 from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
 from policies.analyses.usage.usage_report import sum_if_known
-from policies.devices.holders import UNUSED
+from policies.devices.resource_claims import UNUSED
 from policies.kubernetes.names import format_amount, format_list, format_ranges, printable
 from policies.kubernetes.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
     from policies.analyses.usage.usage_report import HolderUse, NamespaceUse, ProductUse
-    from policies.devices.holders import Holder
+    from policies.devices.resource_claims import Holder
 
 __all__ = ["USAGE_WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]
 

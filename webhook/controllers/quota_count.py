@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.holders import KIND as POD_GROUP
-from policies.devices.holders import pod_group
+from policies.devices.resource_claims import POD_GROUP, pod_group
 from policies.kubernetes.objects import lookup, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Counter

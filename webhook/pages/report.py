@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from policies.analyses.audit import AuditFinding
     from policies.analyses.overview import Overview
     from policies.analyses.usage.cells import CellPart, GPUCell
-    from policies.devices.holders import Holder
+    from policies.devices.resource_claims import Holder
     from policies.rules.decision import Rule
 
 __all__ = ["PARTS", "render_report", "render_report_parts"]

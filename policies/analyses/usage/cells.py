@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         UnusableKind,
         UnusableReason,
     )
-    from policies.devices.holders import Holder
+    from policies.devices.resource_claims import Holder
     from policies.kubernetes.resourceslices import Device
     from policies.nvidia.mig_layouts import DeviceCounts
 

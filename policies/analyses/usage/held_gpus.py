@@ -19,12 +19,11 @@ from policies.analyses.usage.node_gpus import (
 )
 from policies.devices.allocation.capacity import CounterLedger
 from policies.devices.allocation.checks import first_untolerated
-from policies.devices.allocation.node_selectors import TargetNode
 from policies.devices.allocation.pools import PoolGatherer, PoolState
 from policies.devices.allocation.reading import DEFAULTS, AllocationError
-from policies.devices.holders import Holder
+from policies.devices.allocation.slices import TargetNode
 from policies.devices.published_devices import published_devices
-from policies.devices.resource_claims import Claim
+from policies.devices.resource_claims import Claim, Holder
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.bounds import count_work

@@ -22,7 +22,7 @@ from policies.quota.demands.device_kinds import replica_kind
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from policies.devices.holders import Holder
+    from policies.devices.resource_claims import Holder
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.charges import DeviceKind

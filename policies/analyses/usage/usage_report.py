@@ -32,7 +32,7 @@ from policies.quota.demands.device_kinds import counted_offer
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from policies.devices.holders import Holder
+    from policies.devices.resource_claims import Holder
     from policies.kubernetes.view import ClusterView
 
 __all__ = [

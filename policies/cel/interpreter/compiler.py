@@ -7,21 +7,20 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.cel.cost.runtime_cost import ATTRIBUTE, call_charge
-from policies.cel.cost.sizes import LIST_COST, MAP_COST, STRUCT_COST
-from policies.cel.equality import equals
 from policies.cel.errors import CelRuntimeError, EvaluationAborted, begin_evaluation
-from policies.cel.interpreter import access, closures, plan
+from policies.cel.interpreter import closures, plan
 from policies.cel.interpreter import closures as construction
 from policies.cel.interpreter.closures import value_or_raise
 from policies.cel.interpreter.stack import METER, Compiled, Meter, on_empty_stack
-from policies.cel.libraries.operators import is_not_strictly_false
+from policies.cel.libraries.operators import equals, is_not_strictly_false
+from policies.cel.runtime_cost import ATTRIBUTE, call_charge
+from policies.cel.sizes import LIST_COST, MAP_COST, STRUCT_COST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from policies.cel.cost.runtime_cost import Charge, Outcome
     from policies.cel.interpreter.stack import Code, Frame
+    from policies.cel.runtime_cost import Charge, Outcome
     from policies.cel.values import Value
 
 __all__ = ["CountedCall", "CountedProgram", "call", "charged_code", "compile_plan", "counted_call"]
@@ -33,12 +32,12 @@ _NATIVE: dict[str, Callable[..., bool]] = {
     "_>_": operator.gt,
     "_>=_": operator.ge,
 }
-"""What Python's own operators do right on two ints or two strings."""
+"""The comparisons that Python's own operators do right on two ints or two strings."""
 
 
 @dataclass(frozen=True, slots=True)
 class CountedCall:
-    """How a call is evaluated and charged."""
+    """The evaluation and the charge of a call."""
 
     charge: Charge
     function: Callable[..., Value]
@@ -250,7 +249,7 @@ class _Compiler:
         if isinstance(step, plan.Attribute):
             return (yield from self._attribute(step, part))
         if part.is_branch:
-            return access.rewrap_code((yield _Part(step)))
+            return closures.rewrap_code((yield _Part(step)))
         if isinstance(step, plan.Constant):
             return self._constant(step.value)
         if isinstance(step, plan.Logic):
@@ -310,9 +309,9 @@ class _Compiler:
         goes_on = part.goes_on or bool(step.qualifiers)
         root = yield from self._root(step.root, goes_on=goes_on)
         if isinstance(step.root, plan.Variable) and step.root.slot and not goes_on:
-            root = access.rewrap_code(root)
+            root = closures.rewrap_code(root)
         keys = yield from _codes(tuple(qualifier.key for qualifier in step.qualifiers), is_inner=True)
-        code = access.attribute(step, root, keys, is_inner=part.is_inner, counts=self._counts)
+        code = closures.attribute(step, root, keys, is_inner=part.is_inner, counts=self._counts)
         cost = (0 if isinstance(step.root, plan.Choice) else ATTRIBUTE) - (ATTRIBUTE if step.is_test else 0)
         return charged_code(code, cost) if self._counts and cost and not part.is_inner else code
 
@@ -321,12 +320,12 @@ class _Compiler:
             if root.fold is not None and root.fold not in self._initials:
                 code = yield _Part(root.fold.initial, is_initial=True)
                 self._initials[root.fold] = Compiled(code, self.frames)
-            return access.variable(root, None if root.fold is None else self._initials[root.fold])
+            return closures.variable(root, None if root.fold is None else self._initials[root.fold])
         if isinstance(root, plan.Choice):
             condition = yield _Part(root.condition)
             yes = yield _Part(root.yes, is_inner=True, is_branch=not goes_on, goes_on=goes_on)
             no = yield _Part(root.no, is_inner=True, is_branch=not goes_on, goes_on=goes_on)
-            return access.choice(condition, yes, no)
+            return closures.choice(condition, yes, no)
         return (yield _Part(root))
 
 

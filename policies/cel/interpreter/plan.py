@@ -1,6 +1,6 @@
-"""Plans: the steps that cel-go's planner makes of an expression, with constant parts computed.
+"""Plans: the steps that cel-go's planner makes of an expression, and what they read of a device.
 
-Costs follow these steps, and so do the oddities of look-ups.
+Costs follow these steps, and so do the oddities of look-ups. Devices that agree in what is read have the same verdict.
 Source: cel-go interpreter/planner.go, decorators.go, attributes.go.
 """
 
@@ -9,7 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from policies.kubernetes.resourceslices import Read
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.cel.errors import CelRuntimeError
     from policies.cel.interpreter.dispatch import Dispatcher
     from policies.cel.values import Value
@@ -31,6 +35,7 @@ __all__ = [
     "Qualifier",
     "Step",
     "Variable",
+    "reads",
 ]
 
 
@@ -102,7 +107,7 @@ class Membership:
 
     value: Step
     members: frozenset[object]
-    """What `planner.member` makes of the elements."""
+    """The keys of the elements, see `dispatch.members`."""
 
 
 @dataclass(slots=True, eq=False)
@@ -176,6 +181,126 @@ class Program:
 
     root: Step
     variables: int
-    """How many places a frame has for variables of comprehensions, behind the device and the meter."""
+    """The number of places in a frame for variables of comprehensions, behind the device and the meter."""
     must_count: bool = False
     """True if the cost has to be computed for the result to be right."""
+
+
+_MAPS = ("attributes", "capacity")
+_SCALARS = ("driver", "allowMultipleAllocations")
+
+
+def reads(program: Program) -> frozenset[Read] | None:
+    """All parts that an expression can look at, or None if it may look at anything."""
+    found: set[Read] = set()
+    for step in _steps(program.root):
+        read = _read(step)
+        if read is None:
+            return None
+        found.update(read)
+    return frozenset(found)
+
+
+def _read(step: Step) -> tuple[Read, ...] | None:
+    """The parts that a step itself reads: an attribute of the device, or the presence of a name."""
+    if isinstance(step, Call) and step.function == "@in":
+        key, container = step.arguments
+        path = _path(container)
+        if path is not None and isinstance(key, Constant) and isinstance(key.value, str):
+            return _presence(path, key.value)
+        return ()
+    if isinstance(step, Attribute):
+        path = _path(step)
+        return () if path is None else _place(path)
+    return ()
+
+
+def _presence(path: tuple[str, ...], name: str) -> tuple[Read, ...] | None:
+    if not path or path[0] not in _MAPS:
+        return _place(path)
+    if len(path) == 1:
+        return (Read(path[0], name, ""),)
+    return (Read(path[0], path[1], name),) if len(path) == len(_MAPS) else (Read(*path[:3]),)
+
+
+def _place(path: tuple[str, ...]) -> tuple[Read, ...] | None:
+    if not path or path[0] not in (*_MAPS, *_SCALARS):
+        return None
+    return (Read(path[0]),) if path[0] in _SCALARS else (Read(*path[:3]),)
+
+
+def _path(step: Step) -> tuple[str, ...] | None:
+    """The constant look-ups in the device that an attribute begins with; None if it reads another value.
+
+    What `cel.bind` names is followed to what it stands for.
+    """
+    keys: tuple[str, ...] = ()
+    while isinstance(step, Attribute) and isinstance(step.root, Variable):
+        constant = _constant_keys(step)
+        keys = (*constant, *keys) if len(constant) == len(step.qualifiers) else constant
+        if step.root.slot == 0:
+            return keys
+        if step.root.fold is None or not _is_binding(step.root.fold):
+            return None
+        step = step.root.fold.initial
+    return None
+
+
+def _constant_keys(step: Attribute) -> tuple[str, ...]:
+    keys = []
+    for qualifier in step.qualifiers:
+        if not (isinstance(qualifier.key, Constant) and isinstance(qualifier.key.value, str)):
+            break
+        keys.append(qualifier.key.value)
+    return tuple(keys)
+
+
+def _is_binding(fold: Fold) -> bool:
+    """True if it is `cel.bind`: a fold over nothing."""
+    return isinstance(fold.range, Constant) and fold.range.value == ()
+
+
+def _is_path(step: Step) -> bool:
+    """True if a step is nothing but constant look-ups in the device."""
+    return isinstance(step, Attribute) and len(_constant_keys(step)) == len(step.qualifiers) and _path(step) is not None
+
+
+def _steps(root: Step) -> Iterator[Step]:
+    """All steps that may be evaluated and are not already covered by what uses them."""
+    pending, seen = [root], set()
+    while pending:
+        step = pending.pop()
+        if id(step) in seen:
+            continue
+        seen.add(id(step))
+        yield step
+        pending += _parts(step)
+
+
+def _parts(step: Step) -> list[Step]:
+    if isinstance(step, Attribute):
+        keys = [qualifier.key for qualifier in step.qualifiers]
+        if isinstance(step.root, Choice):
+            return [*keys, step.root.condition, step.root.yes, step.root.no]
+        return keys if isinstance(step.root, Variable) else [*keys, step.root]
+    if isinstance(step, Call):
+        return list(step.arguments[:1] if _read(step) else step.arguments)
+    if isinstance(step, Fold):
+        if not _is_binding(step):
+            return [step.range, step.initial, step.condition, step.step, step.result]
+        return [step.result] if _is_path(step.initial) else [step.result, step.initial]
+    if isinstance(step, Logic):
+        return list(step.terms)
+    if isinstance(step, Equality | OptionalOr):
+        return [step.left, step.right]
+    if isinstance(step, Membership):
+        return [step.value]
+    return _constructed_parts(step)
+
+
+def _constructed_parts(step: Step) -> list[Step]:
+    if isinstance(step, ListOf):
+        return list(step.elements)
+    if isinstance(step, MapOf):
+        return [part for entry in step.entries for part in entry]
+    return list(step.values) if isinstance(step, Message) else []

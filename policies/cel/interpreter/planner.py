@@ -1,4 +1,4 @@
-"""What planning computes at once because it is constant, and what can be wrong with it.
+"""Plans a checked expression: constant parts are computed at once, and may be wrong.
 
 Source: cel-go interpreter/decorators.go and planner.go.
 """
@@ -8,15 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel import types
-from policies.cel.cost.runtime_cost import stops_early
 from policies.cel.errors import CelCompileError, CelRuntimeError, EvaluationAborted, Issue, begin_evaluation
 from policies.cel.interpreter import plan
 from policies.cel.interpreter.closures import constant, list_code, map_code
-from policies.cel.interpreter.dispatch import Dispatcher
-from policies.cel.interpreter.lookups import members
+from policies.cel.interpreter.dispatch import Dispatcher, members
 from policies.cel.interpreter.stack import METER
 from policies.cel.kinds import go_type
-from policies.cel.libraries import regexes
+from policies.cel.libraries import strings
+from policies.cel.runtime_cost import stops_early
 from policies.cel.syntax import (
     Call,
     Comprehension,
@@ -52,7 +51,7 @@ _KEYS = (bool, int, float, str)
 
 
 class InstantiationError(Exception):
-    """What is wrong with an expression that compiles but cannot become a program."""
+    """The expression compiles but cannot become a program."""
 
 
 def look_up(operand: plan.Step, key: plan.Step, *, is_optional: bool = False, is_test: bool = False) -> plan.Attribute:
@@ -100,7 +99,7 @@ def has_constant_regex(arguments: tuple[plan.Step, ...]) -> bool:
     if not (isinstance(pattern, plan.Constant) and isinstance(pattern.value, str)):
         return False
     try:
-        regexes.compile_pattern(pattern.value)
+        strings.compile_pattern(pattern.value)
     except CelRuntimeError as error:
         raise InstantiationError(error.message) from error
     return True
@@ -146,7 +145,7 @@ The other oddity of costs is `has` on a ternary, which gives one back: if nothin
 _INDEX = {"_[_]": False, "_[?_]": True, "_?._": True}
 _OPTIONAL_OR = {"or": False, "orValue": True}
 _KEY_TYPES = frozenset({types.BOOL, types.INT, types.UINT, types.DOUBLE, types.STRING})
-"""What else is a key may make cel-go panic, even where evaluation without a meter stops at an earlier failure."""
+"""Other keys may make cel-go panic, even where evaluation without a meter stops at an earlier failure."""
 
 _PRIMITIVES = (bool, int, float, str)
 _PAIR = 2
@@ -225,7 +224,7 @@ class _Planner:
         return (call.target, *call.arguments)
 
     def _parts_of_fold(self, node: Comprehension, scope: _Scope | None) -> list[tuple[Expression, _Scope | None]]:
-        """Who sees what: the beginning sees nothing of the loop, the result only the accumulator."""
+        """Parts and scopes: the beginning sees nothing of the loop, the result only the accumulator."""
         fold = self._folds.get(node)
         if fold is None:
             has_second = bool(node.second_variable)

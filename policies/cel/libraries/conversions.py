@@ -6,11 +6,19 @@ import math
 import re
 from typing import TYPE_CHECKING
 
-from policies.cel.declarations import Function, Library, function
+from policies.cel.declarations import Overload, function
 from policies.cel.errors import CelRuntimeError
 from policies.cel.kinds import display_text, kind, runtime_type
-from policies.cel.libraries.time_texts import duration_text, parse_duration, parse_timestamp, timestamp_text
-from policies.cel.libraries.times import TIMESTAMP_OVERFLOW, Duration, Timestamp, is_in_range
+from policies.cel.libraries.times import (
+    TIMESTAMP_OVERFLOW,
+    Duration,
+    Timestamp,
+    duration_text,
+    is_in_range,
+    parse_duration,
+    parse_timestamp,
+    timestamp_text,
+)
 from policies.cel.types import (
     BOOL,
     BYTES,
@@ -110,14 +118,6 @@ def _bool_of_text(text: str) -> bool:
     return text in _TRUE
 
 
-def _bytes_of_text(text: str) -> bytes:
-    return text.encode()
-
-
-def _double_of_integer(number: int) -> float:
-    return float(number)
-
-
 def _int_of_unsigned(number: UInt) -> int:
     if number > INT64_MAX:
         raise CelRuntimeError(_INTEGER_OVERFLOW)
@@ -194,82 +194,40 @@ def _duration_of_text(text: str) -> Duration:
 
 _ANYTHING = type_parameter("A")
 
-LIBRARY = Library(
-    functions=(
-        Function("type", (function("type", (_ANYTHING,), type_of(_ANYTHING), runtime_type),)),
-        Function(
-            "bool",
-            (
-                function("bool_to_bool", (BOOL,), BOOL, _identity),
-                function("string_to_bool", (STRING,), BOOL, _bool_of_text),
-            ),
-        ),
-        Function(
-            "bytes",
-            (
-                function("bytes_to_bytes", (BYTES,), BYTES, _identity),
-                function("string_to_bytes", (STRING,), BYTES, _bytes_of_text),
-            ),
-        ),
-        Function(
-            "double",
-            (
-                function("double_to_double", (DOUBLE,), DOUBLE, _identity),
-                function("int64_to_double", (INT,), DOUBLE, _double_of_integer),
-                function("string_to_double", (STRING,), DOUBLE, _double_of_text),
-                function("uint64_to_double", (UINT,), DOUBLE, _double_of_integer),
-            ),
-        ),
-        Function(
-            "duration",
-            (
-                function("duration_to_duration", (DURATION,), DURATION, _identity),
-                function("int64_to_duration", (INT,), DURATION, _duration_of_int),
-                function("string_to_duration", (STRING,), DURATION, _duration_of_text),
-            ),
-        ),
-        Function("dyn", (function("to_dyn", (_ANYTHING,), DYN, _identity),)),
-        Function(
-            "int",
-            (
-                function("int64_to_int64", (INT,), INT, _identity),
-                function("double_to_int64", (DOUBLE,), INT, _int_of_double),
-                function("duration_to_int64", (DURATION,), INT, lambda duration: duration.nanoseconds),
-                function("string_to_int64", (STRING,), INT, _int_of_text),
-                function("timestamp_to_int64", (TIMESTAMP,), INT, lambda timestamp: timestamp.seconds),
-                function("uint64_to_int64", (UINT,), INT, _int_of_unsigned),
-            ),
-        ),
-        Function(
-            "string",
-            (
-                function("string_to_string", (STRING,), STRING, _identity),
-                function("bool_to_string", (BOOL,), STRING, string_of),
-                function("bytes_to_string", (BYTES,), STRING, string_of),
-                function("double_to_string", (DOUBLE,), STRING, string_of),
-                function("duration_to_string", (DURATION,), STRING, string_of),
-                function("int64_to_string", (INT,), STRING, string_of),
-                function("timestamp_to_string", (TIMESTAMP,), STRING, string_of),
-                function("uint64_to_string", (UINT,), STRING, string_of),
-            ),
-        ),
-        Function(
-            "timestamp",
-            (
-                function("timestamp_to_timestamp", (TIMESTAMP,), TIMESTAMP, _identity),
-                function("int64_to_timestamp", (INT,), TIMESTAMP, _timestamp_of_seconds),
-                function("string_to_timestamp", (STRING,), TIMESTAMP, _timestamp_of_text),
-            ),
-        ),
-        Function(
-            "uint",
-            (
-                function("uint64_to_uint64", (UINT,), UINT, _identity),
-                function("double_to_uint64", (DOUBLE,), UINT, _uint_of_double),
-                function("int64_to_uint64", (INT,), UINT, _uint_of_int),
-                function("string_to_uint64", (STRING,), UINT, _uint_of_text),
-            ),
-        ),
-    )
+LIBRARY: tuple[Overload, ...] = (
+    function("type", "type", (_ANYTHING,), type_of(_ANYTHING), runtime_type),
+    function("bool", "bool_to_bool", (BOOL,), BOOL, _identity),
+    function("bool", "string_to_bool", (STRING,), BOOL, _bool_of_text),
+    function("bytes", "bytes_to_bytes", (BYTES,), BYTES, _identity),
+    function("bytes", "string_to_bytes", (STRING,), BYTES, str.encode),
+    function("double", "double_to_double", (DOUBLE,), DOUBLE, _identity),
+    function("double", "int64_to_double", (INT,), DOUBLE, float),
+    function("double", "string_to_double", (STRING,), DOUBLE, _double_of_text),
+    function("double", "uint64_to_double", (UINT,), DOUBLE, float),
+    function("duration", "duration_to_duration", (DURATION,), DURATION, _identity),
+    function("duration", "int64_to_duration", (INT,), DURATION, _duration_of_int),
+    function("duration", "string_to_duration", (STRING,), DURATION, _duration_of_text),
+    function("dyn", "to_dyn", (_ANYTHING,), DYN, _identity),
+    function("int", "int64_to_int64", (INT,), INT, _identity),
+    function("int", "double_to_int64", (DOUBLE,), INT, _int_of_double),
+    function("int", "duration_to_int64", (DURATION,), INT, lambda duration: duration.nanoseconds),
+    function("int", "string_to_int64", (STRING,), INT, _int_of_text),
+    function("int", "timestamp_to_int64", (TIMESTAMP,), INT, lambda timestamp: timestamp.seconds),
+    function("int", "uint64_to_int64", (UINT,), INT, _int_of_unsigned),
+    function("string", "string_to_string", (STRING,), STRING, _identity),
+    function("string", "bool_to_string", (BOOL,), STRING, string_of),
+    function("string", "bytes_to_string", (BYTES,), STRING, string_of),
+    function("string", "double_to_string", (DOUBLE,), STRING, string_of),
+    function("string", "duration_to_string", (DURATION,), STRING, string_of),
+    function("string", "int64_to_string", (INT,), STRING, string_of),
+    function("string", "timestamp_to_string", (TIMESTAMP,), STRING, string_of),
+    function("string", "uint64_to_string", (UINT,), STRING, string_of),
+    function("timestamp", "timestamp_to_timestamp", (TIMESTAMP,), TIMESTAMP, _identity),
+    function("timestamp", "int64_to_timestamp", (INT,), TIMESTAMP, _timestamp_of_seconds),
+    function("timestamp", "string_to_timestamp", (STRING,), TIMESTAMP, _timestamp_of_text),
+    function("uint", "uint64_to_uint64", (UINT,), UINT, _identity),
+    function("uint", "double_to_uint64", (DOUBLE,), UINT, _uint_of_double),
+    function("uint", "int64_to_uint64", (INT,), UINT, _uint_of_int),
+    function("uint", "string_to_uint64", (STRING,), UINT, _uint_of_text),
 )
 """Source: cel-go common/stdlib/standard.go; what each does, common/types/*.go, ConvertToType."""

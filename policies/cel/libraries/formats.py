@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from policies.cel.declarations import Function, Library, function, member
+from policies.cel.declarations import Overload, function, member
 from policies.cel.libraries.urls import UrlError, check_request_uri
 from policies.cel.types import STRING, Type, list_of, optional_of
 from policies.cel.values import Optional
@@ -87,7 +86,7 @@ def _against(rule: _Rule, text: str) -> list[str]:
 
 
 def with_prefix(text: str) -> str:
-    """What a name is checked as to which something will be added: its last dash does not matter.
+    """The name to validate when a suffix will be appended: its last dash does not matter.
 
     The character before the dash goes too, as in Kubernetes.
     """
@@ -95,7 +94,7 @@ def with_prefix(text: str) -> str:
 
 
 def check_dns_label(text: str) -> list[str]:
-    """What is wrong with a label of RFC 1123."""
+    """The problems of a label of RFC 1123."""
     problems = _too_long(text, _LONGEST_LABEL, "characters")
     if _DNS_LABEL.pattern.fullmatch(text):
         return problems
@@ -104,17 +103,17 @@ def check_dns_label(text: str) -> list[str]:
 
 
 def check_dns_subdomain(text: str, unit: str = "characters") -> list[str]:
-    """What is wrong with a subdomain of RFC 1123."""
+    """The problems of a subdomain of RFC 1123."""
     return _too_long(text, _LONGEST_SUBDOMAIN, unit) + _against(_DNS_SUBDOMAIN, text)
 
 
 def check_old_dns_label(text: str) -> list[str]:
-    """What is wrong with a label of RFC 1035, which begins with a letter."""
+    """The problems of a label of RFC 1035, which begins with a letter."""
     return _too_long(text, _LONGEST_LABEL, "characters") + _against(_OLD_DNS_LABEL, text)
 
 
 def check_qualified_name(text: str) -> list[str]:
-    """What is wrong with the key of a label: a name, optionally after a domain and a slash."""
+    """The problems of the key of a label: a name, optionally after a domain and a slash."""
     domain, slash, name = text.rpartition("/")
     if "/" in domain:
         message = f"a valid label key {_LABEL_KEY.message}"
@@ -128,27 +127,27 @@ def check_qualified_name(text: str) -> list[str]:
 
 
 def check_label_value(text: str) -> list[str]:
-    """What is wrong with the value of a label."""
+    """The problems of the value of a label."""
     return _too_long(text, _LONGEST_LABEL, "bytes") + _against(_LABEL_VALUE, text)
 
 
 def check_uuid(text: str) -> list[str]:
-    """What is wrong with a UUID."""
+    """The problems of a UUID."""
     return [] if _UUID.fullmatch(text) else ["does not match the UUID format"]
 
 
 def check_base64(text: str) -> list[str]:
-    """What is wrong with bytes in base64; there must be some."""
+    """The problems of bytes in base64; they must not be empty."""
     return [] if _BASE64.fullmatch(text) else ["invalid base64"]
 
 
 def check_date(text: str) -> list[str]:
-    """What is wrong with a date such as 2024-02-29."""
+    """The problems of a date such as 2024-02-29."""
     return [] if _is_date(text) else ["invalid date"]
 
 
 def check_date_time(text: str) -> list[str]:
-    """What is wrong with a date and time such as 2024-02-29T12:00:00Z; ignores text after a second `T`."""
+    """The problems of a date and time such as 2024-02-29T12:00:00Z; ignores text after a second `T`."""
     day, _, rest = text.lower().partition("t")
     match = _TIME.fullmatch(rest.partition("t")[0])
     if match is None or not _is_date(day) or match[1] > "23" or match[2] > "59" or match[3] > "59":
@@ -184,7 +183,7 @@ class Format:
 
     name: str
     check: Callable[[str], list[str]]
-    """What is wrong with a text."""
+    """The problems of a text."""
 
     def __eq__(self, other: object) -> bool:
         """True if both are formats of the same name."""
@@ -230,22 +229,16 @@ def _format_by_name(name: str) -> Optional:
     return Optional() if known is None else Optional(known)
 
 
-def _format(known: Format) -> Format:
-    return known
-
-
 def _validate(known: Format, text: str) -> Optional:
     problems = known.check(text)
     return Optional(tuple(problems)) if problems else Optional()
 
 
-LIBRARY = Library(
-    functions=(
-        *(
-            Function(f"format.{name}", (function(f"format.{name}", (), FORMAT, partial(_format, known)),))
-            for name, known in _FORMATS.items()
-        ),
-        Function("validate", (member("format-validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate),)),
-        Function("format.named", (function("format-named", (STRING,), optional_of(FORMAT), _format_by_name),)),
-    )
+LIBRARY: tuple[Overload, ...] = (
+    *(
+        function(f"format.{name}", f"format.{name}", (), FORMAT, lambda known=known: known)
+        for name, known in _FORMATS.items()
+    ),
+    member("validate", "format-validate", (FORMAT, STRING), optional_of(list_of(STRING)), _validate),
+    function("format.named", "format-named", (STRING,), optional_of(FORMAT), _format_by_name),
 )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
 from typing import ClassVar
 
-from policies.cel.declarations import Function, Library, function, member
+from policies.cel.declarations import Overload, function, member
 from policies.cel.errors import NO_OVERLOAD, CelRuntimeError
-from policies.cel.libraries.printing import quoted_text
+from policies.cel.kinds import quoted_text
 from policies.cel.types import BOOL, INT, STRING, Type, opaque
 from policies.kubernetes.quantities import INT64_MAX
 
@@ -226,14 +226,6 @@ def _is_ip(text: str) -> bool:
     return True
 
 
-def _is_canonical(text: str) -> bool:
-    return str(IP.read(text)) == text
-
-
-def _family(address: IP) -> int:
-    return 4 if address.is_ipv4 else 6
-
-
 def _is_unspecified(address: IP) -> bool:
     return address.number == 0
 
@@ -265,26 +257,17 @@ def _is_global_unicast(address: IP) -> bool:
     )
 
 
-LIBRARY = Library(
-    functions=(
-        Function("ip", (function("string_to_ip", (STRING,), IP_TYPE, IP.read),)),
-        Function("family", (member("ip_family", (IP_TYPE,), INT, _family),)),
-        Function("ip.isCanonical", (function("ip_is_canonical", (STRING,), BOOL, _is_canonical),)),
-        Function("isUnspecified", (member("ip_is_unspecified", (IP_TYPE,), BOOL, _is_unspecified),)),
-        Function("isLoopback", (member("ip_is_loopback", (IP_TYPE,), BOOL, _is_loopback),)),
-        Function(
-            "isLinkLocalMulticast",
-            (member("ip_is_link_local_multicast", (IP_TYPE,), BOOL, _is_link_local_multicast),),
-        ),
-        Function(
-            "isLinkLocalUnicast",
-            (member("ip_is_link_local_unicast", (IP_TYPE,), BOOL, _is_link_local_unicast),),
-        ),
-        Function("isGlobalUnicast", (member("ip_is_global_unicast", (IP_TYPE,), BOOL, _is_global_unicast),)),
-        Function("isIP", (function("is_ip", (STRING,), BOOL, _is_ip),)),
-        Function("string", (function("ip_to_string", (IP_TYPE,), STRING, str),)),
-    ),
-    type_names=(IP_TYPE,),
+LIBRARY: tuple[Overload, ...] = (
+    function("ip", "string_to_ip", (STRING,), IP_TYPE, IP.read),
+    member("family", "ip_family", (IP_TYPE,), INT, lambda address: 4 if address.is_ipv4 else 6),
+    function("ip.isCanonical", "ip_is_canonical", (STRING,), BOOL, lambda text: str(IP.read(text)) == text),
+    member("isUnspecified", "ip_is_unspecified", (IP_TYPE,), BOOL, _is_unspecified),
+    member("isLoopback", "ip_is_loopback", (IP_TYPE,), BOOL, _is_loopback),
+    member("isLinkLocalMulticast", "ip_is_link_local_multicast", (IP_TYPE,), BOOL, _is_link_local_multicast),
+    member("isLinkLocalUnicast", "ip_is_link_local_unicast", (IP_TYPE,), BOOL, _is_link_local_unicast),
+    member("isGlobalUnicast", "ip_is_global_unicast", (IP_TYPE,), BOOL, _is_global_unicast),
+    function("isIP", "is_ip", (STRING,), BOOL, _is_ip),
+    function("string", "ip_to_string", (IP_TYPE,), STRING, str),
 )
 
 
@@ -327,7 +310,7 @@ class CIDR:
 
 
 def _read(text: str) -> CIDR:
-    """What Go's net/netip.ParsePrefix reads, without the two kinds of addresses that Kubernetes refuses."""
+    """Read as Go's net/netip.ParsePrefix, without the two kinds of addresses that Kubernetes refuses."""
     before, slash, length = text.rpartition("/")
     if not slash:
         raise _cidr_error(text, "no '/'")
@@ -358,10 +341,6 @@ def _is_cidr(text: str) -> bool:
     return True
 
 
-def _contains_ip(block: CIDR, address: IP) -> bool:
-    return block.contains(address)
-
-
 def _contains_ip_text(block: CIDR, text: str) -> bool:
     try:
         address = IP.read(text)
@@ -374,45 +353,26 @@ def _contains_cidr(block: CIDR, other: CIDR) -> bool:
     return block.length <= other.length and block.contains(other.address)
 
 
-def _contains_cidr_text(block: CIDR, text: str) -> bool:
-    return _contains_cidr(block, CIDR.read(text))
-
-
-def _ip(block: CIDR) -> IP:
-    return block.address
-
-
-def _prefix_length(block: CIDR) -> int:
-    return block.length
-
-
 def _mask(block: CIDR) -> CIDR:
     shift = block.address.bits - block.length
     return CIDR(IP(block.address.number >> shift << shift, block.address.bits), block.length)
 
 
-CIDR_LIBRARY = Library(
-    functions=(
-        Function("cidr", (function("string_to_cidr", (STRING,), CIDR_TYPE, CIDR.read),)),
-        Function(
-            "containsIP",
-            (
-                member("cidr_contains_ip_string", (CIDR_TYPE, STRING), BOOL, _contains_ip_text),
-                member("cidr_contains_ip_ip", (CIDR_TYPE, IP_TYPE), BOOL, _contains_ip),
-            ),
-        ),
-        Function(
-            "containsCIDR",
-            (
-                member("cidr_contains_cidr_string", (CIDR_TYPE, STRING), BOOL, _contains_cidr_text),
-                member("cidr_contains_cidr", (CIDR_TYPE, CIDR_TYPE), BOOL, _contains_cidr),
-            ),
-        ),
-        Function("ip", (member("cidr_ip", (CIDR_TYPE,), IP_TYPE, _ip),)),
-        Function("prefixLength", (member("cidr_prefix_length", (CIDR_TYPE,), INT, _prefix_length),)),
-        Function("masked", (member("cidr_masked", (CIDR_TYPE,), CIDR_TYPE, _mask),)),
-        Function("isCIDR", (function("is_cidr", (STRING,), BOOL, _is_cidr),)),
-        Function("string", (function("cidr_to_string", (CIDR_TYPE,), STRING, str),)),
+CIDR_LIBRARY: tuple[Overload, ...] = (
+    function("cidr", "string_to_cidr", (STRING,), CIDR_TYPE, CIDR.read),
+    member("containsIP", "cidr_contains_ip_string", (CIDR_TYPE, STRING), BOOL, _contains_ip_text),
+    member("containsIP", "cidr_contains_ip_ip", (CIDR_TYPE, IP_TYPE), BOOL, CIDR.contains),
+    member(
+        "containsCIDR",
+        "cidr_contains_cidr_string",
+        (CIDR_TYPE, STRING),
+        BOOL,
+        lambda block, text: _contains_cidr(block, CIDR.read(text)),
     ),
-    type_names=(CIDR_TYPE,),
+    member("containsCIDR", "cidr_contains_cidr", (CIDR_TYPE, CIDR_TYPE), BOOL, _contains_cidr),
+    member("ip", "cidr_ip", (CIDR_TYPE,), IP_TYPE, lambda block: block.address),
+    member("prefixLength", "cidr_prefix_length", (CIDR_TYPE,), INT, lambda block: block.length),
+    member("masked", "cidr_masked", (CIDR_TYPE,), CIDR_TYPE, _mask),
+    function("isCIDR", "is_cidr", (STRING,), BOOL, _is_cidr),
+    function("string", "cidr_to_string", (CIDR_TYPE,), STRING, str),
 )

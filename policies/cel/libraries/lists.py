@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import cmp_to_key, partial
 from typing import TYPE_CHECKING
 
-from policies.cel.declarations import Function, Library, Overload, function, member
-from policies.cel.equality import compare, equal
+from policies.cel.declarations import Overload, function, member
 from policies.cel.errors import NO_OVERLOAD, CelRuntimeError, spend_steps
-from policies.cel.kinds import runtime_type
-from policies.cel.libraries.operators import add
-from policies.cel.libraries.printing import printed_text
+from policies.cel.kinds import printed_text, runtime_type
+from policies.cel.libraries.operators import add, compare, equal
 from policies.cel.libraries.times import Duration, Timestamp
 from policies.cel.types import (
     BOOL,
@@ -113,10 +111,6 @@ def _take(iterator: Iterator[Value], flat: list[Value], *, until_list: bool) -> 
     return None
 
 
-def _sort(elements: List) -> List:
-    return _sort_by_keys(elements, elements)
-
-
 def _sort_by_keys(elements: List, keys: List) -> List:
     """The elements in the order of their keys; those of equal keys stay as they were.
 
@@ -159,33 +153,6 @@ def _distinct(elements: List) -> List:
         if not any(equal(element, other) for other in distinct):
             distinct.append(element)
     return tuple(distinct)
-
-
-FUNCTIONS = (
-    Function("slice", (member("list_slice", (_LIST, INT, INT), _LIST, _slice),)),
-    Function(
-        "flatten",
-        (
-            member("list_flatten", (list_of(_LIST),), _LIST, _flatten),
-            member("list_flatten_int", (list_of(DYN), INT), list_of(DYN), _flatten),
-        ),
-    ),
-    Function(
-        "sort",
-        tuple(member(f"list_{runtime_name(key)}_sort", (list_of(key),), list_of(key), _sort) for key in ORDERED_TYPES),
-    ),
-    Function(
-        "@sortByAssociatedKeys",
-        tuple(
-            member(f"list_{runtime_name(key)}_sortByAssociatedKeys", (_LIST, list_of(key)), _LIST, _sort_by_keys)
-            for key in ORDERED_TYPES
-        ),
-    ),
-    Function("lists.range", (function("lists_range", (INT,), list_of(INT), _range),)),
-    Function("reverse", (member("list_reverse", (_LIST,), _LIST, _reverse),)),
-    Function("distinct", (member("list_distinct", (_LIST,), _LIST, _distinct),)),
-)
-"""The functions of cel-go's own extension."""
 
 
 _A = type_parameter("A")
@@ -253,31 +220,50 @@ def _last_index_of(elements: List, item: Value) -> int:
     return last
 
 
-def _sum_overload(element: Type, zero: Value) -> Overload:
-    return member(f"list_{element}_sum_{element}", (list_of(element),), element, partial(_sum, zero))
-
-
-def _extreme_overload(name: str, direction: int, element: Type) -> Overload:
-    run = partial(_extreme, name, direction)
-    return member(f"list_{element}_{name}_{element}", (list_of(element),), element, run)
-
-
-LIBRARY = Library(
-    functions=(
-        Function(
-            "isSorted",
-            tuple(
-                member(f"list_{element}_is_sorted_bool", (list_of(element),), BOOL, _is_sorted)
-                for element in ORDERED_TYPES
-            ),
-        ),
-        Function("sum", tuple(_sum_overload(element, zero) for element, zero in _SUMMABLE)),
-        Function("max", tuple(_extreme_overload("max", 1, element) for element in ORDERED_TYPES)),
-        Function("min", tuple(_extreme_overload("min", -1, element) for element in ORDERED_TYPES)),
-        Function("indexOf", (member("list_a_index_of_int", (list_of(_A), _A), INT, _index_of),)),
-        Function("lastIndexOf", (member("list_a_last_index_of_int", (list_of(_A), _A), INT, _last_index_of),)),
-        *FUNCTIONS,
-    )
+LIBRARY: tuple[Overload, ...] = (
+    *(
+        member("isSorted", f"list_{element}_is_sorted_bool", (list_of(element),), BOOL, _is_sorted)
+        for element in ORDERED_TYPES
+    ),
+    *(
+        member("sum", f"list_{element}_sum_{element}", (list_of(element),), element, partial(_sum, zero))
+        for element, zero in _SUMMABLE
+    ),
+    *(
+        member(
+            name, f"list_{element}_{name}_{element}", (list_of(element),), element, partial(_extreme, name, direction)
+        )
+        for name, direction in (("max", 1), ("min", -1))
+        for element in ORDERED_TYPES
+    ),
+    member("indexOf", "list_a_index_of_int", (list_of(_A), _A), INT, _index_of),
+    member("lastIndexOf", "list_a_last_index_of_int", (list_of(_A), _A), INT, _last_index_of),
+    member("slice", "list_slice", (_LIST, INT, INT), _LIST, _slice),
+    member("flatten", "list_flatten", (list_of(_LIST),), _LIST, _flatten),
+    member("flatten", "list_flatten_int", (list_of(DYN), INT), list_of(DYN), _flatten),
+    *(
+        member(
+            "sort",
+            f"list_{runtime_name(key)}_sort",
+            (list_of(key),),
+            list_of(key),
+            lambda elements: _sort_by_keys(elements, elements),
+        )
+        for key in ORDERED_TYPES
+    ),
+    *(
+        member(
+            "@sortByAssociatedKeys",
+            f"list_{runtime_name(key)}_sortByAssociatedKeys",
+            (_LIST, list_of(key)),
+            _LIST,
+            _sort_by_keys,
+        )
+        for key in ORDERED_TYPES
+    ),
+    function("lists.range", "lists_range", (INT,), list_of(INT), _range),
+    member("reverse", "list_reverse", (_LIST,), _LIST, _reverse),
+    member("distinct", "list_distinct", (_LIST,), _LIST, _distinct),
 )
 
 
@@ -313,16 +299,9 @@ def _growing_copy(entries: Map) -> Growing:
     return grown
 
 
-MAP_LIBRARY = Library(
-    functions=(
-        Function(
-            "cel.@mapInsert",
-            (
-                function("@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, _insert),
-                function("@mapInsert_map_map", (_MAP, _MAP), _MAP, _insert_all),
-            ),
-        ),
-    )
+MAP_LIBRARY: tuple[Overload, ...] = (
+    function("cel.@mapInsert", "@mapInsert_map_key_value", (_MAP, _K, _V), _MAP, _insert),
+    function("cel.@mapInsert", "@mapInsert_map_map", (_MAP, _MAP), _MAP, _insert_all),
 )
 
 
@@ -338,19 +317,19 @@ def _contains(elements: List, others: List) -> bool:
     return all(_has(elements, other) for other in others)
 
 
-def _equivalent(elements: List, others: List) -> bool:
-    return _contains(elements, others) and _contains(others, elements)
-
-
 def _intersects(elements: List, others: List) -> bool:
     spend_steps(size(elements) * size(others))
     return any(_has(others, element) for element in elements)
 
 
-SET_LIBRARY = Library(
-    functions=(
-        Function("sets.contains", (function("list_sets_contains_list", (_SET, _SET), BOOL, _contains),)),
-        Function("sets.equivalent", (function("list_sets_equivalent_list", (_SET, _SET), BOOL, _equivalent),)),
-        Function("sets.intersects", (function("list_sets_intersects_list", (_SET, _SET), BOOL, _intersects),)),
-    )
+SET_LIBRARY: tuple[Overload, ...] = (
+    function("sets.contains", "list_sets_contains_list", (_SET, _SET), BOOL, _contains),
+    function(
+        "sets.equivalent",
+        "list_sets_equivalent_list",
+        (_SET, _SET),
+        BOOL,
+        lambda elements, others: _contains(elements, others) and _contains(others, elements),
+    ),
+    function("sets.intersects", "list_sets_intersects_list", (_SET, _SET), BOOL, _intersects),
 )

@@ -1,29 +1,42 @@
-"""The operators, under the names and overload ids that cel-go gives them, and `includes` of DRA."""
+"""The operators, under the names and overload ids that cel-go gives them, and `includes` of DRA.
+
+For `==` and `<`, numbers compare across types; values of other types do not.
+Source: cel-go common/types, `Equal` and `Compare` of each type.
+"""
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from policies.cel import types
-from policies.cel.declarations import Function, Library, Overload, function, member, no_overload
-from policies.cel.equality import compare, equal, equals
+from policies.cel.declarations import Overload, function, member, no_overload
 from policies.cel.errors import NO_OVERLOAD, CelRuntimeError, spend_steps
+from policies.cel.kinds import Unconvertible
 from policies.cel.libraries import times
-from policies.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT
-from policies.cel.values import UINT64_MAX, Accumulation, Concatenation, Map, UInt, size
+from policies.cel.libraries.formats import Format
+from policies.cel.libraries.ips import CIDR, IP
+from policies.cel.libraries.quantities import Quantity
+from policies.cel.libraries.semvers import Semver
+from policies.cel.libraries.urls import URL
+from policies.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, UINT, Type, runtime_name
+from policies.cel.values import UINT64_MAX, Absent, Accumulation, Concatenation, Map, Optional, UInt, size
 from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
 if TYPE_CHECKING:
-    from policies.cel.types import Type
+    from collections.abc import Iterable
+
     from policies.cel.values import List, Value
 
 __all__ = [
     "LIBRARY",
     "add",
+    "compare",
     "divide",
+    "equal",
+    "equals",
     "includes",
     "is_not_strictly_false",
     "logical_not",
@@ -32,6 +45,143 @@ __all__ = [
     "negate",
     "subtract",
 ]
+
+
+_NUMBERS = frozenset({int, UInt, float})
+_CONTAINERS = (tuple, Concatenation, Map, Optional)
+_OF_KUBERNETES = frozenset({Quantity, Semver, URL, IP, CIDR, Format})
+
+
+def equal(left: Value, right: Value) -> bool:
+    """True if two values are certainly equal, as `in`, `includes` and `!=` require; see `equals`."""
+    return _outcome(left, right) is True
+
+
+def equals(left: Value, right: Value) -> bool:
+    """True if `left == right`; values of different kinds are not equal, but for numbers.
+
+    Containers within containers are compared without recursion, and no pair of them twice.
+
+    Raises:
+        CelRuntimeError: Kubernetes' own values only compare with their own type: `quantity("1") == dyn("1")` is no such overload.
+            Lists and maps take that for equal, unless they are concatenated.
+        EvaluationAborted: there is more to compare than the cost limit could pay for.
+    """
+    outcome = _outcome(left, right)
+    if isinstance(outcome, CelRuntimeError):
+        raise outcome
+    return outcome
+
+
+def _outcome(left: Value, right: Value) -> bool | CelRuntimeError:
+    """True if they are equal, or the error of comparing them."""
+    if not (isinstance(left, _CONTAINERS) and isinstance(right, _CONTAINERS)):
+        return _compare_simple(left, right)
+    outcome: bool | CelRuntimeError = True
+    pending: list[tuple[Value, Value, bool]] = [(left, right, True)]
+    seen: dict[tuple[int, int, bool], tuple[Value, Value]] = {}
+    while pending:
+        one, other, is_exposed = pending.pop()
+        pair = (id(one), id(other), is_exposed)
+        if pair in seen:
+            continue
+        seen[pair] = (one, other)
+        inner = _inner_pairs(one, other)
+        if inner is None:
+            return False
+        is_exposed = is_exposed and isinstance(one, Concatenation | Optional) and not isinstance(one, Accumulation)
+        for a, b in inner:
+            if isinstance(a, _CONTAINERS) and isinstance(b, _CONTAINERS):
+                pending.append((a, b, is_exposed))
+                continue
+            found = _compare_simple(a, b)
+            if found is False:
+                return False
+            if found is not True and is_exposed:
+                outcome = found
+    return outcome
+
+
+def _inner_pairs(one: Value, other: Value) -> Iterable[tuple[Value, Value]] | None:
+    """The pairs that must be equal for two containers to be; None if they differ at once."""
+    if isinstance(one, Map) and isinstance(other, Map):
+        return _entry_pairs(one, other)
+    if isinstance(one, Optional) and isinstance(other, Optional):
+        if isinstance(one.value, Absent) or isinstance(other.value, Absent):
+            return () if one.value is other.value else None
+        return [(one.value, other.value)]
+    if isinstance(one, tuple | Concatenation) and isinstance(other, tuple | Concatenation):
+        if size(one) != size(other):
+            return None
+        spend_steps(size(one))
+        return zip(one, other, strict=False)
+    return None
+
+
+def _entry_pairs(one: Map, other: Map) -> list[tuple[Value, Value]] | None:
+    if len(one) != len(other):
+        return None
+    spend_steps(len(one))
+    inner = []
+    for key, value in one.items():
+        found = other.find(key)
+        if isinstance(found, Absent):
+            return None
+        inner.append((value, found))
+    return inner
+
+
+def _compare_simple(left: Value, right: Value) -> bool | CelRuntimeError:
+    """The outcome for anything but two containers."""
+    kind = left.__class__
+    if kind is str or kind is bool or left is None or right is None:
+        return kind is right.__class__ and left == right
+    if kind in _NUMBERS:
+        return right.__class__ in _NUMBERS and _equal_numbers(left, right)  # type: ignore[arg-type]  # numbers both
+    if isinstance(left, Type):
+        return isinstance(right, Type) and runtime_name(left) == runtime_name(right)
+    if isinstance(left, Unconvertible):
+        return left.error
+    if kind in _OF_KUBERNETES:
+        if isinstance(right, Unconvertible):
+            return right.error
+        is_known = kind is right.__class__ and not (isinstance(right, Quantity) and right.is_computed)
+        return left == right if is_known else CelRuntimeError(NO_OVERLOAD)
+    return kind is right.__class__ and left == right
+
+
+def _equal_numbers(left: float, right: float) -> bool:
+    if float in (left.__class__, right.__class__):
+        return not (math.isnan(left) or math.isnan(right)) and float(left) == float(right)
+    return left == right
+
+
+def compare(left: Value, right: Value) -> int:
+    """-1, 0 or 1 as the left value is less than, equal to or greater than the right one.
+
+    Raises:
+        CelRuntimeError: the values have no order, `no such overload`; or one is NaN.
+    """
+    kind = left.__class__
+    if kind in _NUMBERS and right.__class__ in _NUMBERS:
+        return _compare_numbers(left, right)  # type: ignore[arg-type]  # numbers both
+    if kind is float and math.isnan(left):  # type: ignore[arg-type]  # a float
+        raise CelRuntimeError(_UNORDERED)
+    if kind is not right.__class__:
+        raise CelRuntimeError(NO_OVERLOAD)
+    return (left > right) - (left < right)  # type: ignore[operator]  # of one kind that has an order
+
+
+_UNORDERED = "NaN values cannot be ordered"
+
+
+def _compare_numbers(left: float, right: float) -> int:
+    """As in cel-go: compared with a double, an integer is rounded to one."""
+    if float in (left.__class__, right.__class__):
+        if math.isnan(left) or math.isnan(right):
+            raise CelRuntimeError(_UNORDERED)
+        left, right = float(left), float(right)
+    return (left > right) - (left < right)
 
 
 _INT_OVERFLOW = "integer overflow"
@@ -76,7 +226,7 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def modulo(left: Value, right: Value) -> Value:
-    """What integer division leaves, with the sign of the dividend.
+    """The remainder of an integer division, with the sign of the dividend.
 
     Raises:
         CelRuntimeError: a division by zero, an overflow, or other operands.
@@ -233,26 +383,6 @@ def includes(target: Value, value: Value) -> bool:
     return False
 
 
-def _less(left: Value, right: Value) -> bool:
-    return compare(left, right) < 0
-
-
-def _less_or_equal(left: Value, right: Value) -> bool:
-    return compare(left, right) <= 0
-
-
-def _greater(left: Value, right: Value) -> bool:
-    return compare(left, right) > 0
-
-
-def _greater_or_equal(left: Value, right: Value) -> bool:
-    return compare(left, right) >= 0
-
-
-def _not_equal(left: Value, right: Value) -> bool:
-    return not equal(left, right)
-
-
 _ORDERED = (
     ("bool", BOOL, BOOL),
     ("int64", INT, INT),
@@ -271,90 +401,50 @@ _ORDERED = (
 )
 
 
-def _comparison(name: str, id_: str, run: Callable[[Value, Value], bool]) -> Function:
-    return Function(name, tuple(function(f"{id_}_{kinds}", (a, b), BOOL, run) for kinds, a, b in _ORDERED))
+def _comparison(name: str, id_: str, run: Callable[[Value, Value], bool]) -> Iterator[Overload]:
+    return (function(name, f"{id_}_{kinds}", (left, right), BOOL, run) for kinds, left, right in _ORDERED)
 
 
-def _arithmetic(name: str, run: Callable[..., Value], *signatures: tuple[str, tuple[Type, ...], Type]) -> Function:
-    return Function(name, tuple(Overload(id_, parameters, result, run) for id_, parameters, result in signatures))
-
-
-LIBRARY = Library(
-    functions=(
-        Function("_?_:_", (function("conditional", (BOOL, _A, _A), _A, no_overload),)),
-        Function("_&&_", (function("logical_and", (BOOL, BOOL), BOOL, no_overload),)),
-        Function("_||_", (function("logical_or", (BOOL, BOOL), BOOL, no_overload),)),
-        Function("!_", (function("logical_not", (BOOL,), BOOL, logical_not),)),
-        Function("@not_strictly_false", (function("not_strictly_false", (BOOL,), BOOL, is_not_strictly_false),)),
-        Function("_==_", (function("equals", (_A, _A), BOOL, equals),)),
-        Function("_!=_", (function("not_equals", (_A, _A), BOOL, _not_equal),)),
-        _arithmetic(
-            "_+_",
-            add,
-            ("add_bytes", (BYTES, BYTES), BYTES),
-            ("add_double", (DOUBLE, DOUBLE), DOUBLE),
-            ("add_duration_duration", (DURATION, DURATION), DURATION),
-            ("add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP),
-            ("add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
-            ("add_int64", (INT, INT), INT),
-            ("add_list", (_LIST, _LIST), _LIST),
-            ("add_string", (STRING, STRING), STRING),
-            ("add_uint64", (UINT, UINT), UINT),
-        ),
-        _arithmetic(
-            "_/_",
-            divide,
-            ("divide_double", (DOUBLE, DOUBLE), DOUBLE),
-            ("divide_int64", (INT, INT), INT),
-            ("divide_uint64", (UINT, UINT), UINT),
-        ),
-        _arithmetic(
-            "_%_",
-            modulo,
-            ("modulo_int64", (INT, INT), INT),
-            ("modulo_uint64", (UINT, UINT), UINT),
-        ),
-        _arithmetic(
-            "_*_",
-            multiply,
-            ("multiply_double", (DOUBLE, DOUBLE), DOUBLE),
-            ("multiply_int64", (INT, INT), INT),
-            ("multiply_uint64", (UINT, UINT), UINT),
-        ),
-        _arithmetic(
-            "-_",
-            negate,
-            ("negate_double", (DOUBLE,), DOUBLE),
-            ("negate_int64", (INT,), INT),
-        ),
-        _arithmetic(
-            "_-_",
-            subtract,
-            ("subtract_double", (DOUBLE, DOUBLE), DOUBLE),
-            ("subtract_duration_duration", (DURATION, DURATION), DURATION),
-            ("subtract_int64", (INT, INT), INT),
-            ("subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP),
-            ("subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION),
-            ("subtract_uint64", (UINT, UINT), UINT),
-        ),
-        _comparison("_<_", "less", _less),
-        _comparison("_<=_", "less_equals", _less_or_equal),
-        _comparison("_>_", "greater", _greater),
-        _comparison("_>=_", "greater_equals", _greater_or_equal),
-        Function(
-            "_[_]",
-            (
-                function("index_list", (_LIST, INT), _A, no_overload),
-                function("index_map", (_MAP, _A), _B, no_overload),
-            ),
-        ),
-        Function(
-            "@in",
-            (
-                function("in_list", (_A, _LIST), BOOL, is_in),
-                function("in_map", (_A, _MAP), BOOL, is_in),
-            ),
-        ),
-        Function("includes", (member("dra_includes_dyn_dyn", (DYN, DYN), BOOL, includes),)),
-    )
+LIBRARY: tuple[Overload, ...] = (
+    function("_?_:_", "conditional", (BOOL, _A, _A), _A, no_overload),
+    function("_&&_", "logical_and", (BOOL, BOOL), BOOL, no_overload),
+    function("_||_", "logical_or", (BOOL, BOOL), BOOL, no_overload),
+    function("!_", "logical_not", (BOOL,), BOOL, logical_not),
+    function("@not_strictly_false", "not_strictly_false", (BOOL,), BOOL, is_not_strictly_false),
+    function("_==_", "equals", (_A, _A), BOOL, equals),
+    function("_!=_", "not_equals", (_A, _A), BOOL, lambda left, right: not equal(left, right)),
+    function("_+_", "add_bytes", (BYTES, BYTES), BYTES, add),
+    function("_+_", "add_double", (DOUBLE, DOUBLE), DOUBLE, add),
+    function("_+_", "add_duration_duration", (DURATION, DURATION), DURATION, add),
+    function("_+_", "add_duration_timestamp", (DURATION, TIMESTAMP), TIMESTAMP, add),
+    function("_+_", "add_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, add),
+    function("_+_", "add_int64", (INT, INT), INT, add),
+    function("_+_", "add_list", (_LIST, _LIST), _LIST, add),
+    function("_+_", "add_string", (STRING, STRING), STRING, add),
+    function("_+_", "add_uint64", (UINT, UINT), UINT, add),
+    function("_/_", "divide_double", (DOUBLE, DOUBLE), DOUBLE, divide),
+    function("_/_", "divide_int64", (INT, INT), INT, divide),
+    function("_/_", "divide_uint64", (UINT, UINT), UINT, divide),
+    function("_%_", "modulo_int64", (INT, INT), INT, modulo),
+    function("_%_", "modulo_uint64", (UINT, UINT), UINT, modulo),
+    function("_*_", "multiply_double", (DOUBLE, DOUBLE), DOUBLE, multiply),
+    function("_*_", "multiply_int64", (INT, INT), INT, multiply),
+    function("_*_", "multiply_uint64", (UINT, UINT), UINT, multiply),
+    function("-_", "negate_double", (DOUBLE,), DOUBLE, negate),
+    function("-_", "negate_int64", (INT,), INT, negate),
+    function("_-_", "subtract_double", (DOUBLE, DOUBLE), DOUBLE, subtract),
+    function("_-_", "subtract_duration_duration", (DURATION, DURATION), DURATION, subtract),
+    function("_-_", "subtract_int64", (INT, INT), INT, subtract),
+    function("_-_", "subtract_timestamp_duration", (TIMESTAMP, DURATION), TIMESTAMP, subtract),
+    function("_-_", "subtract_timestamp_timestamp", (TIMESTAMP, TIMESTAMP), DURATION, subtract),
+    function("_-_", "subtract_uint64", (UINT, UINT), UINT, subtract),
+    *_comparison("_<_", "less", lambda left, right: compare(left, right) < 0),
+    *_comparison("_<=_", "less_equals", lambda left, right: compare(left, right) <= 0),
+    *_comparison("_>_", "greater", lambda left, right: compare(left, right) > 0),
+    *_comparison("_>=_", "greater_equals", lambda left, right: compare(left, right) >= 0),
+    function("_[_]", "index_list", (_LIST, INT), _A, no_overload),
+    function("_[_]", "index_map", (_MAP, _A), _B, no_overload),
+    function("@in", "in_list", (_A, _LIST), BOOL, is_in),
+    function("@in", "in_map", (_A, _MAP), BOOL, is_in),
+    member("includes", "dra_includes_dyn_dyn", (DYN, DYN), BOOL, includes),
 )

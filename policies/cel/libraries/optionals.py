@@ -9,10 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.cel.declarations import Function, Library, Overload, function, member, no_overload
+from policies.cel.declarations import Overload, function, member, no_overload
 from policies.cel.errors import CelRuntimeError, spend_steps
-from policies.cel.kinds import usable
-from policies.cel.libraries.printing import printed_text
+from policies.cel.kinds import printed_text, usable
 from policies.cel.libraries.times import Duration, Timestamp
 from policies.cel.types import BOOL, DYN, INT, STRING, Type, list_of, map_of, optional_of, type_parameter
 from policies.cel.values import Absent, Concatenation, Map, Optional, size
@@ -34,10 +33,6 @@ _ZERO_TIME = -62_135_596_800 * 10**9
 """0001-01-01T00:00:00Z, which Go takes for no time; 1970 is a time like any other."""
 
 
-def _of_non_zero(value: Value) -> Optional:
-    return _NONE if _is_zero(value) else Optional(value)
-
-
 def _is_zero(value: Value) -> bool:
     """True if a value is the zero value of its type; values of Kubernetes' own types never are."""
     if isinstance(value, tuple | Concatenation):
@@ -51,26 +46,10 @@ def _is_zero(value: Value) -> bool:
     return value is None or (isinstance(value, bool | int | float | str | bytes) and not value)
 
 
-def _none() -> Optional:
-    return _NONE
-
-
 def _value(optional: Optional) -> Value:
     if isinstance(optional.value, Absent):
         raise CelRuntimeError("optional.none() dereference")
     return usable(optional.value)
-
-
-def _has_value(optional: Optional) -> bool:
-    return not isinstance(optional.value, Absent)
-
-
-def _first(elements: List) -> Optional:
-    return Optional(elements[0]) if size(elements) else _NONE
-
-
-def _last(elements: List) -> Optional:
-    return Optional(elements[size(elements) - 1]) if size(elements) else _NONE
 
 
 def _unwrap(name: str, optionals: List) -> List:
@@ -86,54 +65,53 @@ def _unwrap(name: str, optionals: List) -> List:
     return tuple(values)
 
 
-LIBRARY = Library(
-    functions=(
-        Function("optional.of", (function("optional_of", (_V,), _OPTIONAL, Optional),)),
-        Function("optional.ofNonZeroValue", (function("optional_ofNonZeroValue", (_V,), _OPTIONAL, _of_non_zero),)),
-        Function("optional.none", (function("optional_none", (), _OPTIONAL, _none),)),
-        Function("value", (member("optional_value", (_OPTIONAL,), _V, _value),)),
-        Function("hasValue", (member("optional_hasValue", (_OPTIONAL,), BOOL, _has_value),)),
-        Function("or", (member("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, no_overload),)),
-        Function("orValue", (member("optional_orValue_value", (_OPTIONAL, _V), _V, no_overload),)),
-        Function("_?._", (function("select_optional_field", (DYN, STRING), _OPTIONAL, no_overload),)),
-        Function(
-            "_[?_]",
-            (
-                function("list_optindex_optional_int", (_LIST, INT), _OPTIONAL, no_overload),
-                function(
-                    "optional_list_optindex_optional_int",
-                    (optional_of(_LIST), INT),
-                    _OPTIONAL,
-                    no_overload,
-                ),
-                function("map_optindex_optional_value", (_MAP, _K), _OPTIONAL, no_overload),
-                function(
-                    "optional_map_optindex_optional_value",
-                    (optional_of(_MAP), _K),
-                    _OPTIONAL,
-                    no_overload,
-                ),
-            ),
-        ),
-        Function(
-            "_[_]",
-            (
-                function("optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, no_overload),
-                function("optional_map_index_value", (optional_of(_MAP), _K), _OPTIONAL, no_overload),
-            ),
-        ),
-        Function("last", (member("list_last", (_LIST,), _OPTIONAL, _last),)),
-        Function("first", (member("list_first", (_LIST,), _OPTIONAL, _first),)),
-        Function(
-            "optional.unwrap",
-            (function("optional_unwrap", (list_of(_OPTIONAL),), _LIST, partial(_unwrap, "optional.unwrap")),),
-        ),
-        Function(
-            "unwrapOpt",
-            (member("optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, partial(_unwrap, "unwrapOpt")),),
-        ),
+LIBRARY: tuple[Overload, ...] = (
+    function("optional.of", "optional_of", (_V,), _OPTIONAL, Optional),
+    function(
+        "optional.ofNonZeroValue",
+        "optional_ofNonZeroValue",
+        (_V,),
+        _OPTIONAL,
+        lambda value: _NONE if _is_zero(value) else Optional(value),
     ),
-    type_names=(optional_of(DYN),),
+    function("optional.none", "optional_none", (), _OPTIONAL, lambda: _NONE),
+    member("value", "optional_value", (_OPTIONAL,), _V, _value),
+    member(
+        "hasValue", "optional_hasValue", (_OPTIONAL,), BOOL, lambda optional: not isinstance(optional.value, Absent)
+    ),
+    member("or", "optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, no_overload),
+    member("orValue", "optional_orValue_value", (_OPTIONAL, _V), _V, no_overload),
+    function("_?._", "select_optional_field", (DYN, STRING), _OPTIONAL, no_overload),
+    function("_[?_]", "list_optindex_optional_int", (_LIST, INT), _OPTIONAL, no_overload),
+    function(
+        "_[?_]",
+        "optional_list_optindex_optional_int",
+        (optional_of(_LIST), INT),
+        _OPTIONAL,
+        no_overload,
+    ),
+    function("_[?_]", "map_optindex_optional_value", (_MAP, _K), _OPTIONAL, no_overload),
+    function(
+        "_[?_]",
+        "optional_map_optindex_optional_value",
+        (optional_of(_MAP), _K),
+        _OPTIONAL,
+        no_overload,
+    ),
+    function("_[_]", "optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, no_overload),
+    function("_[_]", "optional_map_index_value", (optional_of(_MAP), _K), _OPTIONAL, no_overload),
+    member(
+        "last",
+        "list_last",
+        (_LIST,),
+        _OPTIONAL,
+        lambda elements: Optional(elements[size(elements) - 1]) if size(elements) else _NONE,
+    ),
+    member(
+        "first", "list_first", (_LIST,), _OPTIONAL, lambda elements: Optional(elements[0]) if size(elements) else _NONE
+    ),
+    function("optional.unwrap", "optional_unwrap", (list_of(_OPTIONAL),), _LIST, partial(_unwrap, "optional.unwrap")),
+    member("unwrapOpt", "optional_unwrapOpt", (list_of(_OPTIONAL),), _LIST, partial(_unwrap, "unwrapOpt")),
 )
 
 
@@ -144,31 +122,24 @@ _RESOURCE_CHECK = Type("kubernetes.authorization.ResourceCheck", kind="object")
 _DECISION = Type("kubernetes.authorization.Decision", kind="object")
 
 
-def _of(id_: str, target: Type, result: Type, *arguments: Type) -> Overload:
-    return member(id_, (target, *arguments), result, no_overload)
+def _of(name: str, id_: str, target: Type, result: Type, *arguments: Type) -> Overload:
+    return member(name, id_, (target, *arguments), result, no_overload)
 
 
-AUTHORIZER_LIBRARY = Library(
-    functions=(
-        Function("path", (_of("authorizer_path", _AUTHORIZER, _PATH_CHECK, STRING),)),
-        Function("group", (_of("authorizer_group", _AUTHORIZER, _GROUP_CHECK, STRING),)),
-        Function("serviceAccount", (_of("authorizer_serviceaccount", _AUTHORIZER, _AUTHORIZER, STRING, STRING),)),
-        Function("resource", (_of("groupcheck_resource", _GROUP_CHECK, _RESOURCE_CHECK, STRING),)),
-        Function("subresource", (_of("resourcecheck_subresource", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),)),
-        Function("namespace", (_of("resourcecheck_namespace", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),)),
-        Function("name", (_of("resourcecheck_name", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),)),
-        Function(
-            "check",
-            (
-                _of("pathcheck_check", _PATH_CHECK, _DECISION, STRING),
-                _of("resourcecheck_check", _RESOURCE_CHECK, _DECISION, STRING),
-            ),
-        ),
-        Function("errored", (_of("decision_errored", _DECISION, BOOL),)),
-        Function("error", (_of("decision_error", _DECISION, STRING),)),
-        Function("allowed", (_of("decision_allowed", _DECISION, BOOL),)),
-        Function("reason", (_of("decision_reason", _DECISION, STRING),)),
-        Function("fieldSelector", (_of("authorizer_fieldselector", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),)),
-        Function("labelSelector", (_of("authorizer_labelselector", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),)),
-    )
+AUTHORIZER_LIBRARY: tuple[Overload, ...] = (
+    _of("path", "authorizer_path", _AUTHORIZER, _PATH_CHECK, STRING),
+    _of("group", "authorizer_group", _AUTHORIZER, _GROUP_CHECK, STRING),
+    _of("serviceAccount", "authorizer_serviceaccount", _AUTHORIZER, _AUTHORIZER, STRING, STRING),
+    _of("resource", "groupcheck_resource", _GROUP_CHECK, _RESOURCE_CHECK, STRING),
+    _of("subresource", "resourcecheck_subresource", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),
+    _of("namespace", "resourcecheck_namespace", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),
+    _of("name", "resourcecheck_name", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),
+    _of("check", "pathcheck_check", _PATH_CHECK, _DECISION, STRING),
+    _of("check", "resourcecheck_check", _RESOURCE_CHECK, _DECISION, STRING),
+    _of("errored", "decision_errored", _DECISION, BOOL),
+    _of("error", "decision_error", _DECISION, STRING),
+    _of("allowed", "decision_allowed", _DECISION, BOOL),
+    _of("reason", "decision_reason", _DECISION, STRING),
+    _of("fieldSelector", "authorizer_fieldselector", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),
+    _of("labelSelector", "authorizer_labelselector", _RESOURCE_CHECK, _RESOURCE_CHECK, STRING),
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar, NamedTuple
 
-from policies.cel.declarations import Function, Library, function, member
+from policies.cel.declarations import Overload, function, member
 from policies.cel.errors import CelRuntimeError
 from policies.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
@@ -35,7 +35,7 @@ _BINARY = {f"{letter}i": 10 * power for power, letter in enumerate("KMGTPE", sta
 
 
 class Notation(Enum):
-    """How a quantity is written, and would be written again."""
+    """The notation of a quantity, which is kept when it is written again."""
 
     DECIMAL = auto()
     """`1k`"""
@@ -268,40 +268,12 @@ def _negate(amount: int) -> int:
     return amount if amount == INT64_MIN else -amount
 
 
-def _add_int(quantity: Quantity, number: int) -> Quantity:
-    return _add(quantity, Quantity(number))
-
-
-def _sub_int(quantity: Quantity, number: int) -> Quantity:
-    return _sub(quantity, Quantity(number))
-
-
 def _is_quantity(text: str) -> bool:
     try:
         QuantityText.read(text)
     except CelRuntimeError:
         return False
     return True
-
-
-def _sign(quantity: Quantity) -> int:
-    return (quantity.nanos > 0) - (quantity.nanos < 0)
-
-
-def _is_greater_than(quantity: Quantity, other: Quantity) -> bool:
-    return quantity.nanos > other.nanos
-
-
-def _is_less_than(quantity: Quantity, other: Quantity) -> bool:
-    return quantity.nanos < other.nanos
-
-
-def _compare_to(quantity: Quantity, other: Quantity) -> int:
-    return (quantity.nanos > other.nanos) - (quantity.nanos < other.nanos)
-
-
-def _is_integer(quantity: Quantity) -> bool:
-    return quantity.integer() is not None
 
 
 def _as_integer(quantity: Quantity) -> int:
@@ -331,30 +303,40 @@ def _power_of_ten(exponent: int) -> float:
 
 _BINARY_OPERATION = (QUANTITY, QUANTITY)
 
-LIBRARY = Library(
-    functions=(
-        Function("quantity", (function("string_to_quantity", (STRING,), QUANTITY, Quantity.read),)),
-        Function("isQuantity", (function("is_quantity_string", (STRING,), BOOL, _is_quantity),)),
-        Function("sign", (function("quantity_sign", (QUANTITY,), INT, _sign),)),
-        Function("isGreaterThan", (member("quantity_is_greater_than", _BINARY_OPERATION, BOOL, _is_greater_than),)),
-        Function("isLessThan", (member("quantity_is_less_than", _BINARY_OPERATION, BOOL, _is_less_than),)),
-        Function("compareTo", (member("quantity_compare_to", _BINARY_OPERATION, INT, _compare_to),)),
-        Function("asApproximateFloat", (member("quantity_get_float", (QUANTITY,), DOUBLE, _as_approximate_float),)),
-        Function("asInteger", (member("quantity_get_int", (QUANTITY,), INT, _as_integer),)),
-        Function("isInteger", (member("quantity_is_integer", (QUANTITY,), BOOL, _is_integer),)),
-        Function(
-            "add",
-            (
-                member("quantity_add", _BINARY_OPERATION, QUANTITY, _add),
-                member("quantity_add_int", (QUANTITY, INT), QUANTITY, _add_int),
-            ),
-        ),
-        Function(
-            "sub",
-            (
-                member("quantity_sub", _BINARY_OPERATION, QUANTITY, _sub),
-                member("quantity_sub_int", (QUANTITY, INT), QUANTITY, _sub_int),
-            ),
-        ),
-    )
+LIBRARY: tuple[Overload, ...] = (
+    function("quantity", "string_to_quantity", (STRING,), QUANTITY, Quantity.read),
+    function("isQuantity", "is_quantity_string", (STRING,), BOOL, _is_quantity),
+    function("sign", "quantity_sign", (QUANTITY,), INT, lambda quantity: (quantity.nanos > 0) - (quantity.nanos < 0)),
+    member(
+        "isGreaterThan",
+        "quantity_is_greater_than",
+        _BINARY_OPERATION,
+        BOOL,
+        lambda quantity, other: quantity.nanos > other.nanos,
+    ),
+    member(
+        "isLessThan",
+        "quantity_is_less_than",
+        _BINARY_OPERATION,
+        BOOL,
+        lambda quantity, other: quantity.nanos < other.nanos,
+    ),
+    member(
+        "compareTo",
+        "quantity_compare_to",
+        _BINARY_OPERATION,
+        INT,
+        lambda quantity, other: (quantity.nanos > other.nanos) - (quantity.nanos < other.nanos),
+    ),
+    member("asApproximateFloat", "quantity_get_float", (QUANTITY,), DOUBLE, _as_approximate_float),
+    member("asInteger", "quantity_get_int", (QUANTITY,), INT, _as_integer),
+    member("isInteger", "quantity_is_integer", (QUANTITY,), BOOL, lambda quantity: quantity.integer() is not None),
+    member("add", "quantity_add", _BINARY_OPERATION, QUANTITY, _add),
+    member(
+        "add", "quantity_add_int", (QUANTITY, INT), QUANTITY, lambda quantity, number: _add(quantity, Quantity(number))
+    ),
+    member("sub", "quantity_sub", _BINARY_OPERATION, QUANTITY, _sub),
+    member(
+        "sub", "quantity_sub_int", (QUANTITY, INT), QUANTITY, lambda quantity, number: _sub(quantity, Quantity(number))
+    ),
 )

@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from policies.cel.declarations import Function, Library, function, member
+from policies.cel.declarations import Overload, function, member
 from policies.cel.errors import CelRuntimeError
-from policies.cel.libraries.printing import quoted_text
+from policies.cel.kinds import quoted_text
 from policies.cel.types import BOOL, INT, STRING, Type
 from policies.cel.values import UINT64_MAX, wrap_int64
 
@@ -111,7 +111,7 @@ def _number(text: str, element: str) -> int:
 
 
 def _uint(digits: str) -> int:
-    """What Go's strconv.ParseUint makes of digits."""
+    """The number that Go's strconv.ParseUint reads."""
     if not digits:
         raise CelRuntimeError('strconv.ParseUint: parsing "": invalid syntax')
     if len(digits) > len(str(UINT64_MAX)) or int(digits) > UINT64_MAX:
@@ -158,51 +158,31 @@ def _is_semver(text: str, normalize: bool = False) -> bool:
     return True
 
 
-def _major(version: Semver) -> int:
-    return wrap_int64(version.major)
-
-
-def _minor(version: Semver) -> int:
-    return wrap_int64(version.minor)
-
-
-def _patch(version: Semver) -> int:
-    return wrap_int64(version.patch)
-
-
-def _is_greater_than(version: Semver, other: Semver) -> bool:
-    return version.precedence > other.precedence
-
-
-def _is_less_than(version: Semver, other: Semver) -> bool:
-    return version.precedence < other.precedence
-
-
 def _compare_to(version: Semver, other: Semver) -> int:
     return (version.precedence > other.precedence) - (version.precedence < other.precedence)
 
 
-LIBRARY = Library(
-    functions=(
-        Function(
-            "semver",
-            (
-                function("string_to_semver", (STRING,), SEMVER, Semver.read),
-                function("string_bool_to_semver", (STRING, BOOL), SEMVER, _semver),
-            ),
-        ),
-        Function(
-            "isSemver",
-            (
-                function("is_semver_string", (STRING,), BOOL, _is_semver),
-                function("is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver),
-            ),
-        ),
-        Function("isGreaterThan", (member("semver_is_greater_than", (SEMVER, SEMVER), BOOL, _is_greater_than),)),
-        Function("isLessThan", (member("semver_is_less_than", (SEMVER, SEMVER), BOOL, _is_less_than),)),
-        Function("compareTo", (member("semver_compare_to", (SEMVER, SEMVER), INT, _compare_to),)),
-        Function("major", (member("semver_major", (SEMVER,), INT, _major),)),
-        Function("minor", (member("semver_minor", (SEMVER,), INT, _minor),)),
-        Function("patch", (member("semver_patch", (SEMVER,), INT, _patch),)),
-    )
+LIBRARY: tuple[Overload, ...] = (
+    function("semver", "string_to_semver", (STRING,), SEMVER, Semver.read),
+    function("semver", "string_bool_to_semver", (STRING, BOOL), SEMVER, _semver),
+    function("isSemver", "is_semver_string", (STRING,), BOOL, _is_semver),
+    function("isSemver", "is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver),
+    member(
+        "isGreaterThan",
+        "semver_is_greater_than",
+        (SEMVER, SEMVER),
+        BOOL,
+        lambda version, other: version.precedence > other.precedence,
+    ),
+    member(
+        "isLessThan",
+        "semver_is_less_than",
+        (SEMVER, SEMVER),
+        BOOL,
+        lambda version, other: version.precedence < other.precedence,
+    ),
+    member("compareTo", "semver_compare_to", (SEMVER, SEMVER), INT, _compare_to),
+    member("major", "semver_major", (SEMVER,), INT, lambda version: wrap_int64(version.major)),
+    member("minor", "semver_minor", (SEMVER,), INT, lambda version: wrap_int64(version.minor)),
+    member("patch", "semver_patch", (SEMVER,), INT, lambda version: wrap_int64(version.patch)),
 )

@@ -11,11 +11,10 @@ import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.cel.declarations import Function, Library, member
+from policies.cel.declarations import Overload, member
 from policies.cel.errors import CelRuntimeError, spend_steps
-from policies.cel.kinds import kind
+from policies.cel.kinds import Mark, is_list, kind, nested_text, quoted_text
 from policies.cel.libraries.conversions import string_of
-from policies.cel.libraries.printing import Mark, is_list, nested_text, quoted_text
 from policies.cel.libraries.times import Duration, Timestamp
 from policies.cel.types import DYN, STRING, Type, list_of, runtime_name
 from policies.cel.values import Map, size
@@ -122,12 +121,12 @@ _VERBS = frozenset("sdfebxXo")
 _LARGEST_PRECISION = 2**16
 """Where numbers of digits wrap around in golang.org/x/text."""
 _STEPS_PER_PART = 20
-"""What writing one element of a list is worth, besides its characters."""
+"""The steps of writing one element of a list, besides its characters."""
 _NAMED_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
 class _Clause(NamedTuple):
-    """What stands for one argument."""
+    """The clause of one argument."""
 
     verb: str
     """One of `s d f e b x X o`."""
@@ -283,5 +282,5 @@ def _double_literal(value: float) -> str:
     return f"{value:.6f}"
 
 
-LIBRARY = Library(functions=(Function("format", (member("string_format", (STRING, list_of(DYN)), STRING, _format),)),))
+LIBRARY: tuple[Overload, ...] = (member("format", "string_format", (STRING, list_of(DYN)), STRING, _format),)
 """Source: cel-go ext/formatting.go; in version 2 of ext.Strings, that of before version 4."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from typing import ClassVar
 
-from policies.cel.declarations import Function, Library, function, member
+from policies.cel.declarations import Overload, function, member
 from policies.cel.errors import CelRuntimeError
+from policies.cel.kinds import quoted_text
 from policies.cel.libraries.ips import Address, AddressError
-from policies.cel.libraries.printing import quoted_text
 from policies.cel.types import BOOL, STRING, Type, list_of, map_of
 from policies.cel.values import Map
 
@@ -330,10 +330,6 @@ def _is_url(text: str) -> bool:
     return True
 
 
-def _scheme(url: URL) -> str:
-    return url.parts.scheme
-
-
 def _url_host(url: URL) -> str:
     return decode(url.parts.host)
 
@@ -343,19 +339,11 @@ def _hostname(url: URL) -> str:
     return name[1:-1] if name.startswith("[") and name.endswith("]") else name
 
 
-def _port(url: URL) -> str:
-    return _host_and_port(url)[1]
-
-
 def _host_and_port(url: URL) -> tuple[str, str]:
     name, colon, port = _url_host(url).rpartition(":")
     if colon and (not port or (port.isascii() and port.isdigit())):
         return name, port
     return _url_host(url), ""
-
-
-def _escaped_path(url: URL) -> str:
-    return url.parts.escaped_path()
 
 
 def _query(url: URL) -> Map:
@@ -375,15 +363,13 @@ def _query(url: URL) -> Map:
     return Map({key: tuple(listed) for key, listed in values.items()})
 
 
-LIBRARY = Library(
-    functions=(
-        Function("url", (function("string_to_url", (STRING,), URL_TYPE, URL.read),)),
-        Function("getScheme", (member("url_get_scheme", (URL_TYPE,), STRING, _scheme),)),
-        Function("getHost", (member("url_get_host", (URL_TYPE,), STRING, _url_host),)),
-        Function("getHostname", (member("url_get_hostname", (URL_TYPE,), STRING, _hostname),)),
-        Function("getPort", (member("url_get_port", (URL_TYPE,), STRING, _port),)),
-        Function("getEscapedPath", (member("url_get_escaped_path", (URL_TYPE,), STRING, _escaped_path),)),
-        Function("getQuery", (member("url_get_query", (URL_TYPE,), map_of(STRING, list_of(STRING)), _query),)),
-        Function("isURL", (function("is_url_string", (STRING,), BOOL, _is_url),)),
-    )
+LIBRARY: tuple[Overload, ...] = (
+    function("url", "string_to_url", (STRING,), URL_TYPE, URL.read),
+    member("getScheme", "url_get_scheme", (URL_TYPE,), STRING, lambda url: url.parts.scheme),
+    member("getHost", "url_get_host", (URL_TYPE,), STRING, _url_host),
+    member("getHostname", "url_get_hostname", (URL_TYPE,), STRING, _hostname),
+    member("getPort", "url_get_port", (URL_TYPE,), STRING, lambda url: _host_and_port(url)[1]),
+    member("getEscapedPath", "url_get_escaped_path", (URL_TYPE,), STRING, lambda url: url.parts.escaped_path()),
+    member("getQuery", "url_get_query", (URL_TYPE,), map_of(STRING, list_of(STRING)), _query),
+    function("isURL", "is_url_string", (STRING,), BOOL, _is_url),
 )

@@ -1,1 +1,84 @@
-"""From text to a syntax tree, as cel-go reads it."""
+"""Reads an expression into the tree that cel-go v0.26.0 makes of it, macros expanded.
+
+A tree that `parse` returns has at most `parts.MAX_DEPTH` (260) levels, so that code which recurses over it with up to
+three frames for a node stays within Python's default limit; and at most `parts.MAX_NODES` (20,000) nodes. No node occurs
+twice in a tree.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from policies.cel.errors import IssueList
+from policies.cel.parser.parts import TooLarge
+from policies.cel.parser.syntax_errors import MAX_NESTING, mistakes
+from policies.cel.parser.tokens import Mistake
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from policies.cel.parser.parts import Complaint, Part
+    from policies.cel.syntax import Expression
+
+__all__ = ["parse"]
+
+
+_MOST_CODE_POINTS = 100_000
+"""cel-go's expressionSizeCodePointLimit; Kubernetes refuses more than 10 KiB before it gets so far."""
+
+_RULES_PER_LEVEL = 3
+"""One bracket or question mark opens at most so many of a kind of ANTLR's rules."""
+
+_NOWHERE = -1
+"""The offset of issues for which cel-go reports no place."""
+
+
+def parse(text: str) -> Expression:
+    """The tree of an expression.
+
+    Raises:
+        CelCompileError: if it is not an expression, or nests deeper or is larger than cel-go or MAX_DEPTH allow.
+    """
+    if len(text) > _MOST_CODE_POINTS:
+        limit = f"size: {len(text)}, limit {_MOST_CODE_POINTS}"
+        _refuse(text, [Mistake(None, f"expression code point size exceeds limit: {limit}")])
+    if _may_nest_too_deep(text):
+        found = mistakes(text)
+        if found and found[-1].offset is None:
+            _refuse(text, found)
+    part = _read(text)
+    if part.complaints:
+        _refuse(text, part.complaints)
+    return part.node
+
+
+def _may_nest_too_deep(text: str) -> bool:
+    return sum(map(text.count, "([{?")) >= MAX_NESTING // _RULES_PER_LEVEL
+
+
+def _read(text: str) -> Part:
+    from lark.exceptions import UnexpectedInput
+
+    from policies.cel.parser.grammar import Misplaced, cel_parser
+
+    try:
+        return cast("Part", cel_parser().parse(text))
+    except TooLarge as error:
+        _refuse(text, [Mistake(None, str(error))])
+    except Misplaced as error:
+        _refuse(text, _mistakes_after(text, error.offset))
+    except UnexpectedInput as error:
+        _refuse(text, _mistakes_after(text, cast("int | None", error.pos_in_stream) or 0))
+
+
+def _mistakes_after(text: str, offset: int) -> list[Mistake]:
+    """The mistakes of a text that lark does not read beyond an offset."""
+    return mistakes(text) or [Mistake(offset, f"Syntax error: unexpected {text[offset : offset + 1]!r}")]
+
+
+def _refuse(text: str, found: Sequence[Mistake | Complaint]) -> NoReturn:
+    issues = IssueList(text)
+    for offset, message in found:
+        issues.report(_NOWHERE if offset is None else offset, message)
+    issues.raise_if_any()
+    raise AssertionError("refused without a reason")

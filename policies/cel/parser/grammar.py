@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import metadata, resources
 from typing import TYPE_CHECKING, NamedTuple
@@ -9,27 +10,72 @@ from typing import TYPE_CHECKING, NamedTuple
 from lark import Lark, Token, Transformer, v_args
 
 from policies.cel.parser import parts
-from policies.cel.parser import parts as literals
-from policies.cel.parser.parts import EntryPart, Part
-from policies.cel.parser.suffixes import (
-    Field,
-    FieldSuffix,
-    Index,
-    Message,
-    MethodCall,
-    Suffix,
-    at,
-    call_or_macro,
-    count_visit,
-)
+from policies.cel.parser.macros import MacroError, expand
+from policies.cel.parser.parts import Complaint, EntryPart, Part, TooLarge
 from policies.cel.syntax import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from policies.cel.syntax import Constant
 
-__all__ = ["TreeBuilder", "cel_parser"]
+__all__ = ["Misplaced", "TreeBuilder", "cel_parser"]
+
+
+_MOST_VISITS = 250
+"""cel-go's maxRecursionDepth, as its visitor counts."""
+
+_NO_ESCAPED_NAMES = "unsupported syntax: '`'"
+"""cel-go reads them only where EnableIdentEscapeSyntax is on, which it is not in Kubernetes 1.36."""
+
+
+class Misplaced(Exception):  # noqa: N818 - `parse` raises its message as a CelCompileError
+    """A brace after something else than a type's name, which an LALR grammar cannot refuse."""
+
+    def __init__(self, offset: int) -> None:
+        super().__init__(offset)
+        self.offset = offset
+
+
+class Field(NamedTuple):
+    """A field of a message."""
+
+    start: int
+    entry: EntryPart | None
+    """None if its name is one that cannot be used."""
+
+
+_Suffix = Callable[[Part], Part]
+"""Makes a larger part of the operand before a field, method, index or message."""
+
+
+def at(token: Token) -> int:
+    """The offset of a token."""
+    return token.start_pos or 0
+
+
+def _count_visit(part: Part) -> Part:
+    """The part, one visit of cel-go's parser deeper.
+
+    Raises:
+        TooLarge: if that is more than cel-go allows.
+    """
+    part.visits += 1
+    if part.visits > _MOST_VISITS:
+        raise TooLarge("max recursion depth exceeded")
+    return part
+
+
+def _call_or_macro(offset: int, function: str, arguments: tuple[Part, ...], target: Part | None = None) -> Part:
+    """The call, or what it expands to if it is a macro's."""
+    complaints: tuple[Complaint, ...] = ()
+    for part in (target, *arguments) if target else arguments:
+        complaints += part.complaints
+    try:
+        part = expand(offset, function, target, arguments) or parts.call(offset, function, *arguments, target=target)
+    except MacroError as error:
+        part = parts.failed_part(error.offset, error.message)
+        complaints += part.complaints
+    part.complaints = complaints
+    return part
 
 
 _RESERVED = frozenset(
@@ -44,13 +90,13 @@ _BINARY = {sign: f"_{sign}_" for sign in ("<", "<=", ">=", ">", "==", "!=", "+",
 """The functions that binary operators call."""
 
 _LITERALS: dict[str, Callable[[str], Constant]] = {
-    "NUM_INT": literals.int_literal,
-    "SIGNED_INT": literals.int_literal,
-    "NUM_UINT": literals.uint_literal,
-    "NUM_FLOAT": literals.double_literal,
-    "SIGNED_FLOAT": literals.double_literal,
-    "STRING": literals.string_literal,
-    "BYTES": literals.bytes_literal,
+    "NUM_INT": parts.int_literal,
+    "SIGNED_INT": parts.int_literal,
+    "NUM_UINT": parts.uint_literal,
+    "NUM_FLOAT": parts.double_literal,
+    "SIGNED_FLOAT": parts.double_literal,
+    "STRING": parts.string_literal,
+    "BYTES": parts.bytes_literal,
     "CEL_TRUE": lambda _: True,
     "CEL_FALSE": lambda _: False,
     "NUL": lambda _: None,
@@ -89,7 +135,7 @@ _Operand = Part | _Chain
 
 @v_args(inline=True)
 class TreeBuilder(Transformer[Token, Part]):
-    """What lark calls; has no state, so that threads can share it."""
+    """The callbacks of lark; it has no state, so that threads can share it."""
 
     def start(self, expression: Part) -> Part:
         """The whole text."""
@@ -102,7 +148,7 @@ class TreeBuilder(Transformer[Token, Part]):
         part = _tree(first)
         if question is None or then is None or last is None:
             return part
-        return count_visit(parts.call(at(question), "_?_:_", part, _tree(then), last))
+        return _count_visit(parts.call(at(question), "_?_:_", part, _tree(then), last))
 
     def conditionalor(self, left: _Operand | None, operator: Token | None, right: _Operand) -> _Operand:
         """`a || b`."""
@@ -123,12 +169,12 @@ class TreeBuilder(Transformer[Token, Part]):
         """A binary operator on both operands, or what has none."""
         if applied is None:
             return right
-        return count_visit(parts.call(at(applied.operator), _BINARY[applied.operator], applied.left, right))
+        return _count_visit(parts.call(at(applied.operator), _BINARY[applied.operator], applied.left, right))
 
     relation = addition = multiplication = binary
 
     def unary(self, operand: Part) -> Part:
-        """What has no sign."""
+        """An operand without a sign."""
         return operand
 
     def logical_not(self, first: Token, *rest: Token | Part) -> Part:
@@ -139,35 +185,60 @@ class TreeBuilder(Transformer[Token, Part]):
         """`-a`; an even number of signs is nothing."""
         return _negation("-_", first, rest)
 
-    def member(self, operand: Part, *suffixes: Suffix) -> Part:
+    def member(self, operand: Part, *suffixes: _Suffix) -> Part:
         """Fields, elements and methods of something, from left to right."""
         for suffix in suffixes:
-            operand = suffix.of(operand)
+            operand = suffix(operand)
         return operand
 
     unsigned = member
 
     def primary(self, operand: Part) -> Part:
-        """What has nothing behind it."""
+        """An operand with nothing behind it."""
         return operand
 
-    def select(self, dot: Token, question: Token | None, field: Token) -> FieldSuffix:
+    def select(self, dot: Token, question: Token | None, field: Token) -> _Suffix:
         """`.field` or `.?field`."""
-        return FieldSuffix(dot, field, question is not None)
+        escaped = field.type == "ESC_IDENTIFIER"
+        name = "" if escaped else str(field)
+
+        def suffix(operand: Part) -> Part:
+            if question is None:
+                part = parts.select(at(dot), operand, name)
+            else:
+                part = parts.call(at(dot), "_?._", operand, parts.literal(at(field), name))
+            if escaped:
+                part.name = None
+                part.complain(at(field), _NO_ESCAPED_NAMES)
+            return _count_visit(part)
+
+        return suffix
 
     def member_call(
         self, dot: Token, method: Token, opening: Token, arguments: tuple[Part, ...] | None, closing: Token
-    ) -> MethodCall:
+    ) -> _Suffix:
         """`.method(arguments)`."""
-        return MethodCall(opening, method, arguments or ())
+        return lambda target: _count_visit(_call_or_macro(at(opening), str(method), arguments or (), target))
 
-    def index(self, opening: Token, question: Token | None, index: Part, closing: Token) -> Index:
+    def index(self, opening: Token, question: Token | None, index: Part, closing: Token) -> _Suffix:
         """`[index]` or `[?index]`."""
-        return Index(opening, index, question is not None)
+        function = "_[_]" if question is None else "_[?_]"
+        return lambda operand: _count_visit(parts.call(at(opening), function, operand, index))
 
-    def message(self, opening: Token, *rest: Field | Token) -> Message:
-        """`{field: value}` behind the name of a type."""
-        return Message(opening, tuple(field for field in rest if isinstance(field, Field)))
+    def message(self, opening: Token, *rest: Field | Token) -> _Suffix:
+        """`{field: value}` behind the name of a type, which may contain reserved words."""
+        fields = [field for field in rest if isinstance(field, Field)]
+        entries = tuple(field.entry for field in fields if field.entry)
+
+        def suffix(type_: Part) -> Part:
+            if type_.name is None:
+                raise Misplaced(at(opening))
+            part = parts.struct_literal(at(opening), type_.name, entries)
+            for _ in range(len(fields) - len(entries)):
+                part.complain(fields[0].start, _NO_ESCAPED_NAMES)
+            return part
+
+        return suffix
 
     def field_entry(self, question: Token | None, field: Token, colon: Token, value: Part) -> Field:
         """`field: value` or `?field: value`."""
@@ -191,7 +262,7 @@ class TreeBuilder(Transformer[Token, Part]):
         """`function(arguments)`."""
         if name in _RESERVED:
             return parts.failed_part(at(dot or name), f"reserved identifier: {name}")
-        return call_or_macro(at(opening), f".{name}" if dot else str(name), arguments or ())
+        return _call_or_macro(at(opening), f".{name}" if dot else str(name), arguments or ())
 
     def arguments(self, *children: Part | Token) -> tuple[Part, ...]:
         """`a, b`."""

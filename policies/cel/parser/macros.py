@@ -41,7 +41,7 @@ ACCUMULATOR = "@result"
 """A name that no text can say; `cel.NewParser` has it on by default since v0.24."""
 
 _VISIBLE_ACCUMULATOR = "__result__"
-"""What it was called before; still refused as an iteration variable."""
+"""The former name; still refused as an iteration variable."""
 
 
 class MacroError(Exception):
@@ -88,19 +88,19 @@ class Fold:
     variables: tuple[str, str]
 
     def all(self, predicate: Part) -> Part:
-        """Whether the predicate holds for each; ends at the first for which it does not."""
+        """True if the predicate holds for each; ends at the first for which it does not."""
         goes_on = self._call("@not_strictly_false", self._accumulator())
         return self._fold(literal(self.offset, value=True), goes_on, self._call("_&&_", self._accumulator(), predicate))
 
     def exists(self, predicate: Part) -> Part:
-        """Whether the predicate holds for any; ends at the first for which it does."""
+        """True if the predicate holds for any; ends at the first for which it does."""
         goes_on = self._call("@not_strictly_false", self._call("!_", self._accumulator()))
         return self._fold(
             literal(self.offset, value=False), goes_on, self._call("_||_", self._accumulator(), predicate)
         )
 
     def exists_one(self, predicate: Part) -> Part:
-        """Whether the predicate holds for exactly one."""
+        """True if the predicate holds for exactly one."""
         one_more = self._call("_+_", self._accumulator(), literal(self.offset, 1))
         step = self._call("_?_:_", predicate, one_more, self._accumulator())
         result = self._call("_==_", self._accumulator(), literal(self.offset, 1))

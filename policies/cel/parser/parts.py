@@ -101,7 +101,7 @@ class Part:
         self.depth: int = depth + 1
         self.size: int = size
         self.visits: int = visits
-        """How many recursive visits cel-go's parser needs for it; its own limit of 250 is about those."""
+        """The recursive visits that cel-go's parser needs for it; its own limit of 250 is about those."""
         self.complaints: tuple[Complaint, ...] = complaints
         self.name = name
 
@@ -130,7 +130,7 @@ def literal(offset: int, value: Constant) -> Part:
 
 
 def failed_part(offset: int, message: str) -> Part:
-    """What stands for a part that is wrong, so that what is around it can still be read."""
+    """A placeholder for a part that is wrong, so that the text around it can still be read."""
     return Part(Literal(offset, None)).complain(offset, message)
 
 
@@ -146,7 +146,7 @@ def select(offset: int, operand: Part, field: str) -> Part:
 
 
 def presence_test(offset: int, selection: Part, node: Select) -> Part:
-    """Whether what selects a field, which is the node of the part, would find it."""
+    """`has(x.f)`: true if the field exists; `node` is that of the selection."""
     return selection.replace(Select(offset, node.operand, node.field, test_only=True))
 
 
@@ -248,7 +248,7 @@ def double_literal(text: str) -> float:
 
 
 def string_literal(text: str) -> str:
-    r"""What a string literal means, quotes and `r` included; line ends become `\n`.
+    r"""The value of a string literal, given with quotes and `r`; line ends become `\n`.
 
     Raises:
         ValueError: with cel-go's words, if an escape means no Unicode character.
@@ -258,7 +258,7 @@ def string_literal(text: str) -> str:
 
 
 def bytes_literal(text: str) -> bytes:
-    """What a bytes literal means: its characters in UTF-8, octal and `x` escapes as single bytes.
+    """The value of a bytes literal: its characters in UTF-8, octal and `x` escapes as single bytes.
 
     Raises:
         ValueError: with cel-go's words, if there is an escape for a Unicode character.
@@ -288,7 +288,7 @@ def _number(digits: str) -> int | None:
 
 
 def _content(text: str) -> tuple[str, bool]:
-    """What is between the quotes, with its line ends made uniform, and whether it is raw."""
+    """The text between the quotes, with uniform line ends, and True if it is raw."""
     is_raw = text[0] in "rR"
     quoted = text[1:] if is_raw else text
     width = 3 if len(quoted) >= len('""""""') and quoted[:3] in ('"""', "'''") else 1

@@ -61,7 +61,7 @@ class Opened:
     kind: str
     """One of the keys of _CLOSED_BY."""
     expressions: int = 1
-    """How many of ANTLR's `expr` rules it is in, itself included; likewise `relation` and `calc`, itself excluded."""
+    """The number of ANTLR's `expr` rules around it, itself included; likewise `relation` and `calc`, itself excluded."""
     relations: int = 0
     calculations: int = 0
     reading: str = "first"
@@ -82,12 +82,12 @@ class Opened:
 
     @property
     def active_relations(self) -> int:
-        """How many `relation` rules are within one another while the current operand is read."""
+        """The number of nested `relation` rules while the current operand is read."""
         return self.relations + 1 + self.right_of_comparison
 
     @property
     def active_calculations(self) -> int:
-        """How many `calc` rules are within one another while the current operand is read."""
+        """The number of nested `calc` rules while the current operand is read."""
         return self.calculations + 1 + self.right_of_sum + self.right_of_product
 
     def apply(self, operator: str) -> None:
@@ -111,7 +111,7 @@ class Stack:
 
     @property
     def top(self) -> Opened:
-        """What was opened last."""
+        """The construct that was opened last."""
         return self._opened[-1]
 
     def open(self, kind: str) -> None:
@@ -177,7 +177,7 @@ def mistakes(text: str) -> list[Mistake]:
 
 
 _Step = Callable[[], "_Step"] | None
-"""What to read next; None at the end."""
+"""The step to read next; None at the end."""
 
 
 class _Reader:
@@ -413,7 +413,7 @@ class _Reader:
         return self._recover(_SUFFIXES)
 
     def _behind(self, kind: str) -> AbstractSet[str]:
-        """What could come next if the one token that is missing were there."""
+        """The tokens that could come next if the one that is missing were there."""
         if kind in ("key", "field", "then"):
             return OPERANDS
         return frozenset() if kind == "text" else OPERATORS | _SUFFIXES | {"?"} | self._stack.stops_around()

@@ -53,7 +53,7 @@ class Token(NamedTuple):
 
 
 class Unrecognized(NamedTuple):
-    """What could have become a token up to its last character."""
+    """A text that could have become a token up to its last character."""
 
     text: str
     offset: int
@@ -100,13 +100,13 @@ def _none() -> str:
 
 
 NAMES = frozenset({"IDENTIFIER", "ESC_IDENTIFIER"})
-"""What can be the name of a field."""
+"""The kinds of tokens that can be the name of a field."""
 
 PRIMARIES = frozenset({"[", "{", "(", ".", "IDENTIFIER"}) | LITERALS
-"""What an operand without a sign begins with."""
+"""The first tokens of an operand without a sign."""
 
 OPERANDS = PRIMARIES | {"-", "!"}
-"""What an operand begins with."""
+"""The first tokens of an operand."""
 
 FIRST_EXTRAS = {
     "list": frozenset({"]", ",", "?"}),
@@ -115,7 +115,7 @@ FIRST_EXTRAS = {
     "call": frozenset({")"}),
     "index": frozenset({"?"}),
 }
-"""What else can come first in something that has just been opened, by its kind."""
+"""Further first tokens of a construct that has just been opened, by its kind."""
 
 _IN_ORDER = (
     *("==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?", ":"),

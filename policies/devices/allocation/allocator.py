@@ -6,10 +6,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
+from policies.devices.allocation.checks import Needs, Question
 from policies.devices.allocation.constraints import constraints_of
-from policies.devices.allocation.needs import Needs, Question
-from policies.devices.allocation.node_selectors import TargetNode
-from policies.devices.allocation.picks import Picks
 from policies.devices.allocation.pools import Pool, PoolGatherer, PoolState
 from policies.devices.allocation.reading import (
     DEFAULTS,
@@ -21,16 +19,17 @@ from policies.devices.allocation.reading import (
     text,
     texts,
 )
-from policies.devices.allocation.search import Search
+from policies.devices.allocation.search import Picks, Search
+from policies.devices.allocation.slices import TargetNode
 from policies.devices.allocation.usage import NONE, Usage
 from policies.kubernetes.bounds import check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.devices.allocation.needs import Need
-    from policies.devices.allocation.picks import Pick
+    from policies.devices.allocation.checks import Need
     from policies.devices.allocation.pools import SliceIndex
+    from policies.devices.allocation.search import Pick
     from policies.devices.allocation.slices import NodeSelection
     from policies.devices.deviceclasses import DeviceClass
     from policies.devices.resource_claims import Claim, Subrequest

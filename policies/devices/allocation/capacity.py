@@ -60,17 +60,17 @@ class Rejection:
     asked: int = 0
     """The requested amount of the capacity or counter, in billionths."""
     left: int = 0
-    """How much of it is left, in billionths; of a capacity, negative when more is taken than there is."""
+    """The amount that is left, in billionths; of a capacity, negative when more is taken than there is."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one request would take of one device."""
+    """The amounts that one request would take of one device."""
 
     amounts: Mapping[str, Amount]
     """By capacity."""
     capacity: Mapping[str, int]
-    """What the device has, in billionths."""
+    """The amounts of the device, in billionths."""
 
     def shortages(self, taken: Mapping[str, int], picked: Mapping[str, int]) -> Iterator[Rejection]:
         """The capacities that other claims and this search have not left enough of."""
@@ -81,7 +81,7 @@ class Demand:
 
 
 def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None) -> Demand | Rejection:
-    """What a request takes of a device.
+    """The amounts that a request takes of a device.
 
     That is what it names, rounded up as the device's policies say, and for the rest their defaults, or all of it.
 
@@ -127,7 +127,7 @@ class _Capacity:
         )
 
     def consumed_amount(self, requested: Amount | None) -> Amount:
-        """How much a request takes."""
+        """The amount that a request takes."""
         if requested is None:
             return self.default or self.value
         if self.limits and self.limits.least:
@@ -182,7 +182,7 @@ _Key = tuple[str, str]
 
 
 class CounterLedger:
-    """What allocated devices leave of each counter, and what the devices picked so far take of it.
+    """The amounts that allocated devices leave of each counter, and that the devices picked so far take.
 
     Kubernetes keeps its books by the pool's name and forgets the driver: of two drivers with a pool of the same name,
     the first pool that is checked decides for both.
@@ -219,7 +219,7 @@ class CounterLedger:
         self._book(pool.id[1], device, -1)
 
     def footprint(self, device: AllocatableDevice, pool: Pool) -> tuple[int, ...]:
-        """What is taken of the counters that the device consumes; equal before and after if nothing happened."""
+        """The taken amounts of the device's counters; equal before and after if nothing happened."""
         taken = self._taken.get(pool.id[1], {})
         return tuple(taken.get((counter_set, counter), 0) for counter_set, counter, _ in device.counters)
 

@@ -145,7 +145,7 @@ class _SameInLists:
         return True
 
     def remove(self, subrequest: Subrequest) -> None:
-        """What the device took from the common values does not come back: Kubernetes forgets that too."""
+        """Remove a device; values that it took from the common ones do not come back, as in Kubernetes."""
         if self.spec.covers(subrequest):
             self._count -= 1
 

@@ -16,10 +16,9 @@ from policies.kubernetes.bounds import BoundedCache, check_cancelled
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.devices.allocation.node_selectors import TargetNode
     from policies.devices.allocation.reading import Features
     from policies.devices.allocation.shapes import AttributeRead
-    from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.allocation.slices import AllocatableDevice, TargetNode
     from policies.kubernetes.objects import Object
 
 __all__ = ["Pool", "PoolGatherer", "PoolState", "SliceIndex"]
@@ -95,7 +94,7 @@ class SliceIndex:
 
 
 class PoolState(Enum):
-    """Whether devices of a pool can be allocated."""
+    """The states of a pool, which decide if its devices can be allocated."""
 
     READY = "ready"
     INCOMPLETE = "incomplete"
@@ -108,7 +107,7 @@ class PoolState(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """What one node sees of a driver's pool."""
+    """A driver's pool as one node sees it."""
 
     id: PoolId
     state: PoolState
@@ -116,9 +115,9 @@ class Pool:
     slices_found: int
     """Slices of this generation, for whichever node."""
     slices_expected: int
-    """How many there must be, by the word of the first."""
+    """The number of slices that there must be, by the word of the first."""
     reason: str = ""
-    """Why it is invalid."""
+    """The reason why it is invalid."""
     slices: tuple[Slice, ...] = ()
     """Those with devices for the node, by name."""
     other_slices: tuple[Slice, ...] = ()

@@ -124,7 +124,7 @@ def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
 
 
 def cel_features(features: Features) -> CelFeatures:
-    """What the scheduler of a cluster with these feature gates compiles selectors with."""
+    """The features with which the scheduler of a cluster with these gates compiles selectors."""
     return CelFeatures(
         consumable_capacity=features.consumable_capacity, list_type_attributes=features.list_type_attributes
     )

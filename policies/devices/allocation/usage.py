@@ -34,7 +34,7 @@ class Amount:
     notation: str = "BinarySI"
     """BinarySI (`1Gi`), DecimalSI (`1G`) or DecimalExponent (`1e9`)."""
     spelling: str = field(default="", compare=False)
-    """How it was written, where Kubernetes keeps that."""
+    """The text as it was written, where Kubernetes keeps that."""
 
     @classmethod
     def read(cls, value: object, where: str) -> Self:

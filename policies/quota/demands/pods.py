@@ -38,7 +38,7 @@ from policies.rules.registry import Problem, problem
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from policies.devices.holders import PodGroup
+    from policies.devices.resource_claims import PodGroup
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod

@@ -7,16 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from policies.cel.cost.kubernetes_estimates import NOMINAL_FUNCTIONS
-from policies.cel.cost.sizes import (
-    LIST_COST,
-    REGEX_FACTOR,
-    STRING_FACTOR,
-    STRUCT_COST,
-    scaled_cost,
-    uint64,
-    wrap_uint64,
-)
+from policies.cel.call_estimates import AUTHORIZATION_CHECK, NOMINAL_FUNCTIONS
 from policies.cel.errors import CelRuntimeError, EvaluationAborted, spend_steps
 from policies.cel.kinds import go_type
 from policies.cel.libraries.formats import Format
@@ -24,29 +15,25 @@ from policies.cel.libraries.ips import CIDR, IP
 from policies.cel.libraries.quantities import Quantity
 from policies.cel.libraries.semvers import Semver
 from policies.cel.libraries.urls import URL
+from policies.cel.sizes import LIST_COST, REGEX_FACTOR, STRING_FACTOR, STRUCT_COST, scaled_cost, uint64, wrap_uint64
 from policies.cel.values import Absent, Concatenation, Map, Optional, UInt, Value, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from policies.cel.values import List
 
 __all__ = [
     "ATTRIBUTE",
-    "EXTENSION_CHARGES",
     "QUALIFIER",
-    "STANDARD_CHARGES",
     "Charge",
     "Outcome",
     "call_charge",
-    "match_cost",
-    "outcome_size",
     "stops_early",
 ]
 
 
 Outcome = Value | CelRuntimeError
-"""What an argument or a call came to."""
+"""The outcome of an argument or a call."""
 
 Charge = Callable[[Sequence[Outcome], Outcome], int]
 """The cost of a call with these arguments and this result."""
@@ -78,47 +65,36 @@ def match_cost(subject_size: int, pattern_size: int) -> int:
     return wrap_uint64(subject_cost * scaled_cost(pattern_size, REGEX_FACTOR))
 
 
-def _target_read(arguments: Sequence[Outcome], result: Outcome) -> int:
+_ORDERS = ("less", "greater", "less_equals", "greater_equals")
+
+
+def _target_read(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(held_size(arguments[0]), STRING_FACTOR)
 
 
-def _list_searched(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return held_size(arguments[1])
-
-
-def _comparison_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _comparison_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(min(held_size(arguments[0]), held_size(arguments[1])), STRING_FACTOR)
 
 
-def _concatenation_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _concatenation_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(held_size(arguments[0]) + held_size(arguments[1]), STRING_FACTOR)
 
 
-def _regex_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return match_cost(held_size(arguments[0]), held_size(arguments[1]))
-
-
-def _containment_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _containment_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     part_cost = scaled_cost(held_size(arguments[1]), STRING_FACTOR)
     return wrap_uint64(scaled_cost(held_size(arguments[0]), STRING_FACTOR) * part_cost)
 
 
-_ORDERS = ("less", "greater", "less_equals", "greater_equals")
-
-STANDARD_CHARGES: Mapping[str, Charge] = {
-    "starts_with_string": _target_read,
-    "ends_with_string": _target_read,
-    "string_to_bytes": _target_read,
-    "bytes_to_string": _target_read,
-    "strings_quote": _target_read,
-    "string_format": _target_read,
-    "in_list": _list_searched,
+_STANDARD_CHARGES: Mapping[str, Charge] = {
+    **dict.fromkeys(("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string"), _target_read),
+    **dict.fromkeys(("strings_quote", "string_format"), _target_read),
+    "in_list": lambda arguments, _: held_size(arguments[1]),
     "equals": _comparison_cost,
     "not_equals": _comparison_cost,
     **{f"{order}_{kind}": _comparison_cost for order in _ORDERS for kind in ("string", "bytes")},
     "add_string": _concatenation_cost,
     "add_bytes": _concatenation_cost,
-    "matches_string": _regex_cost,
+    "matches_string": lambda arguments, _: match_cost(held_size(arguments[0]), held_size(arguments[1])),
     "contains_string": _containment_cost,
 }
 
@@ -127,11 +103,11 @@ def _list_made(elements: int, factor: float) -> int:
     return wrap_uint64(uint64(float(wrap_uint64(elements)) * factor) + 1 + LIST_COST)
 
 
-def _result_made(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _result_made(_: Sequence[Outcome], result: Outcome) -> int:
     return _list_made(outcome_size(result), 1)
 
 
-def _flatten_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _flatten_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     depth = 1
     if len(arguments) > 1:
         level = arguments[1]
@@ -141,18 +117,14 @@ def _flatten_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
     return _list_made(outcome_size(arguments[0]), float(depth))
 
 
-def _elements_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return _all_compared(_required_list(arguments[0]))
-
-
-def _keys_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return _all_compared(_required_list(arguments[1]))
-
-
-def _all_compared(elements: List) -> int:
-    """Each with each, as sorting and removing duplicates may."""
-    count = size(elements)
-    has_text = count > 0 and isinstance(elements[0], str | bytes)
+def _all_compared(outcome: Outcome) -> int:
+    """Each element of a list with each, as sorting may; cel-go panics on anything but a list."""
+    if not isinstance(outcome, tuple | Concatenation):
+        found = _go_type(outcome)
+        missing = "Contains" if found in _ADDABLE else "Add"
+        raise EvaluationAborted(f"{_PANIC} {found} is not traits.Lister: missing method {missing}")
+    count = size(outcome)
+    has_text = count > 0 and isinstance(outcome[0], str | bytes)
     return _list_made(count * count, 2 + STRING_FACTOR if has_text else 2)
 
 
@@ -160,26 +132,12 @@ _PANIC = "internal error: interface conversion:"
 _ADDABLE = frozenset(f"types.{name}" for name in ("Int", "Uint", "Double", "String", "Bytes", "Timestamp", "Duration"))
 
 
-def _required_list(outcome: Outcome) -> List:
-    """The list, where cel-go assumes that it is one and panics if it is not."""
-    if isinstance(outcome, tuple | Concatenation):
-        return outcome
-    found = _go_type(outcome)
-    missing = "Contains" if found in _ADDABLE else "Add"
-    raise EvaluationAborted(f"{_PANIC} {found} is not traits.Lister: missing method {missing}")
-
-
 def _go_type(outcome: Outcome) -> str:
     return "*types.Err" if isinstance(outcome, CelRuntimeError) else go_type(outcome)
 
 
-def _sets_compared(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return wrap_uint64(1 + wrap_uint64(outcome_size(arguments[0]) * outcome_size(arguments[1])))
-
-
-def _sets_compared_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
-    pairs = wrap_uint64(outcome_size(arguments[0]) * outcome_size(arguments[1]))
-    return wrap_uint64(1 + uint64(float(pairs) * 2))
+def _pairs(arguments: Sequence[Outcome]) -> int:
+    return wrap_uint64(outcome_size(arguments[0]) * outcome_size(arguments[1]))
 
 
 _SORTED = (
@@ -187,43 +145,35 @@ _SORTED = (
     *("google.protobuf.Duration", "google.protobuf.Timestamp"),
 )
 
-EXTENSION_CHARGES: Mapping[str, Charge] = {
-    "list_slice": _result_made,
-    "lists_range": _result_made,
-    "list_reverse": _result_made,
+_EXTENSION_CHARGES: Mapping[str, Charge] = {
+    **dict.fromkeys(("list_slice", "lists_range", "list_reverse"), _result_made),
     "list_flatten": _flatten_cost,
     "list_flatten_int": _flatten_cost,
-    "list_distinct": _elements_compared,
-    **{f"list_{kind}_sort": _elements_compared for kind in _SORTED},
-    **{f"list_{kind}_sortByAssociatedKeys": _keys_compared for kind in _SORTED},
-    "list_sets_contains_list": _sets_compared,
-    "list_sets_intersects_list": _sets_compared,
-    "list_sets_equivalent_list": _sets_compared_twice,
+    "list_distinct": lambda arguments, _: _all_compared(arguments[0]),
+    **{f"list_{kind}_sort": lambda arguments, _: _all_compared(arguments[0]) for kind in _SORTED},
+    **{f"list_{kind}_sortByAssociatedKeys": lambda arguments, _: _all_compared(arguments[1]) for kind in _SORTED},
+    "list_sets_contains_list": lambda arguments, _: wrap_uint64(1 + _pairs(arguments)),
+    "list_sets_intersects_list": lambda arguments, _: wrap_uint64(1 + _pairs(arguments)),
+    "list_sets_equivalent_list": lambda arguments, _: wrap_uint64(1 + uint64(float(_pairs(arguments)) * 2)),
 }
 """These come before Kubernetes' own, and those before the standard ones."""
 
 
-_AUTHORIZATION_CHECK = 350_000
 _END = CelRuntimeError("")
 """Marks the end of a walk through values, as nothing in them can."""
 
 
-def nominal(arguments: Sequence[Outcome], result: Outcome) -> int:
-    """1, for any arguments."""
+def _nominal(arguments: Sequence[Outcome], result: Outcome) -> int:
     return 1
 
 
-def _authorization_check(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return _AUTHORIZATION_CHECK
-
-
-def _selector_parsed(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _selector_parsed(arguments: Sequence[Outcome], _: Outcome) -> int:
     length = outcome_size(arguments[1])
     requirements = scaled_cost(scaled_cost(length, 0.5), float(LIST_COST + STRUCT_COST))
     return LIST_COST + scaled_cost(length, STRING_FACTOR) + requirements
 
 
-def _walk_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _walk_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     """Charges each text in a value by its bytes, everything else in it 1, and containers nothing."""
     total = 0
     pending: list[Iterator[Outcome]] = [iter(arguments[:1])]
@@ -242,38 +192,30 @@ def _walk_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
     return wrap_uint64(total)
 
 
-def _argument_read(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _argument_read(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(outcome_size(arguments[0]), STRING_FACTOR)
 
 
-def _argument_read_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _argument_read_twice(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(outcome_size(arguments[0]), 2 * STRING_FACTOR)
 
 
-def _result_read_twice(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return scaled_cost(outcome_size(result), 2 * STRING_FACTOR)
-
-
-def _found(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _found(arguments: Sequence[Outcome], _: Outcome) -> int:
     return match_cost(outcome_size(arguments[0]), outcome_size(arguments[1]))
 
 
-def _ip_contained(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _ip_contained(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(2 * outcome_size(arguments[0]), STRING_FACTOR)
 
 
-def _cidr_contained(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _cidr_contained(arguments: Sequence[Outcome], _: Outcome) -> int:
     block = outcome_size(arguments[0])
     return scaled_cost(2 * block, STRING_FACTOR) + scaled_cost(block, STRING_FACTOR) + 1
 
 
 def _with_text_read(charge: Charge) -> Charge:
     """A charge plus that of reading the second argument, a text."""
-
-    def both(arguments: Sequence[Outcome], result: Outcome) -> int:
-        return charge(arguments, result) + scaled_cost(outcome_size(arguments[1]), STRING_FACTOR)
-
-    return both
+    return lambda arguments, result: charge(arguments, result) + scaled_cost(outcome_size(arguments[1]), STRING_FACTOR)
 
 
 _REGEX_SIZES = {
@@ -291,42 +233,40 @@ _REGEX_SIZES = {
     "date": 71,
     "datetime": 71,
 }
-"""How long the regular expression of each named format is taken to be; library/format.go, `MaxRegexSize`."""
+"""The assumed length of the regular expression of each named format; library/format.go, `MaxRegexSize`."""
 
 
-def _validate_cost(arguments: Sequence[Outcome], result: Outcome) -> int:
+def _validate_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     named = arguments[0]
-    if not isinstance(named, Format):
-        return 1
-    return match_cost(outcome_size(arguments[1]), _REGEX_SIZES[named.name])
+    return match_cost(outcome_size(arguments[1]), _REGEX_SIZES[named.name]) if isinstance(named, Format) else 1
 
 
 _COMPARED_AT_ONCE = frozenset({Quantity, Semver, IP, CIDR, URL, Format})
 
 
 def _equality(arguments: Sequence[Outcome], result: Outcome) -> int:
-    return 1 if type(arguments[0]) in _COMPARED_AT_ONCE else STANDARD_CHARGES["equals"](arguments, result)
+    return 1 if type(arguments[0]) in _COMPARED_AT_ONCE else _comparison_cost(arguments, result)
 
 
-KUBERNETES_OVERLOAD_CHARGES: Mapping[str, Charge] = {
-    "cidr_ip": nominal,
+_KUBERNETES_OVERLOAD_CHARGES: Mapping[str, Charge] = {
+    "cidr_ip": _nominal,
     "cidr_contains_ip_string": _with_text_read(_ip_contained),
     "cidr_contains_cidr_string": _with_text_read(_cidr_contained),
 }
 """Overloads that cost other than their functions."""
 
-KUBERNETES_CHARGES: Mapping[str, Charge] = {
-    "check": _authorization_check,
-    "join": _result_read_twice,
+_KUBERNETES_CHARGES: Mapping[str, Charge] = {
+    "check": lambda _arguments, _result: AUTHORIZATION_CHECK,
+    "join": lambda _, result: scaled_cost(outcome_size(result), 2 * STRING_FACTOR),
     "ip.isCanonical": _argument_read_twice,
     "containsIP": _ip_contained,
     "containsCIDR": _cidr_contained,
     "validate": _validate_cost,
     "_==_": _equality,
-    **dict.fromkeys(NOMINAL_FUNCTIONS, nominal),
+    **dict.fromkeys(NOMINAL_FUNCTIONS, _nominal),
     **dict.fromkeys(("fieldSelector", "labelSelector"), _selector_parsed),
     **dict.fromkeys(("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf"), _walk_cost),
-    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim", "jsonpatch.escapeKey"), _argument_read),
+    **dict.fromkeys(("url", "lowerAscii", "upperAscii", "substring", "trim"), _argument_read),
     **dict.fromkeys(("cidr", "isIP", "isCIDR", "ip"), _argument_read),
     **dict.fromkeys(("quantity", "isQuantity", "semver", "isSemver"), _argument_read),
     **dict.fromkeys(("replace", "split"), _argument_read_twice),
@@ -348,10 +288,10 @@ def call_charge(function: str, overload_id: str) -> Charge:
         overload_id: the one overload that it can run, or empty.
     """
     return (
-        EXTENSION_CHARGES.get(overload_id)
-        or KUBERNETES_OVERLOAD_CHARGES.get(overload_id)
-        or KUBERNETES_CHARGES.get(function)
-        or STANDARD_CHARGES.get(overload_id, nominal)
+        _EXTENSION_CHARGES.get(overload_id)
+        or _KUBERNETES_OVERLOAD_CHARGES.get(overload_id)
+        or _KUBERNETES_CHARGES.get(function)
+        or _STANDARD_CHARGES.get(overload_id, _nominal)
     )
 
 

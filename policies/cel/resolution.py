@@ -70,7 +70,7 @@ def is_dynamic_or_error(type_: Type) -> bool:
 
 
 class Substitution:
-    """What is known about type parameters so far."""
+    """The type parameters that are bound so far."""
 
     def __init__(self) -> None:
         """Nothing is known yet."""
@@ -185,7 +185,7 @@ class Substitution:
         return True
 
     def _compare(self, given: Type, wanted: Type) -> list[_Comparison] | None:
-        """What else has to agree for these two to agree; None if they do not."""
+        """The further pairs to unify; None if the types conflict."""
         if given is wanted:
             return []
         if wanted.kind == "parameter" and (further := self._bind(wanted, given)) is not None:
@@ -283,7 +283,7 @@ _DECLARED = {
     "optional_type": opaque("optional_type"),
     "type": Type("type", kind="type"),
 }
-"""What these names are declared to name, while values of them have dyn inside."""
+"""The declared types of these names, while values of them have dyn inside."""
 
 
 def unqualified_name(name: str) -> str:

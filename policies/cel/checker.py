@@ -7,12 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from policies.cel import types
-from policies.cel.checker.inference import infer
-from policies.cel.checker.resolution import Substitution, TypesTooLargeError
 from policies.cel.errors import CelRuntimeError, IssueList
+from policies.cel.inference import infer
 from policies.cel.kinds import runtime_type
-from policies.cel.libraries import regexes
+from policies.cel.libraries import strings as regexes
 from policies.cel.libraries.string_format import REFUSALS, ClauseError, read_precision
+from policies.cel.resolution import Substitution, TypesTooLargeError
 from policies.cel.syntax import (
     Call,
     Checked,
@@ -30,8 +30,8 @@ from policies.cel.types import declared_name, result_name, runtime_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from policies.cel.checker.inference import Inference
     from policies.cel.environment import Environment
+    from policies.cel.inference import Inference
     from policies.cel.syntax import Constant, Expression
     from policies.cel.types import Type
 
@@ -215,7 +215,7 @@ def validate_format(call: Call, types: Mapping[Expression, Type], issues: IssueL
 
 
 def _check_clauses(format_: str, given: tuple[Expression, ...], types: Mapping[Expression, Type]) -> int:
-    """How many arguments the format uses."""
+    """The number of arguments that the format uses."""
     text = format_.encode(errors="surrogatepass")
     used = 0
     position = text.find(b"%")
@@ -305,7 +305,7 @@ def _check_result(root: Expression, result: Type, env: Environment, issues: Issu
 
 
 def _reference(node: Expression, name: str, inferred: Inference, env: Environment, issues: IssueList) -> NameReference:
-    """What a name stands for; a name whose value is a type is the name of that type, as in cel-go."""
+    """The meaning of a name; a name whose value is a type is the name of that type, as in cel-go."""
     if inferred.types[node].kind != "type":
         return NameReference(name)
     named = env.type_names.get(name)

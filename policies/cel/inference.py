@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from policies.cel import types
-from policies.cel.checker.resolution import (
+from policies.cel.kinds import runtime_type
+from policies.cel.resolution import (
     Fields,
     Scopes,
     Substitution,
@@ -20,17 +21,7 @@ from policies.cel.checker.resolution import (
     signature,
     unqualified_name,
 )
-from policies.cel.kinds import runtime_type
-from policies.cel.syntax import (
-    Call,
-    CallReference,
-    Comprehension,
-    Identifier,
-    ListLiteral,
-    Literal,
-    MapLiteral,
-    Select,
-)
+from policies.cel.syntax import Call, CallReference, Comprehension, Identifier, ListLiteral, Literal, MapLiteral, Select
 from policies.cel.types import declared_name
 
 if TYPE_CHECKING:
@@ -44,13 +35,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Inference", "infer"]
 
+
 _OPTIONAL_SELECT = "_?._"
 _LOGICAL = frozenset({"_&&_", "_||_"})
 
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What is known about an expression; complete only if no issue was reported."""
+    """The types, names and calls of an expression; complete only if no issue was reported."""
 
     types: Mapping[Expression, Type]
     """Every node that is evaluated; free type parameters have become dyn."""

@@ -64,7 +64,7 @@ def wrap_uint64(number: int) -> int:
 
 
 def uint64(number: float) -> int:
-    """What Go's `uint64(number)` gives on amd64, where it is not defined by the language too.
+    """The result of Go's `uint64(number)` on amd64, also where the language does not define it.
 
     Negative numbers wrap around, and what does not fit becomes 2^63.
     """
@@ -136,7 +136,7 @@ class _Declared:
     fields: Mapping[str, _Declared] = field(default_factory=dict)
     """By name; `@keys` and `@values` are a map's."""
     other_fields: _Declared | None = None
-    """What every other name leads to."""
+    """The type that every other name leads to."""
 
 
 def _map(key: _Declared, value: _Declared, other_fields: _Declared | None = None) -> _Declared:

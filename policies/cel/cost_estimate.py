@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from policies.cel.cost.kubernetes_estimates import estimate_call
-from policies.cel.cost.sizes import (
+from policies.cel.call_estimates import CallEstimate, EstimatedCall, Operand, estimate_call
+from policies.cel.sizes import (
     LIST_COST,
     MAP_COST,
     STRUCT_COST,
@@ -26,7 +26,6 @@ from policies.cel.cost.sizes import (
     LocalVariable,
     exactly,
 )
-from policies.cel.cost.standard_estimates import CallEstimate, EstimatedCall, Operand
 from policies.cel.syntax import (
     Call,
     Comprehension,
@@ -47,9 +46,12 @@ if TYPE_CHECKING:
     from policies.cel.environment import Environment
     from policies.cel.syntax import CallReference, Checked
 
+__all__ = ["estimate"]
+
+
+if TYPE_CHECKING:
     Costing = Generator[Expression, Estimate, Estimate]
 
-__all__ = ["estimate"]
 
 _FREE = exactly(0)
 _NAME = exactly(1)
@@ -89,10 +91,9 @@ def estimate(checked: Checked, env: Environment) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Arguments:
-    """A call's target and arguments, and what the arguments cost, without the target."""
+    """A call's target and arguments, and the costs of the arguments without the target."""
 
     function: str
-    target: Operand | None
     operands: tuple[Operand, ...]
     costs: tuple[Estimate, ...]
 
@@ -183,13 +184,10 @@ class _Coster:
         if reference is None:
             return _FREE
         cost = _FREE
-        target = None
         if call.target is not None and not reference.is_namespaced:
             cost = yield call.target
-            target = self._operand(call.target)
-        return cost.plus(
-            self._any_overload(call, reference, _Arguments(function, target, tuple(operands), tuple(costs)))
-        )
+            operands.insert(0, self._operand(call.target))
+        return cost.plus(self._any_overload(call, reference, _Arguments(function, tuple(operands), tuple(costs))))
 
     def _operand(self, expression: Expression) -> Operand:
         path = self._sizes.path(expression)
@@ -229,7 +227,7 @@ class _Coster:
             return self._conditional(call, given)
         if overload_id in _CONCATENATIONS:
             self._note_entries_of_either(call, call.arguments[0], call.arguments[1])
-        own = estimate_call(EstimatedCall(given.function, overload_id, given.target, given.operands))
+        own = estimate_call(EstimatedCall(given.function, overload_id, given.operands))
         return CallEstimate(reduce(Estimate.plus, given.costs, own.cost), own.result_size)
 
     def _conditional(self, call: Call, given: _Arguments) -> CallEstimate:

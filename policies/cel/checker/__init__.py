@@ -1,1 +1,0 @@
-"""From a syntax tree to types and overloads, or to what is wrong."""

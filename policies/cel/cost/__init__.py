@@ -1,1 +1,0 @@
-"""What an expression may cost, and what it did."""
