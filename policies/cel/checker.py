@@ -209,8 +209,7 @@ def validate_format(call: Call, types: Mapping[Expression, Type], issues: IssueL
         return
     if len(given.elements) > used:
         issues.report(
-            call.offset,
-            f"too many arguments supplied to string.format (expected {used}, got {len(given.elements)})",
+            call.offset, f"too many arguments supplied to string.format (expected {used}, got {len(given.elements)})"
         )
 
 

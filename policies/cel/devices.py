@@ -122,14 +122,10 @@ class CelDevice:
         Raises:
             CelRuntimeError: it is not a mapping.
         """
-        if not _is_mapping(device):
+        if not isinstance(device, Mapping):
             raise CelRuntimeError(f"a device is a mapping, and this is {type(device).__name__}")
         driver = device.get("driver")
         return _Reader(driver if isinstance(driver, str) else "").read(device)
-
-
-def _is_mapping(value: object) -> bool:
-    return isinstance(value, Mapping)
 
 
 class _Reader:
@@ -144,7 +140,7 @@ class _Reader:
 
     def read(self, device: Mapping[str, object]) -> CelDevice:
         attributes = self._by_domain(_mapping(device.get("attributes")), self._attribute, "attributes")
-        capacity = self._by_domain(_mapping(device.get("capacity")), self._capacity, "capacity")
+        capacity = self._by_domain(_mapping(device.get("capacity")), _read_capacity, "capacity")
         if sum(map(len, attributes.values())) + sum(map(len, capacity.values())) > _MOST_ITEMS:
             self.keeps_limits = False
         value = DeviceMap(
@@ -186,18 +182,12 @@ class _Reader:
             for kind in _LIST_ORDER:
                 elements = item.get(kind)
                 if isinstance(elements, list):
-                    self._allow_list(name, item)
-                    return self._elements(kind, elements)
+                    if not any(item.get(scalar) is not None for scalar in ("int", "bool", "string", "version")):
+                        self.lists_problem = self.lists_problem or f"attribute {name}: {_UNSUPPORTED}"
+                    if len(elements) > _MOST_ELEMENTS:
+                        self.keeps_limits = False
+                    return tuple([self._scalar({kind.removesuffix("s"): element}) for element in elements])
         return self._scalar(item)
-
-    def _allow_list(self, name: str, item: Mapping[str, object]) -> None:
-        if not any(item.get(kind) is not None for kind in ("int", "bool", "string", "version")):
-            self.lists_problem = self.lists_problem or f"attribute {name}: {_UNSUPPORTED}"
-
-    def _elements(self, kind: str, elements: list[object]) -> Value:
-        if len(elements) > _MOST_ELEMENTS:
-            self.keeps_limits = False
-        return tuple([self._scalar({kind.removesuffix("s"): element}) for element in elements])
 
     def _scalar(self, item: Mapping[str, object]) -> Value:
         number = item.get("int")
@@ -216,10 +206,6 @@ class _Reader:
             return _version(version)
         raise CelRuntimeError(_UNSUPPORTED)
 
-    def _capacity(self, _: str, item: Mapping[str, object]) -> Value:
-        amount = item.get("value")
-        return _quantity(amount if isinstance(amount, str) else str(amount))
-
 
 _LIST_ORDER = ("ints", "bools", "strings", "versions")
 _LIST_KINDS = frozenset(_LIST_ORDER)
@@ -236,6 +222,11 @@ def _told_by(item: object) -> object:
         if isinstance(value, str | bool | int):
             return (kind, value)
     return repr(item)
+
+
+def _read_capacity(_: str, item: Mapping[str, object]) -> Quantity:
+    amount = item.get("value")
+    return _quantity(amount if isinstance(amount, str) else str(amount))
 
 
 @remember_short(_KEPT_TEXTS)

@@ -55,7 +55,9 @@ class CelCompileError(ValueError):
         self.message = first.message
         self.line = first.line
         self.column = first.column
-        super().__init__(_compilation_failed(issues, text) if located else first.message)
+        lines = text.split("\n")
+        shown = [f"ERROR: <input>:{each.line}:{each.column}: {each.message}{_caret(each, lines)}" for each in issues]
+        super().__init__("compilation failed: " + "\n".join(shown) if located else first.message)
 
     def without_traceback(self) -> CelCompileError:
         """The same error without traceback and context.
@@ -84,15 +86,8 @@ class EvaluationAborted(Exception):  # noqa: N818 - expressions cannot absorb it
         super().__init__(message)
 
 
-def _compilation_failed(issues: tuple[Issue, ...], text: str) -> str:
-    """The issues as cel-go's `common.Errors.ToDisplayString` lays them out, behind Kubernetes' own prefix."""
-    lines = text.split("\n")
-    return "compilation failed: " + "\n".join(
-        f"ERROR: <input>:{issue.line}:{issue.column}: {issue.message}{_caret(issue, lines)}" for issue in issues
-    )
-
-
 def _caret(issue: Issue, lines: list[str]) -> str:
+    """The source line and a caret, as cel-go's `common.Errors.ToDisplayString` shows them."""
     if not (0 < issue.line <= len(lines) and issue.column):
         return ""
     source = lines[issue.line - 1]

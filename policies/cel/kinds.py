@@ -245,9 +245,7 @@ def is_list(value: Value) -> TypeGuard[List]:
 
 
 def nested_text(
-    value: Value,
-    piece: Callable[[Value | Mark], str],
-    entries: Callable[[Map], Iterable[tuple[Value | Mark, ...]]],
+    value: Value, piece: Callable[[Value | Mark], str], entries: Callable[[Map], Iterable[tuple[Value | Mark, ...]]]
 ) -> str:
     """A value with all that is inside it.
 

@@ -101,7 +101,10 @@ class Substitution:
         agreed = self._agree(given, wanted)
         if not agreed:
             for name, before in reversed(self._journal):
-                self._restore(name, before)
+                if before is None:
+                    del self._bound[name]
+                else:
+                    self._bound[name] = before
         self._journal.clear()
         return agreed
 
@@ -195,7 +198,8 @@ class Substitution:
         if is_dynamic_or_error(given) or is_dynamic_or_error(wanted):
             return []
         if given.kind == "null" or wanted.kind == "null":
-            return [] if _is_nullable(wanted if given.kind == "null" else given) else None
+            other = wanted if given.kind == "null" else given
+            return [] if other.kind in _NULLABLE_KINDS or other in (DURATION, TIMESTAMP) else None
         if given.kind != wanted.kind:
             return None
         if given.kind == "type":
@@ -257,16 +261,6 @@ class Substitution:
     def _set(self, parameter: Type, to: Type) -> None:
         self._journal.append((parameter.name, self._bound.get(parameter.name)))
         self._bound[parameter.name] = to
-
-    def _restore(self, name: str, before: Type | None) -> None:
-        if before is None:
-            del self._bound[name]
-        else:
-            self._bound[name] = before
-
-
-def _is_nullable(type_: Type) -> bool:
-    return type_.kind in _NULLABLE_KINDS or type_ in (DURATION, TIMESTAMP)
 
 
 def _rebuilt(part: Type, inner: list[Type], unknown: Type | None) -> Type:

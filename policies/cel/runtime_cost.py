@@ -22,14 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-__all__ = [
-    "ATTRIBUTE",
-    "QUALIFIER",
-    "Charge",
-    "Outcome",
-    "call_charge",
-    "stops_early",
-]
+__all__ = ["ATTRIBUTE", "QUALIFIER", "Charge", "Outcome", "call_charge", "stops_early"]
 
 
 Outcome = Value | CelRuntimeError
@@ -296,10 +289,7 @@ def call_charge(function: str, overload_id: str) -> Charge:
 
 
 _SINGLE_IMPLEMENTATIONS = frozenset(
-    {
-        *("_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in"),
-        "@sortByAssociatedKeys",
-    }
+    {*("_+_", "_-_", "_*_", "_/_", "_%_", "_<_", "_<=_", "_>_", "_>=_", "_==_", "_!=_", "@in"), "@sortByAssociatedKeys"}
 )
 """Functions of two arguments and many overloads that one piece of code serves."""
 

@@ -8,7 +8,6 @@ from itertools import count
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from policies.cel import types
 from policies.cel.checker import check
 from policies.cel.cost_estimate import estimate
 from policies.cel.devices import CONDITION, WHOLE, CelDevice
@@ -21,13 +20,12 @@ from policies.cel.interpreter.stack import COST_LIMIT
 from policies.cel.kinds import bool_result
 from policies.cel.parser import parse
 from policies.cel.parser.tokens import tokens_of
-from policies.cel.types import result_name
 from policies.cel.values import UINT64_MAX
 from policies.kubernetes.bounds import BoundedCache, count_work, remember
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from policies.cel.devices import Visible
     from policies.cel.environment import Environment
@@ -84,7 +82,10 @@ def split_conjuncts(selector: str) -> tuple[Conjunct, ...]:
     pending = [(0, len(tokens))]
     while pending:
         first, end = pending.pop()
-        parts = _conjunct_parts(tokens, closings, *_inside(tokens, closings, first, end))
+        inner, inner_end = first, end
+        while inner < inner_end and tokens[inner].kind == "(" and closings[inner] == inner_end - 1:
+            inner, inner_end = inner + 1, inner_end - 1
+        parts = _conjunct_parts(tokens, closings, inner, inner_end)
         if len(parts) > 1:
             pending += reversed(parts)
         else:
@@ -122,37 +123,20 @@ def _closings(tokens: Sequence[Token]) -> dict[int, int] | None:
     return None if opened else found
 
 
-def _inside(tokens: Sequence[Token], closings: dict[int, int], first: int, end: int) -> tuple[int, int]:
-    """The span without the parentheses that are around the whole of it."""
-    while first < end and tokens[first].kind == "(" and closings[first] == end - 1:
-        first, end = first + 1, end - 1
-    return first, end
-
-
 def _conjunct_parts(tokens: Sequence[Token], closings: dict[int, int], first: int, end: int) -> list[tuple[int, int]]:
     """The spans between the `&&` of a span; itself where something binds less."""
     begins, found = first, list[tuple[int, int]]()
-    for position in _top(closings, first, end):
+    position = first
+    while position < end:
         kind = tokens[position].kind
-        if kind in _LOOSER and not _is_optional(tokens, position):
+        is_optional = kind == "?" and position > 0 and tokens[position - 1].kind == "."
+        if kind in _LOOSER and not is_optional:
             return [(first, end)]
         if kind == "&&":
             found.append((begins, position))
             begins = position + 1
+        position = closings.get(position, position) + 1  # behind the brackets that open here
     return [*found, (begins, end)]
-
-
-def _top(closings: dict[int, int], first: int, end: int) -> Iterator[int]:
-    """The positions of a span that are in no brackets inside of it."""
-    position = first
-    while position < end:
-        yield position
-        position = closings.get(position, position) + 1
-
-
-def _is_optional(tokens: Sequence[Token], position: int) -> bool:
-    """True if a `?` is that of an optional look-up, which stands behind a dot."""
-    return tokens[position].kind == "?" and position > 0 and tokens[position - 1].kind == "."
 
 
 T = TypeVar("T")
@@ -309,7 +293,14 @@ class Selector:
     @cached_property
     def _seen(self) -> Callable[[Visible], object]:
         """The parts of a device that the selector sees, as something that can be hashed."""
-        names = {WHOLE} if self.reads is None else set(map(_visible_name, self.reads))
+        if self.reads is None:
+            return itemgetter(CONDITION, WHOLE)
+        names = set()
+        for part, domain, name in self.reads:
+            if part in ("driver", "allowMultipleAllocations"):
+                names.add(part)
+            else:
+                names.add(f"{part}/*" if domain is None else f"{part}/{domain}/{'*' if name is None else name}")
         return itemgetter(CONDITION, *sorted(names))
 
     def _evaluate(self, device: CelDevice) -> bool | CelRuntimeError:
@@ -340,14 +331,6 @@ def _parts(seen: object) -> int:
     return sum(map(_parts, seen)) if isinstance(seen, tuple | frozenset) else 1
 
 
-def _visible_name(read: Read) -> str:
-    if read.part in ("driver", "allowMultipleAllocations"):
-        return read.part
-    if read.domain is None:
-        return f"{read.part}/*"
-    return f"{read.part}/{read.domain}/{'*' if read.name is None else read.name}"
-
-
 def compile_selector(text: str, features: CelFeatures = CelFeatures()) -> Selector:  # noqa: B008 - immutable
     """Compile a selector, or find it among those compiled lately.
 
@@ -358,16 +341,12 @@ def compile_selector(text: str, features: CelFeatures = CelFeatures()) -> Select
     Raises:
         CelCompileError: Kubernetes refuses it: too long, bad syntax, wrong types, constants that fail, not a bool.
     """
-    if not _is_text(text):
+    if not isinstance(text, str):
         raise _refusal(f"an expression is text, and this is {type(text).__name__}", "")
     compiled = _cached_selector((text, features))
     if isinstance(compiled, CelCompileError):
         raise compiled.without_traceback()
     return compiled
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _weight(key: tuple[str, CelFeatures], compiled: Selector | CelCompileError) -> int:
@@ -390,9 +369,6 @@ def _compile(text: str, features: CelFeatures) -> Selector:
         raise _refusal(f"Too long: may not be more than {LONGEST_SELECTOR} bytes", text)
     known = selector_environment(features)
     checked = check(parse(text), text, known)
-    result = checked.types[checked.root]
-    if result not in (types.BOOL, types.ANY) and not (features.list_type_attributes and result == types.DYN):
-        raise _refusal(f"must evaluate to bool or the unknown type, not {result_name(result)}", text)
     return Selector(text, checked, plan_expression(checked, text, known.functions), known)
 
 

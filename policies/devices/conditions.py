@@ -266,26 +266,21 @@ def _common_failure(condition: Condition, has: str | None) -> FailedCondition | 
     wanted = _wanted_value(condition)
     match condition.read.part:
         case "driver":
-            return FailedCondition(
-                f"is of driver {shorten(has)}, {wanted} requested", f"is of another driver, {wanted} requested"
-            )
+            own, other = f"is of driver {shorten(has)}", "is of another driver"
         case "allowMultipleAllocations":
-            kind = "for one claim only" if has == "false" else "for several claims at once"
-            return FailedCondition(f"is {kind}, the opposite requested", f"is {kind}, the opposite requested")
+            own = other = f"is {'for one claim only' if has == 'false' else 'for several claims at once'}"
+            wanted = "the opposite"
         case "capacity":
-            return FailedCondition(
-                f"has {shorten(has)} of {name}, {wanted} requested", f"has another amount of {name}, {wanted} requested"
-            )
+            own, other = f"has {shorten(has)} of {name}", f"has another amount of {name}"
         case _:
-            return FailedCondition(
-                f"has {name} {shorten(has)}, {wanted} requested", f"has another {name}, {wanted} requested"
-            )
+            own, other = f"has {name} {shorten(has)}", f"has another {name}"
+    return FailedCondition(f"{own}, {wanted} requested", f"{other}, {wanted} requested")
 
 
 def _wanted_value(condition: Condition) -> str:
     if condition.operator in ("true", "false"):
         return condition.operator
-    values = [_plain(value) for value in condition.values]
+    values = [str(each).lower() if isinstance(each, bool) else shorten(str(each)) for each in condition.values]
     form = _WANTED[condition.operator]
     if condition.value_kind == "semver":
         form = _WANTED_VERSION.get(condition.operator, form)
@@ -294,16 +289,9 @@ def _wanted_value(condition: Condition) -> str:
     return form.format(values[0] if len(values) == 1 else f"one of {format_list(values)}")
 
 
-def _plain(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else shorten(str(value))
-
-
 def _plain_failure(text: str, value_of: Callable[[Read], str | None]) -> FailedCondition:
     """The condition itself, and the values that it reads."""
-    has = [f"{read.name or read.part} is {_text_of(value_of(read))}" for read in device_reads(text)]
+    values = [(read.name or read.part, value_of(read)) for read in device_reads(text)]
+    has = [f"{name} is {'missing' if value is None else shorten(value)}" for name, value in values]
     gist = f"does not satisfy {shorten(text)}"
     return FailedCondition(f"{gist} ({format_list(has, _MOST_VALUES)})" if has else gist, gist)
-
-
-def _text_of(value: str | None) -> str:
-    return "missing" if value is None else shorten(value)

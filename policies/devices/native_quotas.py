@@ -235,12 +235,11 @@ def _is_of_scheduler(claim: Object) -> bool:
 def _usage_of_pod(pod: Object) -> dict[str, int]:
     """The amounts that quotas count of a pod's extended resources."""
     amounts = pod_amounts(pod.get("spec"))
-    return {f"{_REQUESTS}{name}": amount for name, amount in amounts.items() if amount and _is_extended(name)}
-
-
-def _is_extended(resource: str) -> bool:
-    """True for extended resources, also those of a DeviceClass by its implicit name."""
-    return resource.startswith(IMPLICIT_PREFIX) or ("/" in resource and _NATIVE not in resource)
+    return {
+        f"{_REQUESTS}{name}": amount
+        for name, amount in amounts.items()
+        if amount and (name.startswith(IMPLICIT_PREFIX) or ("/" in name and _NATIVE not in name))
+    }
 
 
 def _devices(requests: Iterable[DeviceRequest]) -> Counter[str]:
@@ -307,24 +306,19 @@ def _is_in_scope(pod: Object, scope: Mapping[str, Any]) -> bool:
     """True if a pod is in a scope; no pod is in an unknown one."""
     spec = pod.get("spec")
     match lookup(scope, ("scopeName",)):
-        case "Terminating":
-            return _ends_by_itself(spec)
-        case "NotTerminating":
-            return not _ends_by_itself(spec)
-        case "BestEffort":
-            return _is_best_effort(spec)
-        case "NotBestEffort":
-            return not _is_best_effort(spec)
+        case "Terminating" | "NotTerminating" as kind:
+            deadline = lookup(spec, ("activeDeadlineSeconds",))
+            return bool((isinstance(deadline, int) and deadline >= 0) == (kind == "Terminating"))
+        case "BestEffort" | "NotBestEffort" as kind:
+            return bool(_is_best_effort(spec) == (kind == "BestEffort"))
         case "PriorityClass":
             return _has_priority_class(lookup(spec, ("priorityClassName",)) or "", scope)
         case "CrossNamespacePodAffinity":
-            return any(map(_is_across_namespaces, _affinity_terms(spec)))
+            return any(
+                lookup(term, ("namespaces",)) or lookup(term, ("namespaceSelector",)) is not None
+                for term in _affinity_terms(spec)
+            )
     return False
-
-
-def _ends_by_itself(spec: Any) -> bool:
-    deadline = lookup(spec, ("activeDeadlineSeconds",))
-    return isinstance(deadline, int) and deadline >= 0
 
 
 def _is_best_effort(spec: Any) -> bool:
@@ -354,10 +348,6 @@ def _affinity_terms(spec: Any) -> Iterator[Any]:
         yield from items_at(affinity, ("requiredDuringSchedulingIgnoredDuringExecution",))
         preferred = items_at(affinity, ("preferredDuringSchedulingIgnoredDuringExecution",))
         yield from (lookup(each, ("podAffinityTerm",)) for each in preferred)
-
-
-def _is_across_namespaces(term: Any) -> bool:
-    return bool(lookup(term, ("namespaces",))) or lookup(term, ("namespaceSelector",)) is not None
 
 
 def _text(amount: int) -> str:

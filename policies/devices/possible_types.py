@@ -197,16 +197,12 @@ def _drivers_named(part: Expression) -> frozenset[str] | None:
     return None if None in found else frozenset[str]().union(*(each for each in found if each is not None))
 
 
-def _not(operand: _Outcomes) -> _Outcomes:
-    return frozenset(None if outcome is None else not outcome for outcome in operand)
-
-
-def _and(*operands: _Outcomes) -> _Outcomes:
-    return frozenset(_combined_outcome(outcomes, decisive=False) for outcomes in product(*operands))
-
-
-def _or(*operands: _Outcomes) -> _Outcomes:
-    return frozenset(_combined_outcome(outcomes, decisive=True) for outcomes in product(*operands))
+def _joined_outcomes(operands: tuple[_Outcomes, ...], *, decisive: bool) -> _Outcomes:
+    """The results of `||` (decided by True) or `&&` (decided by False); a deciding operand hides failures."""
+    return frozenset(
+        decisive if decisive in outcomes else None if None in outcomes else not decisive
+        for outcomes in product(*operands)
+    )
 
 
 def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
@@ -214,13 +210,11 @@ def _choice(condition: _Outcomes, yes: _Outcomes, no: _Outcomes) -> _Outcomes:
     return frozenset().union(*(branches[outcome] for outcome in condition))
 
 
-def _combined_outcome(outcomes: tuple[_Outcome, ...], *, decisive: bool) -> _Outcome:
-    """The result of `||` (decided by True) or `&&` (decided by False); a deciding operand hides failures."""
-    if decisive in outcomes:
-        return decisive
-    return None if None in outcomes else not decisive
-
-
 _COMPARISONS = frozenset({"_==_", "_!=_", "@in", "_[_]", "_&&_", "_||_", "!_", "_?_:_"})
-_CONNECTIVES: dict[str, Callable[..., _Outcomes]] = {"_&&_": _and, "_||_": _or, "!_": _not, "_?_:_": _choice}
+_CONNECTIVES: dict[str, Callable[..., _Outcomes]] = {
+    "_&&_": lambda *operands: _joined_outcomes(operands, decisive=False),
+    "_||_": lambda *operands: _joined_outcomes(operands, decisive=True),
+    "!_": lambda operand: frozenset(None if outcome is None else not outcome for outcome in operand),
+    "_?_:_": _choice,
+}
 """By the names that cel-go gives to operators."""

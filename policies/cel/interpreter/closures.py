@@ -5,7 +5,6 @@ Where no costs are counted, places of the device that are known beforehand are r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policies.cel.errors import NO_OVERLOAD, CelRuntimeError
@@ -14,12 +13,12 @@ from policies.cel.interpreter.dispatch import checked_key, find, get, is_member,
 from policies.cel.interpreter.stack import METER, first_value
 from policies.cel.kinds import display_text, go_type, usable
 from policies.cel.libraries.operators import equal, equals
-from policies.cel.libraries.times import Duration, Timestamp
+from policies.cel.libraries.times import NANOSECONDS_PER_SECOND, Duration, Timestamp
 from policies.cel.runtime_cost import QUALIFIER
 from policies.cel.values import Absent, Accumulation, Concatenation, Growing, Map, Optional, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from policies.cel.devices import CelDevice
     from policies.cel.interpreter.stack import Code, Compiled, Frame, Meter
@@ -27,15 +26,12 @@ if TYPE_CHECKING:
     from policies.cel.values import Value
 
 __all__ = [
-    "UNSET",
-    "LoopParts",
     "and_or",
     "attribute",
     "choice",
     "constant",
     "equality",
     "fold",
-    "is_unequal",
     "list_code",
     "map_code",
     "membership",
@@ -55,8 +51,6 @@ class _Unset:
 
 UNSET = _Unset()
 """The value of an accumulator before it is first read."""
-
-_NO_ENTRIES: Mapping[object, Value] = {}
 
 
 def initial_value(value: Value) -> Value:
@@ -115,34 +109,21 @@ def choice(condition: Code, yes: Code, no: Code) -> Code:
     return run
 
 
-def device_place(step: plan.Attribute) -> tuple[str, ...] | None:
-    """The place of the device that an attribute reads, such as ("attributes", domain, name), if constant."""
-    if not (isinstance(step.root, plan.Variable) and step.root.slot == 0) or not step.qualifiers:
-        return None
-    keys = tuple(qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant))
-    if len(keys) < len(step.qualifiers) or not all(isinstance(key, str) for key in keys):
-        return None
-    return keys  # type: ignore[return-value]  # strings all
-
-
 def attribute(step: plan.Attribute, root: Code, keys: tuple[Code, ...], *, is_inner: bool, counts: bool) -> Code:
     """Code for an attribute; if it is inner, `has` of an optional returns an optional."""
     if not step.qualifiers:
         return root
     optional = tuple(qualifier.is_optional for qualifier in step.qualifiers)
-    if not (counts or step.is_test or any(optional)):
-        place = device_place(step)
-        if place == ("driver",):
-            return lambda frame: frame[0].driver  # type: ignore[attr-defined]  # the device
-        if place is not None and len(place) == _PLACE and place[0] in ("attributes", "capacity"):
-            return _device_item(*place)
-        constant = [qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant)]
-        if len(constant) == len(keys):
-            return _path(root, tuple(constant))  # type: ignore[arg-type]  # planned keys are never errors
+    constant = tuple(qualifier.key.value for qualifier in step.qualifiers if isinstance(qualifier.key, plan.Constant))
+    if len(constant) == len(keys) and not (counts or step.is_test or any(optional)):
+        if isinstance(step.root, plan.Variable) and step.root.slot == 0:
+            match constant:
+                case ("driver",):
+                    return lambda frame: frame[0].driver  # type: ignore[attr-defined]  # the device
+                case ("attributes" | "capacity" as part, str(domain), str(name)):
+                    return _device_item(part, domain, name)
+        return _path(root, constant)  # type: ignore[arg-type]  # planned keys are never errors
     return _look_up_code(root, tuple(zip(keys, optional, strict=True)), is_test=step.is_test, is_inner=is_inner)
-
-
-_PLACE = 3
 
 
 def _device_item(part: str, domain: str, name: str) -> Code:
@@ -224,9 +205,6 @@ def _look_up_code(root: Code, qualifiers: tuple[tuple[Code, bool], ...], *, is_t
     return run
 
 
-_NANOSECONDS_PER_SECOND = 10**9
-
-
 def list_code(elements: tuple[Code, ...], optional: frozenset[int]) -> Code:
     """Code for a list; of the elements at optional indices, those that have a value."""
 
@@ -237,19 +215,17 @@ def list_code(elements: tuple[Code, ...], optional: frozenset[int]) -> Code:
             if index in optional and not isinstance(value, Optional):
                 raise _no_optional("list element", value)
             values.append(value)
-        return _present_elements(values, optional) if optional else tuple(values)
+        if not optional:
+            return tuple(values)
+        present = []
+        for index, value in enumerate(values):
+            if index not in optional:
+                present.append(value)
+            elif isinstance(value, Optional) and not isinstance(value.value, Absent):
+                present.append(usable(value.value))
+        return tuple(present)
 
     return run
-
-
-def _present_elements(values: list[Value], optional: frozenset[int]) -> tuple[Value, ...]:
-    present = []
-    for index, value in enumerate(values):
-        if index not in optional:
-            present.append(value)
-        elif isinstance(value, Optional) and not isinstance(value.value, Absent):
-            present.append(usable(value.value))
-    return tuple(present)
 
 
 def map_code(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -> Code:
@@ -262,22 +238,18 @@ def map_code(entries: tuple[tuple[Code, Code], ...], optional: frozenset[int]) -
             if index in optional and not isinstance(value, Optional):
                 raise _no_optional(f"entry '{display_text(key)}'", value)
             found.append((Map.key(key), value))
-        return _present_entries(found, optional)
+        present: dict[object, Value] = {}
+        for index, (place, value) in enumerate(found):
+            if index not in optional:
+                present[place] = value
+            elif isinstance(value, Optional):
+                if isinstance(value.value, Absent):
+                    present.pop(place, None)
+                else:
+                    present[place] = usable(value.value)
+        return Map(present)
 
     return run
-
-
-def _present_entries(found: list[tuple[object, Value]], optional: frozenset[int]) -> Map:
-    present: dict[object, Value] = {}
-    for index, (key, value) in enumerate(found):
-        if index not in optional:
-            present[key] = value
-        elif isinstance(value, Optional):
-            if isinstance(value.value, Absent):
-                present.pop(key, None)
-            else:
-                present[key] = usable(value.value)
-    return Map(present)
 
 
 def _no_optional(what: str, value: Value) -> CelRuntimeError:
@@ -288,32 +260,16 @@ def message_code(step: plan.Message, values: tuple[Code, ...]) -> Code:
     """Code for a duration or timestamp from its fields."""
 
     def run(frame: Frame) -> Value:
-        parts = {}
-        for name, value in zip(step.fields, values, strict=True):
-            parts[name] = value(frame)
-        return _message(step.type_name, parts)
+        parts = {name: value(frame) for name, value in zip(step.fields, values, strict=True)}
+        if step.type_name not in ("google.protobuf.Duration", "google.protobuf.Timestamp"):
+            raise CelRuntimeError(f"unknown type '{step.type_name}'")
+        seconds, nanoseconds = parts.get("seconds", 0), parts.get("nanos", 0)
+        if not (isinstance(seconds, int) and isinstance(nanoseconds, int)):
+            raise CelRuntimeError(f"field type conversion error for {step.type_name}")
+        total = seconds * NANOSECONDS_PER_SECOND + nanoseconds
+        return Duration(total) if step.type_name == "google.protobuf.Duration" else Timestamp(total)
 
     return run
-
-
-def _message(type_name: str, parts: dict[str, Value]) -> Value:
-    if type_name not in ("google.protobuf.Duration", "google.protobuf.Timestamp"):
-        raise CelRuntimeError(f"unknown type '{type_name}'")
-    seconds, nanoseconds = parts.get("seconds", 0), parts.get("nanos", 0)
-    if not (isinstance(seconds, int) and isinstance(nanoseconds, int)):
-        raise CelRuntimeError(f"field type conversion error for {type_name}")
-    total = seconds * _NANOSECONDS_PER_SECOND + nanoseconds
-    return Duration(total) if type_name == "google.protobuf.Duration" else Timestamp(total)
-
-
-@dataclass(frozen=True, slots=True)
-class LoopParts:
-    """The parts of a comprehension, ready to run."""
-
-    range: Code
-    condition: Code
-    step: Code
-    result: Code
 
 
 def entries(over: Value, *, are_pairs: bool) -> Iterator[tuple[Value, Value]]:
@@ -340,11 +296,10 @@ def final_value(value: Value) -> Value:
     return value
 
 
-def fold(step: plan.Fold, parts: LoopParts) -> Code:
+def fold(step: plan.Fold, over: Code, condition: Code, advance: Code, result: Code) -> Code:
     """A comprehension."""
     accumulator, first, second = step.accumulator, step.variable, step.second
     are_pairs = second >= 0
-    over, condition, advance, result = parts.range, parts.condition, parts.step, parts.result
 
     def run(frame: Frame) -> Value:
         items = entries(over(frame), are_pairs=are_pairs)
@@ -409,11 +364,6 @@ def and_or(terms: tuple[Code, ...], decider: bool) -> Code:
         return not decider
 
     return run
-
-
-def is_unequal(left: Value, right: Value) -> bool:
-    """The result of `!=`."""
-    return not equal(left, right)
 
 
 def equality(left: Code, right: Code, known: Outcome, *, is_negated: bool) -> Code:

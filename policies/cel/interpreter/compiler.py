@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import operator
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel.errors import CelRuntimeError, EvaluationAborted, begin_evaluation
 from policies.cel.interpreter import closures, plan
-from policies.cel.interpreter import closures as construction
 from policies.cel.interpreter.closures import value_or_raise
 from policies.cel.interpreter.stack import METER, Compiled, Meter, on_empty_stack
-from policies.cel.libraries.operators import equals, is_not_strictly_false
+from policies.cel.libraries.operators import equal, equals, is_not_strictly_false
 from policies.cel.runtime_cost import ATTRIBUTE, call_charge
 from policies.cel.sizes import LIST_COST, MAP_COST, STRUCT_COST
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from policies.cel.runtime_cost import Charge, Outcome
     from policies.cel.values import Value
 
-__all__ = ["CountedCall", "CountedProgram", "call", "charged_code", "compile_plan", "counted_call"]
+__all__ = ["CountedProgram", "compile_plan"]
 
 
 _NATIVE: dict[str, Callable[..., bool]] = {
@@ -35,20 +33,15 @@ _NATIVE: dict[str, Callable[..., bool]] = {
 """The comparisons that Python's own operators do right on two ints or two strings."""
 
 
-@dataclass(frozen=True, slots=True)
-class CountedCall:
-    """The evaluation and the charge of a call."""
-
-    charge: Charge
-    function: Callable[..., Value]
-    takes_errors: bool = False
-    stops_early: bool = False
-    """True if arguments after one that fails are not evaluated, and the call is then not charged."""
-
-
-def counted_call(call: CountedCall, arguments: tuple[Code, ...]) -> Code:
+def _counted_call(
+    charge: Charge,
+    function: Callable[..., Value],
+    arguments: tuple[Code, ...],
+    *,
+    takes_errors: bool = False,
+    stops_early: bool = False,
+) -> Code:
     """A call that is charged whether it fails or not; evaluates all arguments where cel-go does."""
-    charge, function, takes_errors, stops_early = call.charge, call.function, call.takes_errors, call.stops_early
 
     def run(frame: Frame) -> Value:
         outcomes: list[Outcome] = []
@@ -73,7 +66,7 @@ def counted_call(call: CountedCall, arguments: tuple[Code, ...]) -> Code:
     return run
 
 
-def charged_code(code: Code, cost: int) -> Code:
+def _charged_code(code: Code, cost: int) -> Code:
     """Code that costs something, whether it fails or not."""
 
     def run(frame: Frame) -> Value:
@@ -88,23 +81,15 @@ def charged_code(code: Code, cost: int) -> Code:
     return run
 
 
-def call(step: plan.Call, arguments: tuple[Code, ...], last: Outcome) -> Code:
+def _uncounted_call(step: plan.Call, arguments: tuple[Code, ...], last: Outcome) -> Code:
     """A call that is not counted; `last` is the value of the last argument if constant, else None."""
     if step.takes_errors:
         return _not_strictly_false(arguments[0])
-    if step.dispatcher.looks_inside:
-        return _called_each_time(step, arguments)
-    if len(arguments) == 1:
-        return _unary(step, arguments[0])
-    if len(arguments) == _PAIR and last is not None and not isinstance(last, CelRuntimeError):
-        return _with_constant(step, arguments[0], last)
-    return _called_each_time(step, arguments)
-
-
-_PAIR = 2
-
-
-def _called_each_time(step: plan.Call, arguments: tuple[Code, ...]) -> Code:
+    if not step.dispatcher.looks_inside:
+        if len(arguments) == 1:
+            return _unary(step, arguments[0])
+        if len(arguments) == 2 and last is not None and not isinstance(last, CelRuntimeError):
+            return _with_constant(step, arguments[0], last)
     run = step.dispatcher.call
     return lambda frame: run(*[argument(frame) for argument in arguments])
 
@@ -263,8 +248,7 @@ class _Compiler:
         if isinstance(step, plan.OptionalOr):
             return closures.optional_or((yield _Part(step.left)), (yield _Part(step.right)), unwraps=step.unwraps)
         if isinstance(step, plan.Fold):
-            parts = yield from _codes((step.range, step.condition, step.step, step.result))
-            return closures.fold(step, closures.LoopParts(*parts))
+            return closures.fold(step, *(yield from _codes((step.range, step.condition, step.step, step.result))))
         return (yield from self._construction(step))
 
     def _constant(self, value: Outcome) -> Code:
@@ -277,33 +261,34 @@ class _Compiler:
         if self._counts:
             charge = call_charge(step.function, step.dispatcher.overload_id)
             function = is_not_strictly_false if step.takes_errors else step.dispatcher.call
-            counted = CountedCall(charge, function, step.takes_errors, step.stops_early)
-            return counted_call(counted, arguments)
+            return _counted_call(
+                charge, function, arguments, takes_errors=step.takes_errors, stops_early=step.stops_early
+            )
         if not step.takes_errors and all(argument in self._known for argument in arguments):
             try:
                 return self._constant(step.dispatcher.call(*[argument([]) for argument in arguments]))
             except CelRuntimeError as error:
                 return self._constant(error)
-        return call(step, arguments, self._known.get(arguments[-1]))
+        return _uncounted_call(step, arguments, self._known.get(arguments[-1]))
 
     def _equality(self, step: plan.Equality) -> Compilation:
         left, right = yield from _codes((step.left, step.right))
         if self._counts:
             name = ("_!=_", "not_equals") if step.is_negated else ("_==_", "equals")
-            function = closures.is_unequal if step.is_negated else equals
-            return counted_call(CountedCall(call_charge(*name), function), (left, right))
+            function = (lambda one, other: not equal(one, other)) if step.is_negated else equals
+            return _counted_call(call_charge(*name), function, (left, right))
         return closures.equality(left, right, self._known.get(right), is_negated=step.is_negated)
 
     def _construction(self, step: plan.ListOf | plan.MapOf | plan.Message) -> Compilation:
         if isinstance(step, plan.ListOf):
-            code, cost = construction.list_code((yield from _codes(step.elements)), step.optional), LIST_COST
+            code, cost = closures.list_code((yield from _codes(step.elements)), step.optional), LIST_COST
         elif isinstance(step, plan.MapOf):
             keys_and_values = yield from _codes(tuple(part for entry in step.entries for part in entry))
             entries = tuple(zip(keys_and_values[::2], keys_and_values[1::2], strict=True))
-            code, cost = construction.map_code(entries, step.optional), MAP_COST
+            code, cost = closures.map_code(entries, step.optional), MAP_COST
         else:
-            code, cost = construction.message_code(step, (yield from _codes(step.values))), STRUCT_COST
-        return charged_code(code, cost) if self._counts else code
+            code, cost = closures.message_code(step, (yield from _codes(step.values))), STRUCT_COST
+        return _charged_code(code, cost) if self._counts else code
 
     def _attribute(self, step: plan.Attribute, part: _Part) -> Compilation:
         goes_on = part.goes_on or bool(step.qualifiers)
@@ -313,7 +298,7 @@ class _Compiler:
         keys = yield from _codes(tuple(qualifier.key for qualifier in step.qualifiers), is_inner=True)
         code = closures.attribute(step, root, keys, is_inner=part.is_inner, counts=self._counts)
         cost = (0 if isinstance(step.root, plan.Choice) else ATTRIBUTE) - (ATTRIBUTE if step.is_test else 0)
-        return charged_code(code, cost) if self._counts and cost and not part.is_inner else code
+        return _charged_code(code, cost) if self._counts and cost and not part.is_inner else code
 
     def _root(self, root: plan.Variable | plan.Choice | plan.Step, *, goes_on: bool) -> Compilation:
         if isinstance(root, plan.Variable):

@@ -72,21 +72,14 @@ def find(operand: Value, key: Value) -> Value | Absent:
     if isinstance(operand, Unconvertible):
         raise operand.error
     if isinstance(operand, tuple | Concatenation):
-        index = _index(key)
+        if isinstance(key, bool) or not isinstance(key, int | float):
+            raise CelRuntimeError(f"unsupported index type '{kind(key)}' in list")
+        is_whole = not isinstance(key, float) or (key.is_integer() and key > -_INT_LIMIT)
+        if not is_whole or (isinstance(key, float | UInt) and key >= _INT_LIMIT):
+            raise CelRuntimeError(f"unsupported index value {display_text(key)} in list")
+        index = int(key)
         return operand[index] if 0 <= index < size(operand) else ABSENT
     return ABSENT
-
-
-def _index(key: Value) -> int:
-    if isinstance(key, bool) or not isinstance(key, int | float):
-        raise CelRuntimeError(f"unsupported index type '{kind(key)}' in list")
-    if isinstance(key, float):
-        if not (key.is_integer() and -_INT_LIMIT < key < _INT_LIMIT):
-            raise CelRuntimeError(f"unsupported index value {display_text(key)} in list")
-        return int(key)
-    if isinstance(key, UInt) and key >= _INT_LIMIT:
-        raise CelRuntimeError(f"unsupported index value {display_text(key)} in list")
-    return key
 
 
 def is_member(value: Value, among: frozenset[object]) -> bool:
@@ -221,7 +214,9 @@ class Dispatcher:
             if len(overload.parameters) == arity
         )
         self.looks_inside = name not in _UNLOOKED and any(
-            _looks_inside(parameter) for overload in self._overloads for parameter in overload.parameters
+            parameter.kind in ("list", "map") and any(part.kind not in _ANYTHING for part in parameter.parameters)
+            for overload in self._overloads
+            for parameter in overload.parameters
         )
         """True if the overload depends on the contents of lists and maps, not on the classes of arguments alone."""
         self._known: dict[tuple[type, ...], Callable[..., Value]] = {}
@@ -284,10 +279,6 @@ def _on_text_inside(run: Callable[..., Value]) -> Callable[..., Value]:
         return run(text, *others)
 
     return call
-
-
-def _looks_inside(parameter: Type) -> bool:
-    return parameter.kind in ("list", "map") and any(part.kind not in _ANYTHING for part in parameter.parameters)
 
 
 def _takes_inside(parameter: Type, argument: Value) -> bool:

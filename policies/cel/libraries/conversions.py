@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from policies.cel.declarations import Overload, function
@@ -70,7 +71,10 @@ def string_of(value: Value) -> str:
         case str():
             return value
         case bytes():
-            return _string_of_bytes(value)
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                raise CelRuntimeError("invalid UTF-8 in bytes, cannot convert to string") from None
         case Timestamp():
             return timestamp_text(value.nanoseconds, value.offset)
         case Duration():
@@ -93,15 +97,9 @@ def _double_of_text(text: str) -> float:
         if _DECIMAL.fullmatch(text) and not math.isinf(number := float(text.replace("_", ""))):
             return number
         if _HEXADECIMAL.fullmatch(text):
-            return _hexadecimal(text)
+            with suppress(OverflowError):
+                return float.fromhex(text.replace("_", ""))
     raise _no_conversion(text, DOUBLE)
-
-
-def _hexadecimal(text: str) -> float:
-    try:
-        return float.fromhex(text.replace("_", ""))
-    except OverflowError:
-        raise _no_conversion(text, DOUBLE) from None
 
 
 def _no_conversion(value: Value, target: Type) -> CelRuntimeError:
@@ -155,13 +153,6 @@ def _uint_of_text(text: str) -> UInt:
     if not 0 <= number <= UINT64_MAX:
         raise _no_conversion(text, UINT)
     return UInt(number)
-
-
-def _string_of_bytes(octets: bytes) -> str:
-    try:
-        return octets.decode()
-    except UnicodeDecodeError:
-        raise CelRuntimeError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
 def _timestamp_of_seconds(seconds: int) -> Timestamp:

@@ -85,14 +85,6 @@ def _against(rule: _Rule, text: str) -> list[str]:
     return [] if rule.pattern.fullmatch(text) else [rule.message]
 
 
-def with_prefix(text: str) -> str:
-    """The name to validate when a suffix will be appended: its last dash does not matter.
-
-    The character before the dash goes too, as in Kubernetes.
-    """
-    return f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text
-
-
 def check_dns_label(text: str) -> list[str]:
     """The problems of a label of RFC 1123."""
     problems = _too_long(text, _LONGEST_LABEL, "characters")
@@ -124,26 +116,6 @@ def check_qualified_name(text: str) -> list[str]:
     return [f"prefix part {problem}" for problem in domain_problems] + [
         f"name part {problem}" for problem in name_problems
     ]
-
-
-def check_label_value(text: str) -> list[str]:
-    """The problems of the value of a label."""
-    return _too_long(text, _LONGEST_LABEL, "bytes") + _against(_LABEL_VALUE, text)
-
-
-def check_uuid(text: str) -> list[str]:
-    """The problems of a UUID."""
-    return [] if _UUID.fullmatch(text) else ["does not match the UUID format"]
-
-
-def check_base64(text: str) -> list[str]:
-    """The problems of bytes in base64; they must not be empty."""
-    return [] if _BASE64.fullmatch(text) else ["invalid base64"]
-
-
-def check_date(text: str) -> list[str]:
-    """The problems of a date such as 2024-02-29."""
-    return [] if _is_date(text) else ["invalid date"]
 
 
 def check_date_time(text: str) -> list[str]:
@@ -195,8 +167,11 @@ class Format:
 
     @staticmethod
     def for_prefixes(name: str, check: Callable[[str], list[str]]) -> Format:
-        """The format of names to which something will be added."""
-        return Format(name, lambda text: check(with_prefix(text)))
+        """The format of names to which something will be added: a last dash does not matter.
+
+        The character before the dash goes too, as in Kubernetes.
+        """
+        return Format(name, lambda text: check(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text))
 
 
 def _check_uri(text: str) -> list[str]:
@@ -215,11 +190,13 @@ _FORMATS = {
     "dns1123LabelPrefix": Format.for_prefixes("DNS1123LabelPrefix", check_dns_label),
     "dns1123SubdomainPrefix": Format.for_prefixes("DNS1123SubdomainPrefix", check_dns_subdomain),
     "dns1035LabelPrefix": Format.for_prefixes("DNS1035LabelPrefix", check_old_dns_label),
-    "labelValue": Format("LabelValue", check_label_value),
+    "labelValue": Format(
+        "LabelValue", lambda text: _too_long(text, _LONGEST_LABEL, "bytes") + _against(_LABEL_VALUE, text)
+    ),
     "uri": Format("URI", _check_uri),
-    "uuid": Format("uuid", check_uuid),
-    "byte": Format("byte", check_base64),
-    "date": Format("date", check_date),
+    "uuid": Format("uuid", lambda text: [] if _UUID.fullmatch(text) else ["does not match the UUID format"]),
+    "byte": Format("byte", lambda text: [] if _BASE64.fullmatch(text) else ["invalid base64"]),
+    "date": Format("date", lambda text: [] if _is_date(text) else ["invalid date"]),
     "datetime": Format("datetime", check_date_time),
 }
 

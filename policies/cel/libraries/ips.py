@@ -55,7 +55,7 @@ class Address:
             raise _error(text, "missing IPv6 address")
         if deciding[0] == ".":
             return Address(int.from_bytes(_ipv4(text, text)), 32)
-        return _Ipv6(text).address()
+        return _ipv6(text)
 
     @property
     def is_ipv4_in_ipv6(self) -> bool:
@@ -93,78 +93,49 @@ def _ipv4(whole: str, text: str) -> bytes:
     return bytes((*fields, int(digits)))
 
 
-class _Ipv6:
-    """An IPv6 address while it is read."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._rest, percent, zone = text.partition("%")
-        self._has_zone = bool(percent)
-        if percent and not zone:
-            raise _error(text, "zone must be a non-empty string")
-        self._bytes = bytearray()
-        self._ellipsis: int | None = None
-
-    def address(self) -> Address:
-        if self._rest.startswith("::"):
-            self._ellipsis = 0
-            self._rest = self._rest[2:]
-        while self._rest and len(self._bytes) < _IPV6_BYTES and self._has_more():
-            pass
-        if self._rest:
-            raise _error(self._text, "trailing garbage after address", self._rest)
-        return Address(int.from_bytes(self._all_bytes()), _IPV6_BYTES * 8, self._has_zone)
-
-    def _has_more(self) -> bool:
-        """Read one group, and whether the text goes on behind it."""
-        group = self._group()
-        if self._rest[len(group) :].startswith("."):
-            self._embed_ipv4()
-            return False
-        self._bytes += int(group, 16).to_bytes(2)
-        self._rest = self._rest[len(group) :]
-        if not self._rest:
-            return False
-        if not self._rest.startswith(":"):
-            raise _error(self._text, "unexpected character, want colon", self._rest)
-        if self._rest == ":":
-            raise _error(self._text, "colon must be followed by more characters", self._rest)
-        self._rest = self._rest[1:]
-        if self._rest.startswith(":"):
-            if self._ellipsis is not None:
-                raise _error(self._text, "multiple :: in address", self._rest)
-            self._ellipsis = len(self._bytes)
-            self._rest = self._rest[1:]
-        return True
-
-    def _group(self) -> str:
-        match = _GROUP.match(self._rest)
-        group = match[0] if match else ""
+def _ipv6(text: str) -> Address:
+    rest, percent, zone = text.partition("%")
+    if percent and not zone:
+        raise _error(text, "zone must be a non-empty string")
+    octets, ellipsis = bytearray(), None
+    if rest.startswith("::"):
+        ellipsis, rest = 0, rest[2:]
+    while rest and len(octets) < _IPV6_BYTES:
+        group = rest[: _GROUP.match(rest).end()]  # type: ignore[union-attr]  # it matches nothing, too
         if len(group) > _MOST_DIGITS_OF_GROUP:
-            raise _error(self._text, "each group must have 4 or less digits", self._rest)
+            raise _error(text, "each group must have 4 or less digits", rest)
         if not group:
-            raise _error(self._text, "each colon-separated field must have at least one digit", self._rest)
-        return group
-
-    def _embed_ipv4(self) -> None:
-        if self._ellipsis is None and len(self._bytes) != _IPV6_BYTES_BEFORE_IPV4:
-            message = "embedded IPv4 address must replace the final 2 fields of the address"
-            raise _error(self._text, message, self._rest)
-        if len(self._bytes) > _IPV6_BYTES_BEFORE_IPV4:
-            message = "too many hex fields to fit an embedded IPv4 at the end of the address"
-            raise _error(self._text, message, self._rest)
-        self._bytes += _ipv4(self._text, self._rest)
-        self._rest = ""
-
-    def _all_bytes(self) -> bytes:
-        """All sixteen bytes, zeros where the ellipsis is."""
-        missing = _IPV6_BYTES - len(self._bytes)
-        if not missing and self._ellipsis is not None:
-            raise _error(self._text, "the :: must expand to at least one field of zeros")
-        if missing and self._ellipsis is None:
-            raise _error(self._text, "address string too short")
-        at = self._ellipsis or 0
-        return bytes(self._bytes[:at] + bytes(missing) + self._bytes[at:])
+            raise _error(text, "each colon-separated field must have at least one digit", rest)
+        if rest.startswith(".", len(group)):
+            if ellipsis is None and len(octets) != _IPV6_BYTES_BEFORE_IPV4:
+                raise _error(text, "embedded IPv4 address must replace the final 2 fields of the address", rest)
+            if len(octets) > _IPV6_BYTES_BEFORE_IPV4:
+                message = "too many hex fields to fit an embedded IPv4 at the end of the address"
+                raise _error(text, message, rest)
+            octets += _ipv4(text, rest)
+            rest = ""
+            break
+        octets += int(group, 16).to_bytes(2)
+        rest = rest[len(group) :]
+        if rest and not rest.startswith(":"):
+            raise _error(text, "unexpected character, want colon", rest)
+        if rest == ":":
+            raise _error(text, "colon must be followed by more characters", rest)
+        rest = rest[1:]
+        if rest.startswith(":"):
+            if ellipsis is not None:
+                raise _error(text, "multiple :: in address", rest)
+            ellipsis, rest = len(octets), rest[1:]
+    if rest:
+        raise _error(text, "trailing garbage after address", rest)
+    missing = _IPV6_BYTES - len(octets)
+    if not missing and ellipsis is not None:
+        raise _error(text, "the :: must expand to at least one field of zeros")
+    if missing and ellipsis is None:
+        raise _error(text, "address string too short")
+    zeros_at = ellipsis or 0
+    octets[zeros_at:zeros_at] = bytes(missing)
+    return Address(int.from_bytes(octets), _IPV6_BYTES * 8, bool(percent))
 
 
 IP_TYPE = opaque("net.IP")
@@ -295,7 +266,7 @@ class CIDR:
             CelRuntimeError: the text is invalid.
         """
         try:
-            return _read(text)
+            return _read_cidr(text)
         except AddressError as error:
             raise CelRuntimeError(f"{_FAILED}{error}") from error
 
@@ -309,7 +280,7 @@ class CIDR:
         return self.address.bits == address.bits and self.address.number >> shift == address.number >> shift
 
 
-def _read(text: str) -> CIDR:
+def _read_cidr(text: str) -> CIDR:
     """Read as Go's net/netip.ParsePrefix, without the two kinds of addresses that Kubernetes refuses."""
     before, slash, length = text.rpartition("/")
     if not slash:

@@ -83,21 +83,9 @@ LIBRARY: tuple[Overload, ...] = (
     member("orValue", "optional_orValue_value", (_OPTIONAL, _V), _V, no_overload),
     function("_?._", "select_optional_field", (DYN, STRING), _OPTIONAL, no_overload),
     function("_[?_]", "list_optindex_optional_int", (_LIST, INT), _OPTIONAL, no_overload),
-    function(
-        "_[?_]",
-        "optional_list_optindex_optional_int",
-        (optional_of(_LIST), INT),
-        _OPTIONAL,
-        no_overload,
-    ),
+    function("_[?_]", "optional_list_optindex_optional_int", (optional_of(_LIST), INT), _OPTIONAL, no_overload),
     function("_[?_]", "map_optindex_optional_value", (_MAP, _K), _OPTIONAL, no_overload),
-    function(
-        "_[?_]",
-        "optional_map_optindex_optional_value",
-        (optional_of(_MAP), _K),
-        _OPTIONAL,
-        no_overload,
-    ),
+    function("_[?_]", "optional_map_optindex_optional_value", (optional_of(_MAP), _K), _OPTIONAL, no_overload),
     function("_[_]", "optional_list_index_int", (optional_of(_LIST), INT), _OPTIONAL, no_overload),
     function("_[_]", "optional_map_index_value", (optional_of(_MAP), _K), _OPTIONAL, no_overload),
     member(

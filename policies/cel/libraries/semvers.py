@@ -63,14 +63,13 @@ class Semver:
         release, _, build = elements[2].partition("+")
         patch, dash, prerelease = release.partition("-")
         version = Semver(
-            major,
-            minor,
-            _number(patch, "patch"),
-            tuple(map(_identifier, prerelease.split("."))) if dash else (),
-            build,
+            major, minor, _number(patch, "patch"), tuple(map(_identifier, prerelease.split("."))) if dash else (), build
         )
-        if "+" in elements[2]:
-            _check_build(build)
+        for word in build.split(".") if "+" in elements[2] else ():
+            if not word:
+                raise CelRuntimeError("Build meta data is empty")
+            if _IDENTIFIER.fullmatch(word) is None:
+                raise CelRuntimeError(f"Invalid character(s) found in build meta data {quoted_text(word)}")
         return version
 
     @staticmethod
@@ -129,14 +128,6 @@ def _identifier(text: str) -> _Identifier:
     if _IDENTIFIER.fullmatch(text) is None:
         raise CelRuntimeError(f"Invalid character(s) found in prerelease {quoted_text(text)}")
     return (1, 0, text)
-
-
-def _check_build(build: str) -> None:
-    for text in build.split("."):
-        if not text:
-            raise CelRuntimeError("Build meta data is empty")
-        if _IDENTIFIER.fullmatch(text) is None:
-            raise CelRuntimeError(f"Invalid character(s) found in build meta data {quoted_text(text)}")
 
 
 def _without_leading_zeros(element: str) -> str:

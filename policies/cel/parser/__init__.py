@@ -39,41 +39,28 @@ def parse(text: str) -> Expression:
     Raises:
         CelCompileError: if it is not an expression, or nests deeper or is larger than cel-go or MAX_DEPTH allow.
     """
-    if len(text) > _MOST_CODE_POINTS:
-        limit = f"size: {len(text)}, limit {_MOST_CODE_POINTS}"
-        _refuse(text, [Mistake(None, f"expression code point size exceeds limit: {limit}")])
-    if _may_nest_too_deep(text):
-        found = mistakes(text)
-        if found and found[-1].offset is None:
-            _refuse(text, found)
-    part = _read(text)
-    if part.complaints:
-        _refuse(text, part.complaints)
-    return part.node
-
-
-def _may_nest_too_deep(text: str) -> bool:
-    return sum(map(text.count, "([{?")) >= MAX_NESTING // _RULES_PER_LEVEL
-
-
-def _read(text: str) -> Part:
     from lark.exceptions import UnexpectedInput
 
     from policies.cel.parser.grammar import Misplaced, cel_parser
 
+    if len(text) > _MOST_CODE_POINTS:
+        limit = f"size: {len(text)}, limit {_MOST_CODE_POINTS}"
+        _refuse(text, [Mistake(None, f"expression code point size exceeds limit: {limit}")])
+    if sum(map(text.count, "([{?")) >= MAX_NESTING // _RULES_PER_LEVEL:
+        found = mistakes(text)
+        if found and found[-1].offset is None:
+            _refuse(text, found)
     try:
-        return cast("Part", cel_parser().parse(text))
+        part = cast("Part", cel_parser().parse(text))
     except TooLarge as error:
         _refuse(text, [Mistake(None, str(error))])
-    except Misplaced as error:
-        _refuse(text, _mistakes_after(text, error.offset))
-    except UnexpectedInput as error:
-        _refuse(text, _mistakes_after(text, cast("int | None", error.pos_in_stream) or 0))
-
-
-def _mistakes_after(text: str, offset: int) -> list[Mistake]:
-    """The mistakes of a text that lark does not read beyond an offset."""
-    return mistakes(text) or [Mistake(offset, f"Syntax error: unexpected {text[offset : offset + 1]!r}")]
+    except (Misplaced, UnexpectedInput) as error:
+        offset = error.offset if isinstance(error, Misplaced) else cast("int | None", error.pos_in_stream) or 0
+        unexpected = f"Syntax error: unexpected {text[offset : offset + 1]!r}"
+        _refuse(text, mistakes(text) or [Mistake(offset, unexpected)])
+    if part.complaints:
+        _refuse(text, part.complaints)
+    return part.node
 
 
 def _refuse(text: str, found: Sequence[Mistake | Complaint]) -> NoReturn:

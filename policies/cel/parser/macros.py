@@ -163,26 +163,14 @@ def copy(node: Expression, offset: int) -> Expression:
         case StructLiteral():
             return StructLiteral(node.offset, node.type_name, tuple(map(_entry, node.fields, repeat(offset))))
         case Comprehension():
-            return _comprehension(node, offset)
+            parts = (node.initial, node.condition, node.step, node.result)
+            names = node.variable, node.second_variable, node.accumulator
+            return Comprehension(node.offset, copy(node.range, offset), *names, *map(copy, parts, repeat(offset)))
 
 
 def _entry(entry: Entry, offset: int) -> Entry:
     key = entry.key if isinstance(entry.key, str) else copy(entry.key, offset)
     return Entry(offset, key, copy(entry.value, offset), entry.optional)
-
-
-def _comprehension(node: Comprehension, offset: int) -> Comprehension:
-    return Comprehension(
-        node.offset,
-        copy(node.range, offset),
-        node.variable,
-        node.second_variable,
-        node.accumulator,
-        copy(node.initial, offset),
-        copy(node.condition, offset),
-        copy(node.step, offset),
-        copy(node.result, offset),
-    )
 
 
 _NOT_A_SIMPLE_NAME = "argument must be a simple name"
@@ -221,21 +209,15 @@ def _has(offset: int, arguments: tuple[Part, ...]) -> Part:
     raise MacroError(selection, "invalid argument to has() macro")
 
 
-def _all(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
-    return _quantifier(offset, target, arguments).all(arguments[-1])
+def _quantifier(build: Callable[[Fold, Part], Part]) -> MethodMacro:
+    """A macro all of whose arguments but the predicate are variables."""
 
+    def macro(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
+        *variables, predicate = arguments
+        fold = Fold(offset, target, iteration_variables(*variables, otherwise=_NOT_A_SIMPLE_NAME))
+        return build(fold, predicate)
 
-def _exists(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
-    return _quantifier(offset, target, arguments).exists(arguments[-1])
-
-
-def _exists_one(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
-    return _quantifier(offset, target, arguments).exists_one(arguments[-1])
-
-
-def _quantifier(offset: int, target: Part, arguments: tuple[Part, ...]) -> Fold:
-    """The fold of a quantifier: all arguments but the predicate are variables."""
-    return Fold(offset, target, iteration_variables(*arguments[:-1], otherwise=_NOT_A_SIMPLE_NAME))
+    return macro
 
 
 def _map(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
@@ -328,9 +310,10 @@ def _sort_by(offset: int, target: Part, arguments: tuple[Part, ...]) -> Part:
 
 
 _METHODS: Mapping[tuple[str, int], MethodMacro] = {
-    ("all", 2): _all,
-    ("exists", 2): _exists,
-    ("exists_one", 2): _exists_one,
+    **{("all", count): _quantifier(Fold.all) for count in (2, 3)},
+    **{("exists", count): _quantifier(Fold.exists) for count in (2, 3)},
+    **{("exists_one", count): _quantifier(Fold.exists_one) for count in (2, 3)},
+    ("existsOne", 3): _quantifier(Fold.exists_one),
     ("map", 2): _map,
     ("map", 3): _map,
     ("filter", 2): _filter,
@@ -338,15 +321,8 @@ _METHODS: Mapping[tuple[str, int], MethodMacro] = {
     ("optFlatMap", 2): _opt_flat_map,
     ("bind", 3): _bind,
     ("sortBy", 2): _sort_by,
-    ("all", 3): _all,
-    ("exists", 3): _exists,
-    ("exists_one", 3): _exists_one,
-    ("existsOne", 3): _exists_one,
-    ("transformList", 3): _transform_list,
-    ("transformList", 4): _transform_list,
-    ("transformMap", 3): _transform_map,
-    ("transformMap", 4): _transform_map,
-    ("transformMapEntry", 3): _transform_map_entry,
-    ("transformMapEntry", 4): _transform_map_entry,
+    **{("transformList", count): _transform_list for count in (3, 4)},
+    **{("transformMap", count): _transform_map for count in (3, 4)},
+    **{("transformMapEntry", count): _transform_map_entry for count in (3, 4)},
 }
 """By name and number of arguments; what is called with another number is a plain call."""

@@ -195,15 +195,7 @@ _MOST_DIGITS = 20
 
 _ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))")
 
-_SIMPLE_ESCAPES = {
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-}
+_SIMPLE_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 """The others, quotes, backslash, backtick and question mark, stand for themselves."""
 
 _LAST_CODE_POINT = 0x10FFFF
@@ -298,14 +290,11 @@ def _content(text: str) -> tuple[str, bool]:
 def _character(escape: re.Match[str]) -> str:
     hexadecimal = escape[1] or escape[2] or escape[3]
     if hexadecimal:
-        return _code_point(int(hexadecimal, 16))
+        number = int(hexadecimal, 16)
+        if number > _LAST_CODE_POINT or number in _SURROGATES:
+            raise ValueError("invalid unicode code point")
+        return chr(number)
     return chr(int(escape[4], 8)) if escape[4] else _SIMPLE_ESCAPES.get(escape[5], escape[5])
-
-
-def _code_point(number: int) -> str:
-    if number > _LAST_CODE_POINT or number in _SURROGATES:
-        raise ValueError("invalid unicode code point")
-    return chr(number)
 
 
 def _byte(escape: re.Match[str]) -> bytes:

@@ -55,10 +55,7 @@ def allocation_result(
     """
     devices = {
         "results": [_device(question, claim, number, pick) for number, pick in enumerate(picks)],
-        "config": [
-            *_class_configs(selected, question.classes),
-            *_claim_configs(claim, selected),
-        ],
+        "config": [*_class_configs(selected, question.classes), *_claim_configs(claim, selected)],
     }
     result: Object = {"devices": {key: value for key, value in devices.items() if value}}
     selector = _node_selector(question, claim, picks, node)
@@ -249,25 +246,15 @@ class Allocator:
         pools = self._gatherer.gather(target)
         numbers: dict[str, int] = {}
         return tuple(
-            (
-                pool.state,
-                pool.id[0],
-                numbers.setdefault(pool.id[1], len(numbers)),
-                self._pool_shape(pool, target),
-            )
+            (pool.state, pool.id[0], numbers.setdefault(pool.id[1], len(numbers)), self._pool_shape(pool, target))
             for pool in pools
         )
 
     def _pool_shape(self, pool: Pool, node: TargetNode) -> Hashable:
         own = all(found.selection.node_name and not found.selects_per_device for found in pool.slices)
         if pool.other_slices or not own:
-            return pool.slices, pool.other_slices, self._node_dependent(pool, node)
+            apart = (device for device in pool.devices() if device.slice.selects_per_device)
+            reachable = tuple(self.question.checks.node(device, node) is None for device in apart)
+            return pool.slices, pool.other_slices, reachable
         counters = tuple((name, tuple(sorted(amounts.items()))) for name, amounts in sorted(pool.counter_sets.items()))
         return counters, tuple(map(self.question.checks.slice_shape, pool.slices))
-
-    def _node_dependent(self, pool: Pool, node: TargetNode) -> Hashable:
-        return tuple(
-            self.question.checks.node(device, node) is None
-            for device in pool.devices()
-            if device.slice.selects_per_device
-        )

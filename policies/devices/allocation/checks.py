@@ -259,12 +259,7 @@ class Question:
 
     @classmethod
     def read(
-        cls,
-        claims: Iterable[Object],
-        classes: Iterable[Object],
-        usage: Usage,
-        features: Features,
-        index: SliceIndex,
+        cls, claims: Iterable[Object], classes: Iterable[Object], usage: Usage, features: Features, index: SliceIndex
     ) -> Question:
         """Read ResourceClaims and DeviceClasses, for the devices of an index.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
 
 from policies.devices.allocation.reading import AllocationError, Implementation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Mapping
+    from collections.abc import Hashable, Mapping
 
     from policies.devices.allocation.reading import Features
     from policies.devices.allocation.slices import AllocatableDevice
@@ -20,27 +21,6 @@ _Value = tuple[str, object]
 
 _SCALARS = ("string", "int", "bool", "version")
 _LISTS = (("ints", "int"), ("bools", "bool"), ("strings", "string"), ("versions", "version"))
-
-
-class ConstraintState(Protocol):
-    """One constraint, and what it has seen of the devices picked so far.
-
-    The state goes the ways that Kubernetes' own goes, also where removing a device does not restore it.
-    """
-
-    spec: Constraint
-
-    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
-        """True if the device satisfies it beside those added before; if so it is added."""
-        ...
-
-    def remove(self, subrequest: Subrequest) -> None:
-        """Remove the device added last."""
-        ...
-
-    def footprint(self) -> Hashable:
-        """The state, equal before and after if nothing happened."""
-        ...
 
 
 def constraints_of(claim: Claim, features: Features) -> list[ConstraintState]:
@@ -65,95 +45,87 @@ def attribute_of(device: AllocatableDevice, name: str) -> Mapping[str, Any] | No
 
 
 def _constraint(claim: Claim, position: int, features: Features) -> ConstraintState:
-    spec = claim.constraints[position]
+    spec, lists = claim.constraints[position], features.list_type_attributes
     if spec.match_attribute is not None:
-        return (
-            _SameInLists(spec, spec.match_attribute)
-            if features.list_type_attributes
-            else _Same(spec, spec.match_attribute)
-        )
+        return (_SameInLists if lists else _Same)(spec, spec.match_attribute, lists=lists)
     if spec.distinct_attribute is not None and features.implementation is not Implementation.STABLE:
-        return _Distinct(spec, spec.distinct_attribute, lists=features.list_type_attributes)
+        return _Distinct(spec, spec.distinct_attribute, lists=lists)
     raise AllocationError(
         f"claim {claim.label}, constraint #{position}: empty constraint (unsupported constraint type?)"
     )
 
 
-class _Values:
-    """The values of one attribute, read once for each device; None where a device does not have it."""
+class ConstraintState(ABC):
+    """One constraint, and the values of the devices picked so far.
 
-    def __init__(self, attribute: str, read: Callable[[Mapping[str, Any]], frozenset[_Value]]) -> None:
+    An attribute is read once for each device. The state goes the ways that Kubernetes' own goes, also where removing a device
+    does not restore it.
+    """
+
+    def __init__(self, spec: Constraint, attribute: str, *, lists: bool) -> None:
+        """Begin without devices; `lists` if attributes can be lists."""
+        self.spec = spec
         self._attribute = attribute
-        self._read = read
+        self._lists = lists
         self._known: dict[AllocatableDevice, frozenset[_Value] | None] = {}
+        self._count = 0
 
-    def of(self, device: AllocatableDevice) -> frozenset[_Value] | None:
+    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
+        """True if the device satisfies it beside those added before; if so it is added."""
+        if not self.spec.covers(subrequest):
+            return True
         if device not in self._known:
             attribute = attribute_of(device, self._attribute)
-            self._known[device] = None if attribute is None else self._read(attribute)
-        return self._known[device]
+            self._known[device] = None if attribute is None else (_values if self._lists else _scalar)(attribute)
+        values = self._known[device]
+        if values is None or not self._admit(subrequest, values):
+            return False
+        self._count += 1
+        return True
+
+    def remove(self, subrequest: Subrequest) -> None:
+        """Remove the device added last."""
+        if self.spec.covers(subrequest):
+            self._count -= 1
+
+    @abstractmethod
+    def footprint(self) -> Hashable:
+        """The state, equal before and after if nothing happened."""
+
+    @abstractmethod
+    def _admit(self, subrequest: Subrequest, values: frozenset[_Value]) -> bool:
+        """Note the values of one more device, if they satisfy the constraint."""
 
 
-class _Same:
+class _Same(ConstraintState):
     """`matchAttribute`: every device has the attribute, with the value of the first."""
 
-    def __init__(self, spec: Constraint, attribute: str) -> None:
-        self.spec = spec
-        self._values = _Values(attribute, _scalar)
-        self._count = 0
-        self._first: frozenset[_Value] = frozenset()
+    _common: frozenset[_Value] = frozenset()
 
-    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
-        if not self.spec.covers(subrequest):
-            return True
-        value = self._values.of(device)
-        if value is None:
-            return False
+    def _admit(self, subrequest: Subrequest, values: frozenset[_Value]) -> bool:
         if self._count == 0:
-            self._first = value
-        elif not value or value != self._first:
-            return False
-        self._count += 1
-        return True
-
-    def remove(self, subrequest: Subrequest) -> None:
-        if self.spec.covers(subrequest):
-            self._count -= 1
-
-    def footprint(self) -> Hashable:
-        return self._count, self._first if self._count else None
-
-
-class _SameInLists:
-    """`matchAttribute` where attributes can be lists: all devices have at least one value in common."""
-
-    def __init__(self, spec: Constraint, attribute: str) -> None:
-        self.spec = spec
-        self._values = _Values(attribute, _values)
-        self._count = 0
-        self._common: frozenset[_Value] = frozenset()
-
-    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
-        if not self.spec.covers(subrequest):
+            self._common = values
             return True
-        values = self._values.of(device) or frozenset()
-        common = values if self._count == 0 else self._common & values
-        if not common:
-            return False
-        self._common = common
-        self._count += 1
-        return True
-
-    def remove(self, subrequest: Subrequest) -> None:
-        """Remove a device; values that it took from the common ones do not come back, as in Kubernetes."""
-        if self.spec.covers(subrequest):
-            self._count -= 1
+        return bool(values) and values == self._common
 
     def footprint(self) -> Hashable:
         return self._count, self._common if self._count else None
 
 
-class _Distinct:
+class _SameInLists(_Same):
+    """`matchAttribute` where attributes can be lists: all devices have at least one value in common.
+
+    The values that a device took from the common ones do not come back when it is removed: Kubernetes forgets that too.
+    """
+
+    def _admit(self, subrequest: Subrequest, values: frozenset[_Value]) -> bool:
+        common = values if self._count == 0 else self._common & values
+        if common:
+            self._common = common
+        return bool(common)
+
+
+class _Distinct(ConstraintState):
     """`distinctAttribute`: every device has the attribute, and none the value of another.
 
     Kubernetes keeps one value per request, so of several devices of one request each is compared with the last before
@@ -161,36 +133,24 @@ class _Distinct:
     """
 
     def __init__(self, spec: Constraint, attribute: str, *, lists: bool) -> None:
-        self.spec = spec
-        self._values = _Values(attribute, _values if lists else _scalar)
-        self._lists = lists
-        self._count = 0
+        super().__init__(spec, attribute, lists=lists)
         self._by_request: dict[str, frozenset[_Value]] = {}
 
-    def add(self, subrequest: Subrequest, device: AllocatableDevice) -> bool:
-        if not self.spec.covers(subrequest):
-            return True
-        values = self._values.of(device)
-        if values is None:
+    def _admit(self, subrequest: Subrequest, values: frozenset[_Value]) -> bool:
+        if self._count and not values and (self._lists or self._by_request):
             return False
-        if self._count and not self._differs(values):
+        if self._count and not all(values.isdisjoint(other) for other in self._by_request.values()):
             return False
         self._by_request[subrequest.request_name] = values
-        self._count += 1
         return True
 
     def remove(self, subrequest: Subrequest) -> None:
+        super().remove(subrequest)
         if self.spec.covers(subrequest):
             self._by_request.pop(subrequest.request_name, None)
-            self._count -= 1
 
     def footprint(self) -> Hashable:
         return self._count, frozenset(self._by_request.items())
-
-    def _differs(self, values: frozenset[_Value]) -> bool:
-        if not values:
-            return not self._lists and not self._by_request
-        return all(values.isdisjoint(other) for other in self._by_request.values())
 
 
 def _scalar(attribute: Mapping[str, Any]) -> frozenset[_Value]:

@@ -207,14 +207,19 @@ class PoolGatherer:
 
     @staticmethod
     def _matches(found: Slice, node: TargetNode) -> bool:
-        if found.selection.is_set:
-            try:
+        where = f"slice {found.name}"
+        try:
+            if found.selection.is_set:
                 return node.matches(found.selection)
-            except AllocationError as error:
-                raise AllocationError(
-                    f"gather pool information: failed to perform node selection for slice {found.name}: {error}"
-                ) from None
-        return found.selects_per_device and any(_device_matches(device, node) for device in found.devices)
+            for device in found.devices if found.selects_per_device else ():
+                where = f"device {device.name} in slice {found.name}"
+                if node.matches(found.selection_of(device)):
+                    return True
+        except AllocationError as error:
+            raise AllocationError(
+                f"gather pool information: failed to perform node selection for {where}: {error}"
+            ) from None
+        return False
 
     @cached_property
     def _troubled_elsewhere(self) -> dict[PoolId, Pool]:
@@ -266,15 +271,15 @@ class PoolGatherer:
         facts = (first.generation, first.slice_count, first.slice_count)
         ordered = tuple(sorted(relevant, key=lambda found: found.name))
         if not self._features.partitionable_devices:
-            reason = _duplicate_device(ordered)
+            reason = _duplicate("device", (device.name for found in ordered for device in found.devices))
             state = PoolState.INVALID if reason else PoolState.READY
             return Pool(first.pool_id, state, *facts, reason, () if reason else ordered)
         with_devices = tuple(found for found in ordered if not found.has_counters)
         with_counters = [found for found in ordered if found.has_counters]
         counter_sets = {name: amounts for found in with_counters for name, amounts in found.counter_sets}
         reason = (
-            _duplicate_device(with_devices)
-            or _duplicate_counter_set(with_counters)
+            _duplicate("device", (device.name for found in with_devices for device in found.devices))
+            or _duplicate("counter set", (name for found in with_counters for name, _ in found.counter_sets))
             or _unknown_counter(counter_sets, ordered)
             or _unknown_counter(counter_sets, others)
         )
@@ -300,33 +305,12 @@ def _newest(slices: Iterable[Slice]) -> dict[PoolId, list[Slice]]:
     return pools
 
 
-def _device_matches(device: AllocatableDevice, node: TargetNode) -> bool:
-    try:
-        return node.matches(device.slice.selection_of(device))
-    except AllocationError as error:
-        raise AllocationError(
-            f"gather pool information: failed to perform node selection for device {device.name} in slice "
-            f"{device.slice.name}: {error}"
-        ) from None
-
-
-def _duplicate_device(slices: Sequence[Slice]) -> str:
-    names: set[str] = set()
-    for found in slices:
-        for device in found.devices:
-            if device.name in names:
-                return f"duplicate device name {device.name}"
-            names.add(device.name)
-    return ""
-
-
-def _duplicate_counter_set(slices: Sequence[Slice]) -> str:
-    names: set[str] = set()
-    for found in slices:
-        for name, _ in found.counter_sets:
-            if name in names:
-                return f"duplicate counter set name {name}"
-            names.add(name)
+def _duplicate(kind: str, names: Iterable[str]) -> str:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return f"duplicate {kind} name {name}"
+        seen.add(name)
     return ""
 
 
