@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["collect", "delete", "end_if_final"]
 
-_IMMORTAL = frozenset(["default", "kube-system", "kube-public"])
-
 
 async def delete(
     cluster: Cluster, call: Call, kind: Kind, name: tuple[str, str], *, in_collection: bool = False
@@ -43,7 +41,7 @@ async def delete(
     Raises:
         Refused: The object is not deleted.
     """
-    if kind.resource.kind == "Namespace" and name[1] in _IMMORTAL:
+    if kind.resource.kind == "Namespace" and name[1] in ("default", "kube-system", "kube-public"):
         raise forbidden(kind.resource, name[1], "this namespace may not be deleted")
     old = cluster.entry_of(kind, *name).decode(kind)
     _check_preconditions(kind, old, call.options)

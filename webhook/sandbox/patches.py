@@ -223,7 +223,6 @@ _KEYS: dict[tuple[str, str] | str, str] = {
 """The keys of the items of merging lists, by the field of the list, or by that and the field above it."""
 _SETS = frozenset([("metadata", "finalizers")])
 """Lists of strings that merge: the items of the patch are added."""
-_BUDGET = "PodDisruptionBudget"
 _REPLACED = ("spec", "selector")
 """The object that a patch of a PodDisruptionBudget replaces; selectors of other kinds, such as a Service's, merge."""
 
@@ -234,7 +233,7 @@ def apply_strategic_patch(document: Any, patch: Any) -> Any:
     Raises:
         BadPatch: A directive of the patch is invalid.
     """
-    of_budget = isinstance(document, dict) and document.get("kind") == _BUDGET
+    of_budget = isinstance(document, dict) and document.get("kind") == "PodDisruptionBudget"
     return _merge(document, _with_replacement(patch, _REPLACED) if of_budget else patch, "")
 
 

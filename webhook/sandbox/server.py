@@ -53,8 +53,6 @@ __all__ = ["ProxyTarget", "Sandbox", "forward", "parse_proxy_path"]
 
 
 _PATH = re.compile(r"/api/v1/namespaces/([^/]+)/pods/(?:(https?):)?([^/:]+)(?::([^/:]*))?/proxy(/.*)?")
-_SECONDS = 30.0
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class ProxyTarget:
@@ -86,7 +84,7 @@ async def forward(objects: Objects, target: ProxyTarget, request: web.Request) -
     url = URL.build(scheme=target.scheme, host=host, port=port, path=target.path, query=request.query)
     try:
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_SECONDS)) as session,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30.0)) as session,
             session.get(url, allow_redirects=False, ssl=False) as response,
         ):
             kind = {hdrs.CONTENT_TYPE: response.headers.get(hdrs.CONTENT_TYPE, "text/plain")}
@@ -113,12 +111,9 @@ def _address_of(pod: Object, target: ProxyTarget) -> tuple[str, int]:
         for port in mappings_at(container, ("ports",)):
             if isinstance(port.get("containerPort"), int):
                 return address, port["containerPort"]
-    return address, _DEFAULT_PORTS[target.scheme]
+    return address, 443 if target.scheme == "https" else 80
 
 
-_FIRST_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_HEALTH = ("/healthz", "/livez", "/readyz")
-_RECORDED = 100_000
 _SHUTDOWN_SECONDS = 0.1
 """Seconds for which requests may continue when the server stops; watches would never end."""
 
@@ -162,7 +157,7 @@ class Sandbox:
         self.version = version
         self.services: dict[tuple[str, str], tuple[str, int]] = {}
         """Host and port of webhook Services by namespace and name, because there is no pod network."""
-        self.requests: deque[Request] = deque(maxlen=_RECORDED)
+        self.requests: deque[Request] = deque(maxlen=100_000)
         """The last requests, oldest first."""
         self.url = ""
         gates = frozenset(feature_gates)
@@ -177,7 +172,7 @@ class Sandbox:
         self._authority: bytes | None = None
         self._runner: web.AppRunner | None = None
         self._controller: asyncio.Task[None] | None = None
-        for name in _FIRST_NAMESPACES:
+        for name in ("default", "kube-node-lease", "kube-public", "kube-system"):
             self.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
     async def start(
@@ -305,7 +300,7 @@ class Sandbox:
 
     async def _serve(self, request: web.Request, warnings: Warnings) -> web.StreamResponse:
         user = user_of(request.headers.get(hdrs.AUTHORIZATION))
-        if request.path in _HEALTH:
+        if request.path in ("/healthz", "/livez", "/readyz"):
             return web.Response(text="ok")
         if request.path == "/version":
             return _document(version_info(self.version))

@@ -22,7 +22,6 @@ ADMIN = User("system:admin", ("system:masters", "system:authenticated"))
 """The user of requests without a token."""
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
-_AUTHENTICATED = "system:authenticated"
 
 
 def user_of(authorization: str | None) -> User:
@@ -40,7 +39,7 @@ def user_of(authorization: str | None) -> User:
     match name.removeprefix(_SERVICE_ACCOUNT).split(":"):
         case [namespace, _] if name.startswith(_SERVICE_ACCOUNT):
             groups += ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
-    return User(name, tuple(dict.fromkeys([*groups, _AUTHENTICATED])))
+    return User(name, tuple(dict.fromkeys([*groups, "system:authenticated"])))
 
 
 def token_of(user: str, *groups: str) -> str:

@@ -72,23 +72,6 @@ def _object(name: str) -> Type:
     return Type(f"kubernetes.{name}", kind="object")
 
 
-_KIND = {"group": STRING, "version": STRING, "kind": STRING}
-_RESOURCE = {"group": STRING, "version": STRING, "resource": STRING}
-_USER = {"username": STRING, "uid": STRING, "groups": list_of(STRING), "extra": map_of(STRING, list_of(STRING))}
-_REQUEST = {
-    "kind": _object("GroupVersionKind"),
-    "resource": _object("GroupVersionResource"),
-    "subResource": STRING,
-    "requestKind": _object("GroupVersionKind"),
-    "requestResource": _object("GroupVersionResource"),
-    "requestSubResource": STRING,
-    "name": STRING,
-    "namespace": STRING,
-    "operation": STRING,
-    "userInfo": _object("UserInfo"),
-    "dryRun": BOOL,
-    "options": DYN,
-}
 _FIELDS: Mapping[str, Mapping[str, Type]] = {
     "kubernetes.Variables": {
         "object": DYN,
@@ -97,10 +80,28 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
         "namespaceObject": DYN,
         **dict.fromkeys(_OF_RULES, DYN),
     },
-    "kubernetes.AdmissionRequest": _REQUEST,
-    "kubernetes.GroupVersionKind": _KIND,
-    "kubernetes.GroupVersionResource": _RESOURCE,
-    "kubernetes.UserInfo": _USER,
+    "kubernetes.AdmissionRequest": {
+        "kind": _object("GroupVersionKind"),
+        "resource": _object("GroupVersionResource"),
+        "subResource": STRING,
+        "requestKind": _object("GroupVersionKind"),
+        "requestResource": _object("GroupVersionResource"),
+        "requestSubResource": STRING,
+        "name": STRING,
+        "namespace": STRING,
+        "operation": STRING,
+        "userInfo": _object("UserInfo"),
+        "dryRun": BOOL,
+        "options": DYN,
+    },
+    "kubernetes.GroupVersionKind": {"group": STRING, "version": STRING, "kind": STRING},
+    "kubernetes.GroupVersionResource": {"group": STRING, "version": STRING, "resource": STRING},
+    "kubernetes.UserInfo": {
+        "username": STRING,
+        "uid": STRING,
+        "groups": list_of(STRING),
+        "extra": map_of(STRING, list_of(STRING)),
+    },
 }
 
 

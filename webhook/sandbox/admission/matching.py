@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientConfig", "Hook", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant"]
 
-_DEFAULT_TIMEOUT = 10
-_HTTPS = 443
-
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -106,7 +103,7 @@ def hooks(
             conditions=tuple((found["name"], found["expression"]) for found in webhook.get("matchConditions") or []),
             ignores_failures=webhook.get("failurePolicy") == "Ignore",
             side_effects=webhook.get("sideEffects") or "",
-            timeout=webhook.get("timeoutSeconds") or _DEFAULT_TIMEOUT,
+            timeout=webhook.get("timeoutSeconds") or 10,
             reinvocable=webhook.get("reinvocationPolicy") == "IfNeeded",
             review_versions=tuple(webhook.get("admissionReviewVersions") or ()),
         )
@@ -118,13 +115,10 @@ def _client(config: Object) -> ClientConfig:
     written: dict[str, Any] | None = config.get("service")
     service = None
     if written is not None:
-        service = Service(
-            written["namespace"], written["name"], written.get("port") or _HTTPS, written.get("path") or ""
-        )
+        service = Service(written["namespace"], written["name"], written.get("port") or 443, written.get("path") or "")
     return ClientConfig(config.get("url") or "", service, config.get("caBundle") or "")
 
 
-_EXEMPT_GROUP = "admissionregistration.k8s.io"
 _EXEMPT_KINDS = frozenset(
     f"{how}{what}"
     for how in ("Mutating", "Validating")
@@ -134,7 +128,7 @@ _EXEMPT_KINDS = frozenset(
 
 def is_exempt(attempt: Attempt) -> bool:
     """True if no webhook is called: admission must stay configurable when webhooks fail."""
-    return attempt.resource.group == _EXEMPT_GROUP and attempt.resource.kind in _EXEMPT_KINDS
+    return attempt.resource.group == "admissionregistration.k8s.io" and attempt.resource.kind in _EXEMPT_KINDS
 
 
 def is_meant(hook: Hook, attempt: Attempt, objects: Objects) -> bool:

@@ -73,9 +73,6 @@ class Warnings:
 Note = Callable[["Attempt", str, str], None]
 """Takes an audit annotation of a write: its key and its value."""
 
-_KNOWN_VERSION = "v1"
-_SIDE_EFFECTS_ALLOWED = frozenset({"None", "NoneOnDryRun"})
-
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
@@ -109,10 +106,10 @@ class Reviewer:
             Refused: The webhook refuses, or may have side effects in a dry run.
             CallFailed: There is no valid answer.
         """
-        if attempt.dry_run and hook.side_effects not in _SIDE_EFFECTS_ALLOWED:
+        if attempt.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             # It may have side effects that it does not omit in a dry run.
             raise statuses.bad_request(f'admission webhook "{hook.name}" does not support dry run')
-        if _KNOWN_VERSION not in hook.review_versions:
+        if "v1" not in hook.review_versions:
             why = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise CallFailed(f"could not create admission objects: {why}")
         uid = str(uuid.uuid4())
@@ -137,9 +134,6 @@ def failed_call(hook: Hook, error: CallFailed) -> Refused:
     return statuses.internal_error(f'failed calling webhook "{hook.name}": {error}')
 
 
-_LEAST_ERROR = 400
-
-
 def _denial(webhook: str, status: dict[str, Any] | None) -> Denied:
     """The refusal with the webhook's own status, and its name in the message.
 
@@ -156,6 +150,6 @@ def _denial(webhook: str, status: dict[str, Any] | None) -> Denied:
             **given,
             "status": "Failure" if given.get("status") in (None, "", "Success") else given["status"],
             "message": f"{by}: {explanation}" if explanation else f"{by} without explanation",
-            "code": max(given.get("code") or 0, _LEAST_ERROR),
+            "code": max(given.get("code") or 0, 400),
         }
     )

@@ -101,11 +101,6 @@ def _with_limits(pod: Object, limit_ranges: Iterable[Object]) -> Object:
     return {**filled, "metadata": {**pod.get("metadata", {}), "annotations": annotations}}
 
 
-_MUTATION = "mutation.webhook.admission.k8s.io/"
-_PATCH = "patch.webhook.admission.k8s.io/"
-_MUTATION_FAILED_OPEN = "failed-open.mutation.webhook.admission.k8s.io/"
-
-
 @dataclass(eq=False)
 class Mutation:
     """The mutating webhooks of one write, over both rounds."""
@@ -155,13 +150,14 @@ class Mutation:
                     mutated = _apply_patch(hook, attempt, operations)
                     changed = mutated.object != attempt.object
                     patch = orjson.dumps({**about, "patch": operations, "patchType": answer.patch_type}).decode()
-                    self.reviewer.note(attempt, f"{_PATCH}{place}", patch)
+                    self.reviewer.note(attempt, f"patch.webhook.admission.k8s.io/{place}", patch)
         except CallFailed as error:
             if not hook.ignores_failures:
                 raise failed_call(hook, error) from None
-            self.reviewer.note(attempt, f"{_MUTATION_FAILED_OPEN}{place}", hook.name)
+            self.reviewer.note(attempt, f"failed-open.mutation.webhook.admission.k8s.io/{place}", hook.name)
         finally:
-            self.reviewer.note(attempt, f"{_MUTATION}{place}", orjson.dumps({**about, "mutated": changed}).decode())
+            mutation = orjson.dumps({**about, "mutated": changed}).decode()
+            self.reviewer.note(attempt, f"mutation.webhook.admission.k8s.io/{place}", mutation)
         if changed:
             self._require_reinvocation()
             self.changed = True
@@ -274,9 +270,6 @@ class Webhooks:
         await self._caller.close()
 
 
-_FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/"
-
-
 async def _ask(
     reviewer: Reviewer, place: int, hook: Hook, attempt: Attempt, warn: Callable[[str], None]
 ) -> Refused | None:
@@ -288,5 +281,6 @@ async def _ask(
     except CallFailed as error:
         if not hook.ignores_failures:
             return failed_call(hook, error)
-        reviewer.note(attempt, f"{_FAILED_OPEN}round_0_index_{place}", hook.name)
+        key = f"failed-open.validating.webhook.admission.k8s.io/round_0_index_{place}"
+        reviewer.note(attempt, key, hook.name)
     return None
