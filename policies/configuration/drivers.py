@@ -35,7 +35,7 @@ from policies.rules.decision import Severity
 from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.configuration.change import Change
 
@@ -71,7 +71,13 @@ class Driver(Section):
         if nodes is UNKNOWN:
             return UNKNOWN
         policy = self.change.facts.cluster_policy() if self.change.kind != "ClusterPolicy" else self.change.object
-        return [node for node in nodes if _takes_driver(labels_of(node), policy) and self._is_for(node)]
+        return [
+            node
+            for node in nodes
+            if labels_of(node).get(_DEPLOY, "true") == "true"
+            and node_workload(labels_of(node), policy) == "container"
+            and self._is_for(node)
+        ]
 
     def known_nodes(self) -> Sequence[Object]:
         """The GPU nodes that get this driver; empty if the nodes are unknown."""
@@ -81,14 +87,13 @@ class Driver(Section):
     def _is_for(self, node: Object) -> bool:
         if self.steps:
             return True
-        if self.change.flag("default"):
-            others = self.change.facts.known_objects("NVIDIADriver")
-            return not any(
-                _selects(lookup(other, ("spec", "nodeSelector")), node)
-                for other in others
-                if name_of(other) != self.change.name and lookup(other, ("spec", "default")) is not True
-            )
-        return _selects(self.change.mapping("nodeSelector"), node)
+        if not self.change.flag("default"):
+            return _selects(self.change.mapping("nodeSelector"), node)
+        for other in self.change.facts.known_objects("NVIDIADriver"):
+            selector, is_default = (lookup(other, ("spec", field)) for field in ("nodeSelector", "default"))
+            if name_of(other) != self.change.name and is_default is not True and _selects(selector, node):
+                return False
+        return True
 
 
 def drivers_of(change: Change) -> Iterator[Driver]:
@@ -103,20 +108,15 @@ def drivers_of(change: Change) -> Iterator[Driver]:
         yield Driver(change, ("driver",))
 
 
+def _selects(selector: Any, node: Object) -> bool:
+    labels, wanted = labels_of(node), selector if isinstance(selector, dict) else {}
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
 def os_of(node: Object) -> str:
     """A node's operating system as driver tags spell it, `ubuntu22.04`; empty if it is unknown."""
     labels = labels_of(node)
     return labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")
-
-
-def _takes_driver(labels: Mapping[str, str], policy: Object | Unknown | None) -> bool:
-    return labels.get(_DEPLOY, "true") == "true" and node_workload(labels, policy) == "container"
-
-
-def _selects(selector: Any, node: Object) -> bool:
-    wanted = selector if isinstance(selector, dict) else {}
-    labels = labels_of(node)
-    return all(labels.get(key) == value for key, value in wanted.items())
 
 
 _KERNEL = "feature.node.kubernetes.io/kernel-version.full"
@@ -151,9 +151,8 @@ def version_form(change: Change) -> Iterator[Problem]:
             message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" does not exist'
             yield problem(path, message, f'write version: "{version.branch}", or set usePrecompiled: false')
         elif version is not None and version.is_branch and not driver.is_precompiled:
-            message = (
-                f'"{text}" is a branch, but only precompiled drivers are tagged by branch: "{text}-<os>" does not exist'
-            )
+            message = f'"{text}" is a branch, but only precompiled drivers are tagged by branch'
+            message += f': "{text}-<os>" does not exist'
             full = _FULL_VERSIONS.get(version.branch)
             example = f" such as {full}" if full else ""
             yield problem(path, message, f"write a full version of the branch{example}, or set usePrecompiled: true")
@@ -205,10 +204,9 @@ def _without_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
     if without:
         systems = " and ".join(sorted({os_of(node) for node in without}))
         text = f"has no image for {the_nodes(without)}: NVIDIA publishes none for {systems}"
-        remedy = (
-            "install the driver on these nodes, which the operator detects, or build the image and name its repository"
-        )
+        remedy = "install the driver on these nodes, which the operator detects"
         message = f"{text}, so the driver pods would stay in ImagePullBackOff"
+        remedy += ", or build the image and name its repository"
         yield problem(driver.at("repository"), message, remedy, severity=Severity.WARN)
 
 
@@ -226,26 +224,20 @@ def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
 
 def _without_precompiled_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
     systems, kernels = (f"{', '.join(each[:-1])} and {each[-1]}" for each in (_SYSTEMS, _UBUNTU_KERNELS))
-    checks: tuple[tuple[str, Callable[[Object], bool]], ...] = (
-        ("for x86_64 only", _is_arm),
-        (f"for {systems}", lambda node: bool(os_of(node)) and not os_of(node).startswith(_SYSTEMS)),
-        (f"for the Ubuntu kernels {kernels}", _has_unusual_kernel),
-    )
-    for reason, has_none in checks:
-        without = [node for node in nodes if has_none(node)]
+    found = [(node, os_of(node), labels_of(node).get(_KERNEL, "")) for node in nodes]
+    arm = [node for node in nodes if labels_of(node).get("kubernetes.io/arch", "amd64") != "amd64"]
+    other = [node for node, os, _ in found if os and not os.startswith(_SYSTEMS)]
+    ubuntu = [(node, kernel.rpartition("-")[2]) for node, os, kernel in found if os.startswith("ubuntu") and kernel]
+    unusual = [node for node, flavour in ubuntu if flavour not in _UBUNTU_KERNELS]
+    for reason, without in (
+        ("for x86_64 only", arm),
+        (f"for {systems}", other),
+        (f"for the Ubuntu kernels {kernels}", unusual),
+    ):
         if without:
             text = f"has no image for {the_nodes(without)}; NVIDIA publishes precompiled drivers {reason}"
             remedy = f"{_build_instead(driver)}, or build the image and name its repository"
             yield problem(driver.at("usePrecompiled"), text, remedy, severity=Severity.WARN)
-
-
-def _is_arm(node: Object) -> bool:
-    return labels_of(node).get("kubernetes.io/arch", "amd64") != "amd64"
-
-
-def _has_unusual_kernel(node: Object) -> bool:
-    kernel = labels_of(node).get(_KERNEL, "")
-    return os_of(node).startswith("ubuntu") and bool(kernel) and kernel.rpartition("-")[2] not in _UBUNTU_KERNELS
 
 
 _EMBEDDED = re.compile(r"Orin|Tegra|Jetson|Xavier", re.IGNORECASE)
@@ -277,9 +269,8 @@ def recent_driver(change: Change) -> Iterator[Problem]:
             if need is not None and version.is_below(*need.version):
                 too_new[need].append(node)
         for need, without in too_new.items():
-            text = (
-                f'"{written}" does not support the {need.gpu} GPUs of {the_nodes(without)}, which need {need} or later'
-            )
+            gpus = f"the {need.gpu} GPUs of {the_nodes(without)}"
+            text = f'"{written}" does not support {gpus}, which need {need} or later'
             yield problem(path, text, f"write version: {need} or later")
         mixed = [node for node in nodes if _has_mig_and_whole_gpus(node)] if version.leaves_full_gpus_pending else []
         if mixed:
@@ -314,10 +305,8 @@ def supported_gpus(change: Change) -> Iterator[Problem]:
         embedded = [node for product, node in products if _EMBEDDED.search(product)]
         consumer = [node for product, node in products if _CONSUMER.search(product)]
         if embedded:
-            text = (
-                f"is deployed to {the_nodes(embedded)}, whose GPU is part of a Jetson; its driver cannot be installed"
-            )
-            yield problem(driver.at(), text)
+            text = f"is deployed to {the_nodes(embedded)}, whose GPU is part of a Jetson"
+            yield problem(driver.at(), f"{text}; its driver cannot be installed")
         if consumer:
             text = f"is deployed to {the_nodes(consumer)} with GeForce GPUs, which NVIDIA does not support here"
             yield problem(driver.at(), text, severity=Severity.AUDIT)

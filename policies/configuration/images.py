@@ -86,27 +86,22 @@ def complete_image(change: Change) -> Iterator[Problem]:
             yield problem(component.at(given[0]), text, usual_image(component))
         elif image and not (component.steps == ("vgpuManager",) and image == "vgpu-manager"):
             # Charts write the image of the vGPU Manager alone, which is not public; another rule checks it.
-            yield from _image_alone(component, image)
-        elif component.steps == ("driver",) and component.flag("usePrecompiled"):
-            error = (
-                "unable to resolve driver image path for pre-compiled drivers, driver.repository, driver.image and "
-                "driver.version have to be specified in the ClusterPolicy"
+            if "@" in image or ":" in image.rpartition("/")[2]:
+                continue
+            name, severity = f"{image}-<os>" if component.gets_os else image, None
+            text = (
+                f'without repository and version is the whole reference, so nodes would pull "{name}" from Docker Hub'
             )
+            if "/" in image:
+                text = f'without version is the whole reference and has no tag, so nodes would pull "{name}:latest"'
+                severity = Severity.WARN
+            yield problem(component.at("image"), text, severity=severity)
+        elif component.steps == ("driver",) and component.flag("usePrecompiled"):
+            error = "unable to resolve driver image path for pre-compiled drivers, driver.repository, driver.image and"
             text = f"needs the driver's image, as the kernel completes its tag; the operator would report: {error}"
+            text += " driver.version have to be specified in the ClusterPolicy"
             remedy = 'write repository: nvcr.io/nvidia, image: driver and a branch such as version: "580"'
             yield problem(component.at("usePrecompiled"), text, remedy)
-
-
-def _image_alone(component: Component, image: str) -> Iterator[Problem]:
-    if "@" in image or ":" in image.rpartition("/")[2]:
-        return
-    name, whole = f"{image}-<os>" if component.gets_os else image, "without version is the whole reference"
-    if "/" in image:
-        text = f'{whole} and has no tag, so nodes would pull "{name}:latest"'
-        yield problem(component.at("image"), text, severity=Severity.WARN)
-    else:
-        text = f'without repository and version is the whole reference, so nodes would pull "{name}" from Docker Hub'
-        yield problem(component.at("image"), text)
 
 
 @COMPONENTS.rule(
@@ -126,11 +121,8 @@ def valid_reference(change: Change) -> Iterator[Problem]:
     for component in components_with(change, *IMAGE):
         if not (component.text("repository") or component.text("version")):
             continue
-        for field, check in (
-            ("repository", _repository_problem),
-            ("image", _image_problem),
-            ("version", _version_problem),
-        ):
+        checks = {"repository": _repository_problem, "image": _image_problem, "version": _version_problem}
+        for field, check in checks.items():
             if component.text(field) and (found := check(component)):
                 yield problem(component.at(field), *found)
 

@@ -15,7 +15,7 @@ from policies.configuration.cluster_facts import (
 )
 from policies.configuration.config_maps.mig_profiles import LIST_PROFILES, NODE_FAILS, node_misfits
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload, runs_device_plugin
-from policies.kubernetes.names import closest, is_label_value, write_closest
+from policies.kubernetes.names import is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
@@ -98,10 +98,12 @@ def known_values(change: Change) -> Iterator[Problem]:
     if workload and workload not in WORKLOADS:
         default = change.facts.policy_value("sandboxWorkloads", "defaultWorkload")
         applied = default if isinstance(default, str) and default else "the default"
-        guess = closest(workload, WORKLOADS)
         text = f'"{workload}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
-        yield problem(label_path(WORKLOAD_CONFIG), text, f'write "{guess}"' if guess else None)
-    if workload == "vm-vgpu" and _lacks_vgpu_manager(change):
+        yield problem(label_path(WORKLOAD_CONFIG), text, write_closest(workload, WORKLOADS, None))
+    value = change.facts.policy_value
+    has_sandboxes = value("sandboxWorkloads", "enabled") is True
+    has_manager = value("vgpuManager", "enabled") is True or value("driver", "useNvidiaDriverCRD") is True
+    if workload == "vm-vgpu" and has_sandboxes and not has_manager:
         text = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
         remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
         yield problem(label_path(WORKLOAD_CONFIG), text, remedy, severity=Severity.WARN)
@@ -114,16 +116,7 @@ def known_values(change: Change) -> Iterator[Problem]:
             yield problem(label_path(label), text, "leave it as it is", severity=Severity.WARN)
 
 
-def _lacks_vgpu_manager(change: Change) -> bool:
-    """True if sandbox workloads are enabled, and neither the policy nor NVIDIADrivers manage vGPUs."""
-    value = change.facts.policy_value
-    return (
-        value("sandboxWorkloads", "enabled") is True
-        and value("vgpuManager", "enabled") is not True
-        and value("driver", "useNvidiaDriverCRD") is not True
-    )
-
-
+_ADD_IT = "add it to the ConfigMap first"
 _FAILED = "nvidia.com/mig.config.state would become failed"
 
 
@@ -150,46 +143,38 @@ def existing_configs(change: Change) -> Iterator[Problem]:
 
 
 def _mig_config(change: Change, value: str) -> Iterator[Problem]:
-    path = label_path(MIG_CONFIG_LABEL)
+    path, severity = label_path(MIG_CONFIG_LABEL), None
     known = selectable_configs(change.facts, change.name)
+    names, remedy = known.names, write_closest(value, known.names, "write one of these" if known.names else _ADD_IT)
     if not is_label_value(value):
         text = f'"{value}" cannot be the value of a label, and is to be the name of a configuration'
         yield problem(path, text, "define a configuration in a mig-parted ConfigMap and write its name")
         return
-    if value in known.names:
+    if value in names:
         return
     if known.config_map and value == known.config_map:
-        text = f'"{value}" is the name of the ConfigMap itself{_has(known.names)}; {_FAILED}'
+        text = f'"{value}" is the name of the ConfigMap itself{_has(names)}; {_FAILED}'
         severity = Severity.WARN if known.missing else None
-        yield problem(path, text, _among(value, known.names), severity=severity)
     elif known.config_map and not known.missing:
-        text = f'"{value}" is not a configuration of the ConfigMap "{known.config_map}"{_has(known.names)}; {_FAILED}'
-        yield problem(path, text, _among(value, known.names))
+        text = f'"{value}" is not a configuration of the ConfigMap "{known.config_map}"{_has(names)}; {_FAILED}'
     elif known.config_map:
         if value not in shipped_configs():
             text = f'"{value}" is not a configuration that the operator brings, and {known.missing}; {_FAILED}'
             yield problem(path, text, severity=Severity.WARN)
+        return
+    elif not known.missing:
+        text = f'"{value}" is not a configuration that the MIG manager made for this node{_has(names)}; {_FAILED}'
     else:
-        yield _not_shipped(change, value)
-
-
-def _not_shipped(change: Change, value: str) -> Problem:
-    """The problem of a name that the operator does not ship, if no custom ConfigMap is known."""
-    known = selectable_configs(change.facts, change.name)
-    path = label_path(MIG_CONFIG_LABEL)
-    if not known.missing:
-        text = f'"{value}" is not a configuration that the MIG manager made for this node{_has(known.names)}; {_FAILED}'
-        return problem(path, text, _among(value, known.names))
-    has_policy = isinstance(change.facts.cluster_policy(), dict)
-    certain = has_policy and not value.startswith("all-")
-    text = f'"{value}" is not a configuration that the operator brings'
-    if certain:
-        text += f", and the ClusterPolicy names no ConfigMap in migManager.config.name; {_FAILED}"
-    else:
-        text += f", and {known.missing}"
-    guess = closest(value, known.names)
-    remedy = f'write "{guess}"' if guess else "define it in a mig-parted ConfigMap that migManager.config.name names"
-    return problem(path, text, remedy, severity=None if certain else Severity.WARN)
+        is_certain = isinstance(change.facts.cluster_policy(), dict) and not value.startswith("all-")
+        why = (
+            f"the ClusterPolicy names no ConfigMap in migManager.config.name; {_FAILED}"
+            if is_certain
+            else known.missing
+        )
+        text = f'"{value}" is not a configuration that the operator brings, and {why}'
+        severity = None if is_certain else Severity.WARN
+        remedy = write_closest(value, names, "define it in a mig-parted ConfigMap that migManager.config.name names")
+    yield problem(path, text, remedy, severity=severity)
 
 
 def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
@@ -212,18 +197,14 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     if value not in keys:
         what = "the name of the ConfigMap itself" if value == name else f'not a key of the ConfigMap "{name}"'
         error = f"the device plugin would exit with: specified config {value} does not exist"
-        yield problem(path, f'"{value}" is {what}{_has(keys)}; {error}', _among(value, keys))
+        remedy = write_closest(value, keys, "write one of these" if keys else _ADD_IT)
+        yield problem(path, f'"{value}" is {what}{_has(keys)}; {error}', remedy)
 
 
 def _has(names: Collection[str]) -> str:
     """The names that exist, custom ones first."""
-    return (
-        f", which has {quoted_names(sorted(names, key=lambda name: (name.startswith('all-'), name)))}" if names else ""
-    )
-
-
-def _among(value: str, names: Collection[str]) -> str:
-    return write_closest(value, names, "write one of these" if names else "add it to the ConfigMap first")
+    shown = quoted_names(sorted(names, key=lambda name: (name.startswith("all-"), name)))
+    return f", which has {shown}" if names else ""
 
 
 _OTHER_STRATEGY = {

@@ -365,9 +365,9 @@ def surroundings(change: Change) -> Iterator[Problem]:
 def _old_drivers(change: Change) -> Iterator[Problem]:
     """A problem if all known NVIDIADrivers are too old; hosts may have a driver without one."""
     drivers = change.facts.known_objects("NVIDIADriver")
-    versions = [(name_of(driver), str(lookup(driver, ("spec", "version")))) for driver in drivers]
-    branches = [(f"{name} {version}", _BRANCH.match(version)) for name, version in versions]
-    old = [shown for shown, match in branches if match and int(match[1]) < _LEAST_BRANCH]
+    versions = [(name_of(driver), lookup(driver, ("spec", "version"))) for driver in drivers]
+    matches = [(f"{name} {text}", _BRANCH.match(text)) for name, text in versions if isinstance(text, str)]
+    old = [shown for shown, match in matches if match and int(match[1]) < _LEAST_BRANCH]
     if old and len(old) == len(drivers):
         text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
         remedy = "write a version such as 595.91.07 in the NVIDIADriver first"

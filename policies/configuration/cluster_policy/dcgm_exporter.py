@@ -135,20 +135,16 @@ def _job_mapping(exporter: Section) -> Iterator[Problem]:
     elif directory and not directory.startswith("/"):
         yield problem(path, f'"{directory}" is not absolute, so the exporter\'s pods could not mount it')
     elif ".." in directory.split("/"):
-        text = (
-            f'"{directory}" contains "..", so the API server would refuse the exporter\'s pods: must not contain \'..\''
-        )
-        yield problem(path, text, "write the path without ..")
+        text = f'"{directory}" contains "..", so the API server would refuse the exporter\'s pods'
+        yield problem(path, f"{text}: must not contain '..'", "write the path without ..")
 
 
 def _pattern_problem(pattern: str) -> tuple[str, str] | None:
     """The problem with a pattern, and the remedy; None if no problem is found."""
     for form, name in _NOT_IN_RE2.items():
         if form in pattern:
-            return (
-                f'"{pattern}" has {name}, which Go\'s regular expressions do not have; {_SKIPPED}',
-                "write it without",
-            )
+            text = f'"{pattern}" has {name}, which Go\'s regular expressions do not have; {_SKIPPED}'
+            return text, "write it without"
     if pattern.startswith(("*", "+", "?")):
         return f'"{pattern}" repeats nothing; {_SKIPPED}', f'write ".{pattern}"'
     return _unbalanced_brackets(pattern)

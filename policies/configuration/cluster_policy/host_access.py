@@ -111,7 +111,10 @@ def privileged_namespace(change: Change) -> Iterator[Problem]:
     path, namespaces = change.at("psa", "enabled"), _namespace_labels(change)
     if change.flag("psa", "enabled"):
         elsewhere = [name for name in namespaces if name != _OPENSHIFT_NAMESPACE]
-        if elsewhere and change.facts.get("Namespace", _OPENSHIFT_NAMESPACE) is None and _is_openshift(change):
+        # Only OpenShift has the driver toolkit.
+        has_toolkit = change.flag("operator", "use_ocp_driver_toolkit")
+        is_on_openshift = has_toolkit or any(map(is_openshift, change.facts.known_objects("Node")))
+        if elsewhere and is_on_openshift and change.facts.get("Namespace", _OPENSHIFT_NAMESPACE) is None:
             text = f'has no effect on OpenShift in the namespace "{elsewhere[0]}", only in "{_OPENSHIFT_NAMESPACE}"'
             yield problem(path, text, f"label the namespace {_ENFORCE}=privileged", severity=Severity.WARN)
         return
@@ -126,13 +129,6 @@ def _namespace_labels(change: Change) -> dict[str, Mapping[str, str]]:
     """The labels of the operator's namespaces that exist."""
     namespaces = {name: change.facts.get("Namespace", name) for name in change.facts.operator_namespaces}
     return {name: labels_of(found) for name, found in namespaces.items() if isinstance(found, dict)}
-
-
-def _is_openshift(change: Change) -> bool:
-    """True if the nodes show it, or the driver toolkit that only OpenShift has."""
-    return change.flag("operator", "use_ocp_driver_toolkit") or any(
-        map(is_openshift, change.facts.known_objects("Node"))
-    )
 
 
 _PORTS = {"dcgm": 5555, "dcgmExporter": 9400}
@@ -153,11 +149,8 @@ def host_network(change: Change) -> Iterator[Problem]:
     A second listener stays pending or restarts. In a namespace whose pod security standard is baseline or restricted
     such pods are refused.
     """
-    strict = [
-        (name, labels[_ENFORCE])
-        for name, labels in _namespace_labels(change).items()
-        if labels.get(_ENFORCE) in _STANDARDS
-    ]
+    enforced = [(name, labels.get(_ENFORCE)) for name, labels in _namespace_labels(change).items()]
+    strict = [(name, standard) for name, standard in enforced if standard in _STANDARDS]
     for name in ("driver", *_PORTS):
         if not change.flag(name, "hostNetwork") or not change.flag(name, "enabled", default=True):
             continue
@@ -168,24 +161,15 @@ def host_network(change: Change) -> Iterator[Problem]:
             text = f'is refused in namespace "{namespace}", which enforces pod security "{standard}"'
             remedy = "write hostNetwork: false, or set psa.enabled: true"
             yield problem(path, f"{text}; Kubernetes would report: {error}", remedy)
-        if port and (other := _listener(change, port)):
-            yield problem(
-                path, f'needs port {port} of each GPU node, which pod "{namespaced_name(other)}" uses already'
-            )
-
-
-def _listener(change: Change, port: int) -> Object | None:
-    """A pod outside the operator's namespaces that uses a port of its node."""
-    pods = (
-        pod for pod in change.facts.known_objects("Pod") if namespace_of(pod) not in change.facts.operator_namespaces
-    )
-    return next((pod for pod in pods if _uses_port(pod, port)), None)
-
-
-def _uses_port(pod: Object, port: int) -> bool:
-    fields = ("hostPort", "containerPort") if lookup(pod, ("spec", "hostNetwork")) is True else ("hostPort",)
-    ports = [each for container in items_at(pod, ("spec", "containers")) for each in items_at(container, ("ports",))]
-    return any(lookup(each, (field,)) == port for each in ports for field in fields)
+        for pod in change.facts.known_objects("Pod") if port else ():
+            fields = ("hostPort", "containerPort") if lookup(pod, ("spec", "hostNetwork")) is True else ("hostPort",)
+            containers = items_at(pod, ("spec", "containers"))
+            ports = [each for container in containers for each in items_at(container, ("ports",))]
+            is_used = any(lookup(each, (field,)) == port for each in ports for field in fields)
+            if is_used and namespace_of(pod) not in change.facts.operator_namespaces:
+                text = f'needs port {port} of each GPU node, which pod "{namespaced_name(pod)}" uses already'
+                yield problem(path, text)
+                break
 
 
 _OPEN_SINCE = (2, 17, 5)
@@ -260,23 +244,18 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     does, and stops: `auto`, the default, is not enough there, although it often chooses the open modules.
     """
     driver = _driver(change)
-    if driver is None or not change.flag("gds", "enabled") or not _needs_open_modules(change.text("gds", "version")):
+    match = _VERSION.match(change.text("gds", "version"))
+    # A digest and the default count as recent.
+    is_recent = match is None or tuple(int(part or 0) for part in match.groups()) >= _OPEN_SINCE
+    if driver is None or not change.flag("gds", "enabled") or not is_recent:
         return
     chosen, path = driver.text("kernelModuleType") or "auto", driver.at("kernelModuleType")
     if change.kind == "NVIDIADriver" and chosen != "open":
         error = f"GPUDirect Storage driver '{change.name}' is only supported with NVIDIA OpenRM drivers"
         yield problem(path, f'is "{chosen}", and gds needs "open"; the operator would report: {error}')
     elif change.kind == "ClusterPolicy" and chosen == "proprietary" and driver.flag("enabled", default=True):
-        text = (
-            'is "proprietary"; nvidia-fs since 2.17.5 can be loaded only beside the open kernel modules, so gds fails'
-        )
-        yield problem(path, text)
-
-
-def _needs_open_modules(version: str) -> bool:
-    """True if a GDS version needs the open modules; a digest and the default count as recent."""
-    match = _VERSION.match(version)
-    return match is None or tuple(int(part or 0) for part in match.groups()) >= _OPEN_SINCE
+        why = "nvidia-fs since 2.17.5 can be loaded only beside the open kernel modules"
+        yield problem(path, f'is "proprietary"; {why}, so gds fails')
 
 
 @COMPONENTS.rule(
@@ -344,12 +323,15 @@ def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
     if driver is None:
         return
     nodes = _described_nodes(change)
-    without, names = bool(nodes) and not any(map(_has_adapter, nodes)), the_nodes(nodes, "GPU node")
+    features = [key.removeprefix(_NFD) for node in nodes for key in labels_of(node) if key.startswith(_NFD)]
+    without, names = bool(nodes) and not any(map(_MELLANOX.fullmatch, features)), the_nodes(nodes, "GPU node")
+    kernels = [_KERNEL.match(str(lookup(node, ("status", "nodeInfo", "kernelVersion")))) for node in nodes]
+    share_by_dma_buf = all(match and (int(match[1]), int(match[2])) >= _DMA_BUF_SINCE for match in kernels)
     rdma = driver.flag("rdma", "enabled")
     if rdma and without and not driver.flag("rdma", "useHostMofed"):
         text = f"makes the driver wait for MOFED without end, because no network adapter of NVIDIA is on {names}"
         yield problem(driver.at("rdma", "enabled"), text)
-    elif rdma and driver.text("kernelModuleType") == "open" and nodes and all(map(_shares_by_dma_buf, nodes)):
+    elif rdma and driver.text("kernelModuleType") == "open" and nodes and share_by_dma_buf:
         text = f"loads nvidia-peermem, which the open modules do not need on kernels since 5.12, as on {names}"
         remedy = "remove rdma and let applications use DMA-BUF, unless a library needs nvidia-peermem"
         yield problem(driver.at("rdma", "enabled"), text, remedy, severity=Severity.AUDIT)
@@ -368,14 +350,3 @@ def _described_nodes(change: Change) -> Sequence[Object]:
         if all(labels_of(node).get(key) == value for key, value in wanted)
     ]
     return nodes if all(any(key.startswith(_NFD) for key in labels_of(node)) for node in nodes) else ()
-
-
-def _has_adapter(node: Object) -> bool:
-    labels = labels_of(node)
-    return any(_MELLANOX.fullmatch(key.removeprefix(_NFD)) for key in labels if key.startswith(_NFD))
-
-
-def _shares_by_dma_buf(node: Object) -> bool:
-    version = lookup(node, ("status", "nodeInfo", "kernelVersion"))
-    match = _KERNEL.match(version) if isinstance(version, str) else None
-    return match is not None and (int(match[1]), int(match[2])) >= _DMA_BUF_SINCE

@@ -76,10 +76,9 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
     if not name or not _reads_config_map(change):
         return
     if name in _VOLUMES:
-        text = (
-            f'"{name}" is also a volume of the device plugin\'s DaemonSet; the operator would report: Duplicate value'
-        )
-        yield problem(path, f'{text}: "{name}"', 'rename the ConfigMap, for example to "device-plugin-config"')
+        error = f'Duplicate value: "{name}"'
+        text = f'"{name}" is also a volume of the device plugin\'s DaemonSet; the operator would report: {error}'
+        yield problem(path, text, 'rename the ConfigMap, for example to "device-plugin-config"')
     elif not is_dns_label(name):
         text = f'"{name}" cannot name a volume, and the operator mounts the ConfigMap as a volume of its name'
         yield problem(path, text, "rename the ConfigMap to at most 63 lower-case letters, digits and dashes")
@@ -135,9 +134,8 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
     nodes = change.facts.known_gpu_nodes()
     bare = [node for node in nodes if not labels_of(node).get(PLUGIN_CONFIG_LABEL)]
     if bare:
-        text = (
-            f"is empty, and {the_nodes(bare)} without the label {PLUGIN_CONFIG_LABEL} would get an empty configuration"
-        )
+        without = f"{the_nodes(bare)} without the label {PLUGIN_CONFIG_LABEL}"
+        text = f"is empty, and {without} would get an empty configuration"
         which = f"one of {quoted_names(keys)}" if len(keys) > 1 else keys[0] if keys else "a key of the ConfigMap"
         remedy = f"set default to {which}, or label the nodes with {PLUGIN_CONFIG_LABEL}"
         severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT

@@ -149,10 +149,8 @@ def probes(change: Change) -> Iterator[Problem]:
     for driver in drivers_of(change):
         for probe in ("livenessProbe", "readinessProbe"):
             if any(driver.number(probe, field) for field in _PROBE_FIELDS):
-                text = (
-                    "makes the operator crash on every reconciliation: the driver's container has no such probe to set"
-                )
-                yield problem(driver.at(probe), text)
+                why = "the driver's container has no such probe to set"
+                yield problem(driver.at(probe), f"makes the operator crash on every reconciliation: {why}")
         startup = Section(change, (*driver.steps, "startupProbe"))
         delay, successes = startup.number("initialDelaySeconds") or 0, startup.number("successThreshold") or 0
         if delay < 0:
@@ -162,20 +160,14 @@ def probes(change: Change) -> Iterator[Problem]:
             text = f"is {successes}; Kubernetes would report: must be 1"
             yield problem(startup.at("successThreshold"), text, "write successThreshold: 1")
         if not driver.is_precompiled and any(startup.number(field) for field in _PROBE_FIELDS):
-            yield from _short_startup(startup)
-
-
-def _short_startup(startup: Section) -> Iterator[Problem]:
-    delay = max(startup.number("initialDelaySeconds") or 60, 0)
-    period, failures = startup.number("periodSeconds") or 10, startup.number("failureThreshold") or 120
-    total = delay + period * failures
-    if min(period, failures) > 0 and total < _BUILD_SECONDS:
-        text = (
-            f"gives the driver {total} s ({delay} + {failures} x {period}), and then kills it; a build takes ten minutes "
-            "on some nodes"
-        )
-        enough = -(-(_BUILD_SECONDS * 2) // period)
-        yield problem(startup.at(), text, f"write failureThreshold: {enough}", severity=Severity.WARN)
+            delay = max(startup.number("initialDelaySeconds") or 60, 0)
+            period, failures = startup.number("periodSeconds") or 10, startup.number("failureThreshold") or 120
+            total = delay + period * failures
+            if min(period, failures) > 0 and total < _BUILD_SECONDS:
+                text = f"gives the driver {total} s ({delay} + {failures} x {period}), and then kills it"
+                remedy = f"write failureThreshold: {-(-(_BUILD_SECONDS * 2) // period)}"
+                message = f"{text}; a build takes ten minutes on some nodes"
+                yield problem(startup.at(), message, remedy, severity=Severity.WARN)
 
 
 _SUPERSEDED = {
@@ -251,9 +243,8 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     """
     if not change.is_created:
         return
-    others = [
-        name_of(policy) for policy in change.facts.known_objects("ClusterPolicy") if name_of(policy) != change.name
-    ]
+    names = map(name_of, change.facts.known_objects("ClusterPolicy"))
+    others = [name for name in names if name != change.name]
     if others:
         yield problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
     clusters = [name_of(cluster) for cluster in change.facts.known_objects("GPUCluster")]
@@ -264,9 +255,8 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
         )
         yield problem(_NAME, text, f'delete the GPUCluster "{clusters[0]}" first, or keep it')
     if change.name and not others and change.name not in _USUAL_NAMES:
-        text = (
-            f'"{change.name}" is allowed, but documentation and scripts patch clusterpolicies.nvidia.com/cluster-policy'
-        )
+        text = f'"{change.name}" is allowed, but documentation and scripts patch'
+        text += " clusterpolicies.nvidia.com/cluster-policy"
         yield problem(_NAME, text, 'write "cluster-policy"', severity=Severity.AUDIT)
 
 

@@ -103,9 +103,8 @@ def rancher_containerd(change: Change) -> Iterator[Problem]:
     path, socket = change.at("toolkit", "env"), ""
     for index, name, value in change.variables("toolkit", "env"):
         if name == "CONTAINERD_CONFIG" and value and value.endswith(".tmpl"):
-            text = (
-                f"{value} is a template, not TOML; what the toolkit writes there breaks containerd at the next restart"
-            )
+            why = "what the toolkit writes there breaks containerd at the next restart"
+            text = f"{value} is a template, not TOML; {why}"
             remedy = "remove it; K3s and RKE2 find the nvidia runtime by themselves"
             yield problem(change.at("toolkit", "env", index, "value"), text, remedy)
         elif name == "CONTAINERD_SOCKET":
@@ -116,9 +115,8 @@ def rancher_containerd(change: Change) -> Iterator[Problem]:
         text = f"has {where}; on {the_nodes(rancher)} it is at {_RANCHER_SOCKET}, and the toolkit would exit with a dial error"
         yield problem(path, text)
     if rancher and not uses_cdi(change):
-        text = (
-            f"is false, and on {the_nodes(rancher)} (K3s, RKE2) only pods with runtimeClassName: nvidia would get GPUs"
-        )
+        where = f"on {the_nodes(rancher)} (K3s, RKE2)"
+        text = f"is false, and {where} only pods with runtimeClassName: nvidia would get GPUs"
         yield problem(change.at("cdi", "enabled"), text, "write cdi.enabled: true")
 
 

@@ -47,10 +47,6 @@ def mode_of(change: Change) -> str:
     return change.text("sandboxWorkloads", "mode") or "kubevirt"
 
 
-def _is_enabled(change: Change, component: str) -> bool:
-    return change.flag(component, "enabled")
-
-
 @CLUSTER_POLICY.rule(
     "GA186",
     "Components of sandbox workloads must be enabled together with sandbox workloads",
@@ -67,7 +63,7 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
     """
     if runs_sandboxes(change):
         return
-    enabled = [component for component in _COMPONENTS if _is_enabled(change, component)]
+    enabled = [component for component in _COMPONENTS if change.flag(component, "enabled")]
     from_chart = [component for component in enabled if component in _FROM_CHART]
     for component in enabled:
         if component not in from_chart or len(from_chart) == 1:
@@ -99,10 +95,10 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
     own, other = _DEVICE_PLUGINS.get(mode), _DEVICE_PLUGINS["kata" if mode == "kubevirt" else "kubevirt"]
     if own is None or not runs_sandboxes(change):
         return
-    if _is_enabled(change, other) and not _is_enabled(change, own):
+    if change.flag(other, "enabled") and not change.flag(own, "enabled"):
         text = f"is true, but with mode: {mode} the operator deploys {own} instead, which is not enabled"
         yield problem(change.at(other, "enabled"), text, f"write {own}.enabled: true, or another mode")
-    if mode == "kubevirt" and _is_enabled(change, "ccManager") and not _is_enabled(change, other):
+    if mode == "kubevirt" and change.flag("ccManager", "enabled") and not change.flag(other, "enabled"):
         text = "is true, but the operator deploys it only with mode: kata"
         yield problem(change.at("ccManager", "enabled"), text, "write sandboxWorkloads.mode: kata, or disable it")
     if mode == "kata" and change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu":
@@ -128,11 +124,17 @@ def default_workload_served(change: Change) -> Iterator[Problem]:
     if not runs_sandboxes(change):
         return
     path, workload = change.at("sandboxWorkloads", "enabled"), change.text("sandboxWorkloads", "defaultWorkload")
-    has_vfio = _is_enabled(change, "vfioManager")
-    has_vgpu_manager = _is_enabled(change, "vgpuManager") or change.flag("driver", "useNvidiaDriverCRD")
+    has_vfio = change.flag("vfioManager", "enabled")
+    has_vgpu_manager = change.flag("vgpuManager", "enabled") or change.flag("driver", "useNvidiaDriverCRD")
     if workload == "vm-vgpu" and mode_of(change) == "kubevirt":
+        # The hosts may have a vGPU Manager as well.
+        severity, text = None, '"vm-vgpu" needs vgpuManager, which is not enabled; the hosts get no vGPU driver'
+        if change.flag("vgpuDeviceManager", "enabled"):
+            text = '"vm-vgpu" without vgpuManager works only on hosts where a vGPU Manager is installed already'
+            severity = Severity.WARN
         if not has_vgpu_manager:
-            yield _host_driver(change)
+            place = change.at("sandboxWorkloads", "defaultWorkload")
+            yield problem(place, text, _VGPU_MANAGER, severity=severity)
         return
     if workload == "vm-passthrough" and not has_vfio:
         plugin = _DEVICE_PLUGINS["kata" if mode_of(change) == "kata" else "kubevirt"]
@@ -147,20 +149,10 @@ def default_workload_served(change: Change) -> Iterator[Problem]:
     if workload in ("", "container") and for_machines and not has_vfio:
         text = f"is true, but vfioManager, which {the_nodes(for_machines)} would need, is not enabled"
         yield problem(path, text, "write vfioManager.enabled: true", severity=Severity.WARN)
-    elif workload in ("", "container") and not any(_is_enabled(change, component) for component in _COMPONENTS):
+    elif workload in ("", "container") and not any(change.flag(component, "enabled") for component in _COMPONENTS):
         text = "is true, but no component that serves machines is enabled"
         remedy = "write vfioManager.enabled: true and sandboxDevicePlugin.enabled: true for whole GPUs"
         yield problem(path, text, remedy, severity=Severity.WARN)
-
-
-def _host_driver(change: Change) -> Problem:
-    """The problem of `vm-vgpu` without the vGPU Manager, which the host may have as well."""
-    path = change.at("sandboxWorkloads", "defaultWorkload")
-    if _is_enabled(change, "vgpuDeviceManager"):
-        text = '"vm-vgpu" without vgpuManager works only on hosts where a vGPU Manager is installed already'
-        return problem(path, text, _VGPU_MANAGER, severity=Severity.WARN)
-    text = '"vm-vgpu" needs vgpuManager, which is not enabled; the hosts get no vGPU driver'
-    return problem(path, text, _VGPU_MANAGER)
 
 
 @CLUSTER_POLICY.rule(
@@ -282,7 +274,6 @@ def _vgpu_configs(change: Change) -> Iterator[Problem]:
     chosen = config.text("default") or "default"
     if chosen not in known:
         has = f"has {quoted_names(known)}" if known else "has none"
-        message = (
-            f'"{chosen}" is not one of the vgpu-configs of "{name}", which {has}; nodes without a label would fail'
-        )
+        message = f'"{chosen}" is not one of the vgpu-configs of "{name}", which {has}'
+        message += "; nodes without a label would fail"
         yield problem(config.at("default"), message, write_closest(chosen, known, None))

@@ -11,7 +11,7 @@ from policies.configuration.cluster_facts import counted_names, gpu_pods
 from policies.configuration.drivers import drivers_of
 from policies.kubernetes.names import is_label_key, is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of, node_taint, tolerates_taint
-from policies.kubernetes.objects import Object, controller_of, lookup, name_of, namespace_of
+from policies.kubernetes.objects import Object, controller_of, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.selectors import LabelSelectorError, parse_label_selector
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE
@@ -85,11 +85,8 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
     policy = upgrade_policy(change)
     if policy is None:
         return
-    path, value, share = (
-        policy.at("maxUnavailable"),
-        policy.value("maxUnavailable"),
-        percentage(policy.value("maxUnavailable")),
-    )
+    path, value = policy.at("maxUnavailable"), policy.value("maxUnavailable")
+    share = percentage(value)
     number = policy.number("maxUnavailable") if share is None else share
     idle, severity = ("", None) if policy.runs else (_NOT_READ, Severity.WARN)
     if isinstance(value, str) and share is None:
@@ -202,34 +199,24 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
     if change.kind != "ClusterPolicy":
         return
     for field, stops_at, what, remedy in _STOPS:
-        is_allowed = policy.value("podDeletion", field) is True or (
-            policy.drains and policy.value("drain", field) is True
-        )
+        steps = ("podDeletion", "drain") if policy.drains else ("podDeletion",)
+        is_allowed = any(policy.value(step, field) is True for step in steps)
         pods = [] if is_allowed else gpu_pods(change.facts, stops_at)
         if pods:
             text = f"upgrades stop in upgrade-failed at pods with {what}: {counted_names('pod', pods)}"
             yield problem(policy.at("podDeletion", field), text, remedy)
 
 
-def _has_empty_dir(pod: Object) -> bool:
-    volumes = lookup(pod, ("spec", "volumes"))
-    return isinstance(volumes, list) and any(lookup(volume, ("emptyDir",)) is not None for volume in volumes)
-
-
-def _has_no_controller(pod: Object) -> bool:
-    return controller_of(pod) is None
-
-
 _STOPS = (
     (
         "deleteEmptyDir",
-        _has_empty_dir,
+        lambda pod: any(lookup(volume, ("emptyDir",)) is not None for volume in items_at(pod, ("spec", "volumes"))),
         "emptyDir volumes",
         "write podDeletion.deleteEmptyDir: true to let upgrades delete what is in them, or end the pods before",
     ),
     (
         "force",
-        _has_no_controller,
+        lambda pod: controller_of(pod) is None,
         "no controller",
         "write podDeletion.force: true to let upgrades delete them, or end them before an upgrade",
     ),
@@ -256,20 +243,16 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     if policy is None or not policy.runs or change.kind != "ClusterPolicy":
         return
     path = policy.at("autoUpgrade")
-    if change.flag("sandboxWorkloads", "enabled") and _is_customised(policy):
+    selects = policy.text("waitForCompletion", "podSelector") != ""
+    forces = policy.drains or policy.value("podDeletion", "force") is True
+    is_customised = selects or forces or any(policy.value(key) not in (None, usual) for key, usual in _CHART.items())
+    if change.flag("sandboxWorkloads", "enabled") and is_customised:
         yield problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
     version = None if isinstance(policy.value("drain"), dict) else _operator_version(change)
     if version is not None and version <= _PANICS_UP_TO:
-        text = (
-            f"is true without drain, and operator {version[0]}.{version[1]} would crash with a nil pointer dereference"
-        )
+        running = f"operator {version[0]}.{version[1]}"
+        text = f"is true without drain, and {running} would crash with a nil pointer dereference"
         yield problem(path, text, "write drain: {enable: false} beside it")
-
-
-def _is_customised(policy: UpgradePolicy) -> bool:
-    changed = any(policy.value(field) not in (None, usual) for field, usual in _CHART.items())
-    selects = policy.text("waitForCompletion", "podSelector") != ""
-    return changed or selects or policy.drains or policy.value("podDeletion", "force") is True
 
 
 def _operator_version(change: Change) -> tuple[int, int] | None:
@@ -282,11 +265,8 @@ def _operator_version(change: Change) -> tuple[int, int] | None:
         if namespace_of(pod) in change.facts.operator_namespaces
         and lookup(pod, ("metadata", "labels", "app")) == "gpu-operator"
     ]
-    return next((version for version in map(_version, [*images, chart]) if version is not None), None)
-
-
-def _version(text: Any) -> tuple[int, int] | None:
-    match = _VERSION.match(text.rpartition(":")[2]) if isinstance(text, str) else None
+    tags = (text.rpartition(":")[2] for text in (*images, chart) if isinstance(text, str))
+    match = next(filter(None, map(_VERSION.match, tags)), None)
     return (int(match[1]), int(match[2])) if match else None
 
 
@@ -449,9 +429,8 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not nodes:
         if written and not any((item.get("key") or "") in ("", GPU_RESOURCE) for item in written):
-            yield problem(
-                change.at(*_ANY), f"replaces the default toleration of {GPU_RESOURCE}, which GPU nodes often need"
-            )
+            text = f"replaces the default toleration of {GPU_RESOURCE}, which GPU nodes often need"
+            yield problem(change.at(*_ANY), text)
         return
     tolerated = written or [_DEFAULT]
     for taint, names in _taints(nodes).items():

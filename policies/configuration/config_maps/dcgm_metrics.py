@@ -11,7 +11,6 @@ from policies.configuration.config_maps.roles import LABEL, LIST_KEY, Role, user
 from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
 from policies.rules.decision import Place, Severity
 from policies.rules.registry import Checks, Problem, problem
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
     from policies.configuration.cluster_facts import Facts
-    from policies.kubernetes.objects import Object
 
 __all__ = [
     "BINARY",
@@ -134,19 +132,10 @@ BINARY = frozenset(
     f"DCGM_FI_{name}"
     for name in (
         *("DEV_BOARD_POWER_PROFILE_ENFORCED_MASK", "DEV_BOARD_POWER_PROFILE_REQUESTED_MASK"),
-        *(
-            "DEV_BOARD_POWER_PROFILE_SUPPORTED_MASK",
-            "DEV_ENFORCED_POWER_PROFILE_MASK",
-            "DEV_REQUESTED_POWER_PROFILE_MASK",
-        ),
+        *("DEV_BOARD_POWER_PROFILE_SUPPORTED_MASK", "DEV_ENFORCED_POWER_PROFILE_MASK", "DEV_ENC_STATS"),
         *("DEV_VALID_POWER_PROFILE_MASK", "DEV_CLOCKS_SUPPORTED", "DEV_SUPPORTED_CLOCKS", "DEV_COMPUTE_PIDS"),
-        *(
-            "DEV_GRAPHICS_PIDS",
-            "DEV_ACCOUNTING_DATA",
-            "DEV_PROCESS_ACCOUNTING_STATS",
-            "DEV_DIAG_STATUS",
-            "DEV_ENC_STATS",
-        ),
+        *("DEV_GRAPHICS_PIDS", "DEV_ACCOUNTING_DATA", "DEV_PROCESS_ACCOUNTING_STATS", "DEV_DIAG_STATUS"),
+        "DEV_REQUESTED_POWER_PROFILE_MASK",
         *("DEV_FBC_STATS", "DEV_FBC_SESSIONS_INFO", "DEV_MIG_ATTRIBUTES", "DEV_MIG_CI_INFO", "DEV_MIG_GI_INFO"),
         *("DEV_CREATABLE_VGPU_TYPE_IDS", "DEV_SUPPORTED_VGPU_TYPE_IDS", "DEV_SUPPORTED_TYPE_INFO"),
         *("DEV_VGPU_CREATABLE_IDS", "DEV_VGPU_SUPPORTED_IDS", "DEV_VGPU_SUPPORTED_INFO", "DEV_VGPU_INSTANCE_IDS"),
@@ -388,18 +377,15 @@ class MetricsList:
                 lines[name] = record[0].line
             if name.startswith(_PROFILING):
                 profiling.append(record[0])
-        if profiling:
-            yield from self._profiling_problem(profiling, facts)
-
-    def _profiling_problem(self, listed: list[CSVField], facts: Facts) -> Iterator[Problem]:
-        nodes = facts.gpu_nodes()
-        if nodes is UNKNOWN or not nodes or not all(map(_cannot_be_profiled, nodes)):
-            return
-        text = (
-            f'DCGM cannot profile the GPUs of node "{name_of(nodes[0])}" or of any other node here, so '
-            f"{len(listed)} fields DCGM_FI_PROF_* are missing there; the exporter would warn: metric not enabled"
-        )
-        yield self._at(listed[0], text, "remove the fields DCGM_FI_PROF_*")
+        nodes, profiled = facts.known_gpu_nodes(), False
+        for labels in map(labels_of, nodes):
+            is_old = labels.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in labels.get(PRODUCT_LABEL, "")
+            profiled = profiled or not is_old
+        if profiling and nodes and not profiled:
+            where = f'node "{name_of(nodes[0])}" or of any other node here'
+            missing = f"{len(profiling)} fields DCGM_FI_PROF_* are missing there"
+            text = f"DCGM cannot profile the GPUs of {where}, so {missing}; the exporter would warn: metric not enabled"
+            yield self._at(profiling[0], text, "remove the fields DCGM_FI_PROF_*")
 
     def _unreadable(self, error: CSVError) -> Problem:
         before = self.text.split("\n")[error.line - 1][: error.column - 1]
@@ -427,7 +413,8 @@ class MetricsList:
 
     def _field_problems(self, name: CSVField, kind: CSVField, text: CSVField) -> Iterator[Problem]:
         yield from self._wrong_name(name, kind)
-        if kind.trimmed not in _TYPES and _is_name(name.trimmed):
+        is_name = name.trimmed in EXPORTER_FIELDS or _NAME.fullmatch(name.trimmed)
+        if kind.trimmed not in _TYPES and is_name:
             guess = closest(kind.trimmed, _TYPES)
             remedy = f"write {guess}" if guess else f"write one of {', '.join(_TYPES)}"
             error = f"could not find Prometheus metric type '{kind.trimmed}'"
@@ -464,15 +451,6 @@ class MetricsList:
         return problem(self.path, text, remedy, severity=severity, place=Place(self.path, line, column))
 
 
-def _is_name(text: str) -> bool:
-    return text in EXPORTER_FIELDS or _NAME.fullmatch(text) is not None
-
-
-def _cannot_be_profiled(node: Object) -> bool:
-    labels = labels_of(node)
-    return labels.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in labels.get(PRODUCT_LABEL, "")
-
-
 DCGM_METRICS: Checks[Change] = Checks("ConfigMap")
 
 _DATA = FieldPath(["data"])
@@ -501,7 +479,8 @@ def list_key(change: Change) -> Iterator[Problem]:
     if any(LIST_KEY in _keys(change, field) for field in ("data", "binaryData")):
         return
     lists = [key for key, _ in lists_of(change)]
-    certain = _is_named(change) or lookup(change.object, ("metadata", "labels", LABEL)) == Role.DCGM_METRICS
+    is_named = any(user.reference.role is Role.DCGM_METRICS for user in users(change))
+    certain = is_named or lookup(change.object, ("metadata", "labels", LABEL)) == Role.DCGM_METRICS
     if not certain and (lists in ([], [_STANDALONE_KEY]) or change.namespace not in change.facts.operator_namespaces):
         return
     consequence = f"the exporter's pods would not start: references non-existent config key: {LIST_KEY}"
@@ -517,10 +496,6 @@ def list_key(change: Change) -> Iterator[Problem]:
 def _keys(change: Change, field: str) -> dict[str, object]:
     value = change.object.get(field)
     return value if isinstance(value, dict) else {}
-
-
-def _is_named(change: Change) -> bool:
-    return any(user.reference.role is Role.DCGM_METRICS for user in users(change))
 
 
 @DCGM_METRICS.rule(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import Embedded
 from policies.configuration.cluster_facts import quoted_names
-from policies.kubernetes.names import closest
+from policies.kubernetes.names import closest, write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.yaml import YAMLError, load_document
@@ -69,16 +69,14 @@ def clients_problems(text: Any) -> Iterator[Problem]:
         position = document.key_position((name,))
         place = Place(path, position.line, position.column)
         if name not in _FIELDS and name.lower() != _SERVICES:
-            guess = closest(name, _FIELDS)
-            remedy = f'write "{guess}"' if guess else "remove it"
             said = "unknown field: the MIG manager ignores it silently"
-            yield problem(path / name, said, remedy, severity=Severity.WARN, place=place)
-        elif name != "version" and not _is_list_of_strings(value):
+            yield problem(
+                path / name, said, write_closest(name, _FIELDS, "remove it"), severity=Severity.WARN, place=place
+            )
+            continue
+        is_list = value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
+        if name != "version" and not is_list:
             yield problem(path / name, f"must be a list of strings; {_FAILS}", "begin each line with -", place=place)
-
-
-def _is_list_of_strings(value: Any) -> bool:
-    return value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +182,19 @@ def readable_file(change: Change) -> Iterator[Problem]:
         if FILE not in data:
             return
     if not isinstance(data, dict) or FILE not in data:
-        yield _missing_file(data)
+        keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
+        if len(keys) == 1:
+            text = f"is a file that the MIG manager does not read; it reads {FILE} and would not find it"
+            yield problem(_DATA / keys[0], text, f"rename the key to {FILE}")
+            return
+        has = f"has {quoted_names(keys)} and no {FILE}" if keys else f"has no {FILE}"
+        text = f"{has}, which is the one file that the MIG manager reads"
+        yield problem(_DATA, text, f"add the key {FILE}")
         return
     path, text = _DATA / FILE, data[FILE]
     if not isinstance(text, str):
-        yield problem(
-            path, "must be a string; the API server refuses it", f"write {FILE}: |- and indent the file below it"
-        )
+        remedy = f"write {FILE}: |- and indent the file below it"
+        yield problem(path, "must be a string; the API server refuses it", remedy)
         return
     try:
         value = load_document(text, limits=LIMITS).value
@@ -202,20 +206,8 @@ def readable_file(change: Change) -> Iterator[Problem]:
     if value is None or value == {}:
         yield problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
     elif not isinstance(value, dict):
-        said = (
-            f"is {'a list' if isinstance(value, list) else 'a single value'}, not a mapping; mig-parted cannot read it"
-        )
-        yield problem(path, said, place=Place(path, 1, 1))
-
-
-def _missing_file(data: Any) -> Problem:
-    keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
-    path = _DATA / keys[0] if len(keys) == 1 else _DATA
-    if len(keys) == 1:
-        text = f"is a file that the MIG manager does not read; it reads {FILE} and would not find it"
-        return problem(path, text, f"rename the key to {FILE}")
-    has = f"has {quoted_names(keys)} and no {FILE}" if keys else f"has no {FILE}"
-    return problem(path, f"{has}, which is the one file that the MIG manager reads", f"add the key {FILE}")
+        shape = "a list" if isinstance(value, list) else "a single value"
+        yield problem(path, f"is {shape}, not a mapping; mig-parted cannot read it", place=Place(path, 1, 1))
 
 
 _COUNTS = "write how many of them each GPU gets"
@@ -240,11 +232,8 @@ def _remedy(entry: Entry, error: EntryError) -> str | None:
     value = entry.fields.get(str(field))
     match field:
         case "devices":
-            return (
-                "write the number of a GPU, without quotes"
-                if rest
-                else "write all, or a list of numbers such as [0, 1]"
-            )
+            every = "write all, or a list of numbers such as [0, 1]"
+            return "write the number of a GPU, without quotes" if rest else every
         case "mig-enabled":
             return "write true or false, without quotes"
         case "device-filter":
@@ -257,18 +246,13 @@ def _remedy(entry: Entry, error: EntryError) -> str | None:
             is_zero = error.text == "has no count above 0"
             return _COUNTS if is_zero else "write mig-enabled: true, or remove mig-devices"
         case "mig-devices" if error.of_key:
-            meant = _meant_profile(str(rest[0]))
+            # A resource name, a label or a name in capitals may stand for a profile.
+            bare = str(rest[0]).strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
+            meant = MIGProfile.parse(bare) or MIGProfile.from_label(bare)
             return f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
         case "mig-devices":
             return _COUNTS if isinstance(value, dict) and is_count(value[rest[0]]) else f"{_COUNTS}, without quotes"
-    guess = closest(str(field), ENTRY_FIELDS)
-    return f'write "{guess}"' if guess else f"remove it; there are {', '.join(ENTRY_FIELDS)}"
-
-
-def _meant_profile(name: str) -> MIGProfile | None:
-    """The profile that a resource name, a label or a name in capitals stands for."""
-    bare = name.strip().lower().removeprefix(VENDOR_PREFIX).removeprefix("mig-")
-    return MIGProfile.parse(bare) or MIGProfile.from_label(bare)
+    return write_closest(str(field), ENTRY_FIELDS, f"remove it; there are {', '.join(ENTRY_FIELDS)}")
 
 
 _ENTRY_FIELDS = ("version", CONFIGS)

@@ -158,15 +158,13 @@ def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = ()) -> Pro
     severity = None if misfit.is_certain and not nodes else Severity.WARN
     entry = misfit.entry
     steps = (*entry.steps, "mig-devices", misfit.profile) if misfit.profile else (*entry.steps, "mig-devices")
-    return file.problem(steps, f"{misfit.text}{where}{consequence}", _remedy(misfit), severity=severity, of_key=True)
-
-
-def _remedy(misfit: Misfit) -> str:
     if not misfit.profile:
-        return "lower the counts, or use smaller profiles" if misfit.lacks else "remove these GPUs from devices"
-    if not misfit.is_certain:
-        return LIST_PROFILES
-    return f'write "{misfit.instead}"' if misfit.instead else "write one of these"
+        remedy = "lower the counts, or use smaller profiles" if misfit.lacks else "remove these GPUs from devices"
+    elif misfit.is_certain:
+        remedy = f'write "{misfit.instead}"' if misfit.instead else "write one of these"
+    else:
+        remedy = LIST_PROFILES
+    return file.problem(steps, f"{misfit.text}{where}{consequence}", remedy, severity=severity, of_key=True)
 
 
 def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:

@@ -11,8 +11,8 @@ from policies.configuration.cluster_facts import namespaced_name, the_nodes
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import FieldPath, Object, has_ended, lookup, name_of
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.objects import FieldPath, Object, has_ended, items_at, lookup, name_of
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.config_grammar import GRAMMAR, grammar_problems
@@ -139,28 +139,16 @@ def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> 
     places = None if nodes is UNKNOWN else {name_of(node) for node in nodes}
     if places is not None and not places:
         return []
-    return sorted(
-        namespaced_name(pod)
-        for pod in change.facts.known_objects("Pod")
-        if _may_run_on(pod, places) and any(amount > more_than for amount in _amounts(pod, resource))
-    )
-
-
-def _may_run_on(pod: Object, places: set[str] | None) -> bool:
-    if has_ended(pod):
-        return False
-    node = lookup(pod, ("spec", "nodeName"))
-    return places is None or not node or node in places
-
-
-def _amounts(pod: Object, resource: str) -> Iterator[Any]:
-    for field in ("initContainers", "containers"):
-        containers = lookup(pod, ("spec", field))
-        for container in containers if isinstance(containers, list) else []:
-            try:
-                yield parse_quantity(lookup(container, ("resources", "limits", resource)))
-            except QuantityError:
-                continue
+    names = []
+    for pod in change.facts.known_objects("Pod"):
+        node = lookup(pod, ("spec", "nodeName"))
+        if has_ended(pod) or (places is not None and node and node not in places):
+            continue
+        for container in (*items_at(pod, ("spec", "initContainers")), *items_at(pod, ("spec", "containers"))):
+            if (quantity_or_none(lookup(container, ("resources", "limits", resource))) or 0) > more_than:
+                names.append(namespaced_name(pod))
+                break
+    return sorted(names)
 
 
 class _DevicePluginChecks(Checks["Change"]):
@@ -196,27 +184,22 @@ def readable_documents(change: Change) -> Iterator[Problem]:
     """
     data = change.object.get("data")
     if data is not None and not isinstance(data, dict):
-        yield problem(
-            _DATA, "must be a mapping of names to configurations", "write a name, and below it the configuration"
-        )
+        text = "must be a mapping of names to configurations"
+        yield problem(_DATA, text, "write a name, and below it the configuration")
         return
     if not data and not change.object.get("binaryData"):
         text = "holds no configuration; the config manager would report: no configuration files available"
         yield problem(_DATA, text, "add a key, such as any, with a configuration")
     for key, text in reviewed_texts(change.object):
-        yield from _of_key(key)
+        if key and not is_label_value(key):
+            said = f"cannot be the value of a label, so no node can select it by {PLUGIN_CONFIG_LABEL}"
+            remedy = "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
+            yield problem(_DATA / key, said, remedy, severity=Severity.WARN)
         yield from _of_text(key, text, change)
     count = len(texts(change.object))
     if count > MOST_DOCUMENTS:
         text = f"has {count:,} configurations, of which only the first {MOST_DOCUMENTS} were reviewed"
         yield problem(_DATA, text, "split the ConfigMap", severity=Severity.WARN)
-
-
-def _of_key(key: str) -> Iterator[Problem]:
-    if key and not is_label_value(key):
-        text = f"cannot be the value of a label, so no node can select it by {PLUGIN_CONFIG_LABEL}"
-        remedy = "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
-        yield problem(_DATA / key, text, remedy, severity=Severity.WARN)
 
 
 def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
@@ -228,7 +211,17 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
     try:
         value = load_document(text, limits=LIMITS).value
     except YAMLError as error:
-        yield _unreadable(path, error)
+        place, where = Place(path, error.line, error.column), f"line {error.line}"
+        exits = "the device plugin would exit, unable to parse its config file"
+        said, remedy = f"is not YAML in {where}: {error.message}; {exits}", f"correct {where}"
+        if error.message.startswith("duplicate key "):
+            duplicate, _, first = error.message.partition(": ")
+            said = f"has the {duplicate} in {where}, {first}; the device plugin would keep the last one and say nothing"
+            remedy = "keep one of them"
+        elif error.message.startswith("a second document "):
+            said = f"has a second document in {where}; the device plugin would read the first one only"
+            remedy = "give each document a key of its own"
+        yield problem(path, said, remedy, place=place)
         return
     stray = [name for name in change.object if name in GRAMMAR.fields]
     if value is None and stray:
@@ -241,20 +234,6 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         shape = "a list" if isinstance(value, list) else "a single value"
         said = f"is {shape}, not a mapping; the device plugin would exit, unable to parse its config file"
         yield problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
-
-
-def _unreadable(path: FieldPath, error: YAMLError) -> Problem:
-    place = Place(path, error.line, error.column)
-    where = f"line {error.line}"
-    if error.message.startswith("duplicate key "):
-        what, _, first = error.message.partition(": ")
-        text = f"has the {what} in {where}, {first}; the device plugin would keep the last one and say nothing"
-        return problem(path, text, "keep one of them", place=place)
-    if error.message.startswith("a second document "):
-        text = f"has a second document in {where}; the device plugin would read the first one only"
-        return problem(path, text, "give each document a key of its own", place=place)
-    text = f"is not YAML in {where}: {error.message}; the device plugin would exit, unable to parse its config file"
-    return problem(path, text, f"correct {where}", place=place)
 
 
 @CONFIGURATION.rule(
@@ -292,10 +271,8 @@ def existing_fields(configuration: Configuration) -> Iterator[Problem]:
     """
     for found in grammar_problems(configuration.value):
         if found.kind == "unknown":
-            severity = None if found.is_clear else Severity.WARN
-            yield configuration.embedded.problem(
-                found.steps, found.message, found.remedy, severity=severity, of_key=True
-            )
+            at, severity = configuration.embedded.problem, None if found.is_clear else Severity.WARN
+            yield at(found.steps, found.message, found.remedy, severity=severity, of_key=True)
 
 
 _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"

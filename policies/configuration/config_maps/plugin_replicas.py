@@ -31,7 +31,7 @@ from policies.nvidia.products import Product
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from policies.configuration.config_maps.plugin_documents import Configuration
     from policies.kubernetes.objects import Object
@@ -97,18 +97,16 @@ def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[
             f"{MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {MOST_CLIENTS_BEFORE_TURING}"
         )
         yield configuration.embedded.problem(steps, text, remedy)
-    elif not _are_capable(using or configuration.change.facts.known_gpu_nodes()):
+        return
+    # Before any node selects a key, any of them may.
+    may_use = using or configuration.change.facts.known_gpu_nodes()
+    if not may_use or any((_capability(node) or (0, 0)) < _TURING for node in may_use):
         text = (
             f"is {replicas}, which only GPUs since Turing (compute capability 7.5) serve; which GPUs this is for is "
             "not known here"
         )
         remedy = f"{remedy} where the GPU is older, a V100 for example"
         yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
-
-
-def _are_capable(nodes: Sequence[Object]) -> bool:
-    """True if all of these nodes have GPUs since Turing. Before any node selects a key, any of them may."""
-    return bool(nodes) and all((_capability(node) or (0, 0)) >= _TURING for node in nodes)
 
 
 def _capability(node: Object) -> tuple[int, int] | None:
@@ -151,24 +149,16 @@ def _rename_problems(configuration: Configuration, resource: SharedResource) -> 
     if pods:
         users = f"{counted_names('pod', pods)} {'requests' if len(pods) == 1 else 'request'}"
         found = f"{text}, which {users} and could then not start again"
-        yield configuration.embedded.problem(
-            steps, found, f"request {shared} in these pods, or write renameByDefault: false"
-        )
-    quotas = _quotas(configuration, resource.name) if is_used(configuration.change, configuration.key) else []
-    if quotas:
+        remedy = f"request {shared} in these pods, or write renameByDefault: false"
+        yield configuration.embedded.problem(steps, found, remedy)
+    known = configuration.change.facts.known_objects("ResourceQuota")
+    limits = [(quota, items if isinstance(items := lookup(quota, ("spec", "hard")), dict) else {}) for quota in known]
+    only = [quota for quota, hard in limits if f"requests.{resource.name}" in hard and f"requests.{shared}" not in hard]
+    quotas = sorted(map(namespaced_name, only))
+    if quotas and is_used(configuration.change, configuration.key):
         limited = counted_names("ResourceQuota", quotas)
         found = f"{text}, which {limited} {'does' if len(quotas) == 1 else 'do'} not limit"
         yield configuration.embedded.problem(steps, found, f"add requests.{shared} to the quota")
-
-
-def _quotas(configuration: Configuration, resource: str) -> list[str]:
-    quotas = configuration.change.facts.known_objects("ResourceQuota")
-    return sorted(namespaced_name(quota) for quota in quotas if _limits_only(quota, resource))
-
-
-def _limits_only(quota: Object, resource: str) -> bool:
-    hard = lookup(quota, ("spec", "hard"))
-    return isinstance(hard, dict) and f"requests.{resource}" in hard and f"requests.{resource}.shared" not in hard
 
 
 def _more_than_one(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:

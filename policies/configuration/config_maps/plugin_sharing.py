@@ -50,21 +50,17 @@ def at_least_two_replicas(configuration: Configuration) -> Iterator[Problem]:
     """
     for resource in configuration.shared_resources():
         steps = (*resource.steps, "replicas")
-        if "replicas" not in resource.item:
-            yield _without_replicas(configuration, resource)
+        misspelt = misspelt_key(resource.item, "replicas", _ITEM)
+        if "replicas" not in resource.item and misspelt:
+            text = f"is not read, because {_CASE}; {_EXITS}: no replicas specified"
+            steps = (*resource.steps, misspelt)
+            yield configuration.embedded.problem(steps, text, 'write "replicas"', of_key=True)
+        elif "replicas" not in resource.item:
+            text = f"has no replicas; {_EXITS}: no replicas specified"
+            remedy = "add replicas: 4, or however many pods may share one GPU"
+            yield configuration.embedded.problem(resource.steps, text, remedy)
         elif error := _replicas_error(resource.item["replicas"]):
             yield configuration.embedded.problem(steps, *error)
-
-
-def _without_replicas(configuration: Configuration, resource: SharedResource) -> Problem:
-    misspelt = misspelt_key(resource.item, "replicas", _ITEM)
-    if misspelt:
-        text = f"is not read, because {_CASE}; {_EXITS}: no replicas specified"
-        return configuration.embedded.problem((*resource.steps, misspelt), text, 'write "replicas"', of_key=True)
-    text = f"has no replicas; {_EXITS}: no replicas specified"
-    return configuration.embedded.problem(
-        resource.steps, text, "add replicas: 4, or however many pods may share one GPU"
-    )
 
 
 def _replicas_error(value: Any) -> tuple[str, str | None] | None:
@@ -76,15 +72,10 @@ def _replicas_error(value: Any) -> tuple[str, str | None] | None:
     if value is None:
         return f"is empty; {_EXITS}: number of replicas must be >= 2", None
     kind = _GO_KINDS.get(type(value)) or f"number {shown(value)}"
-    return f"is {shown(value)}; {_EXITS}: json: cannot unmarshal {kind} into Go value of type int", _unquoted_number(
-        value
-    )
-
-
-def _unquoted_number(value: Any) -> str | None:
     digits = value.strip() if isinstance(value, str) else ""
     is_number = digits.isascii() and digits.isdecimal() and len(digits) < 6 and int(digits) >= _FEWEST
-    return f"write {digits}, without quotes" if is_number else None
+    text = f"is {shown(value)}; {_EXITS}: json: cannot unmarshal {kind} into Go value of type int"
+    return text, f"write {digits}, without quotes" if is_number else None
 
 
 _GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}

@@ -13,7 +13,7 @@ from policies.configuration.cluster_facts import the_nodes
 from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
 from policies.kubernetes.names import closest
-from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.objects import FieldPath, items_at, lookup, name_of
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
@@ -167,7 +167,7 @@ class _Outline:
     @classmethod
     def of(cls, text: str) -> _Outline | None:
         """The outline of a text; None if it has no keys that could be a sign."""
-        if not any(_HINT.search(word) for word in _words(text)):
+        if not any(_HINT.search(each[1]) for each in islice(_WORD.finditer(text), _MOST_KEYS)):
             return None
         try:
             value = load_document(text, limits=LIMITS).value
@@ -185,11 +185,6 @@ class _Outline:
             tuple(key for depth, key in found if depth == least),
             frozenset(key for depth, key in found if depth > least),
         )
-
-
-def _words(text: str) -> Iterator[str]:
-    """The words before a colon."""
-    return (each[1] for each in islice(_WORD.finditer(text), _MOST_KEYS))
 
 
 def _keys_below(value: Any, depth: int) -> Iterator[str]:
@@ -224,16 +219,11 @@ def _roles_of_text(key: str, text: str, *, with_mistakes: bool) -> set[Role]:
     if key == LIST_KEY or _METRIC.search(text):
         return {Role.DCGM_METRICS}
     outline = _Outline.of(text)
-    roles = _exact_roles(outline)
-    return roles if roles or not with_mistakes else _meant_roles(key, text, outline)
-
-
-def _exact_roles(outline: _Outline | None) -> set[Role]:
-    if outline is None:
-        return set()
-    if "mig-configs" in outline.top:
+    if outline is not None and "mig-configs" in outline.top:
         return {Role.MIG_PARTED}
-    return {Role.DEVICE_PLUGIN} if "sharing" in outline.top and outline.below & set(_SHARING) else set()
+    if outline is not None and "sharing" in outline.top and outline.below & set(_SHARING):
+        return {Role.DEVICE_PLUGIN}
+    return _meant_roles(key, text, outline) if with_mistakes else set()
 
 
 def _meant_roles(key: str, text: str, outline: _Outline | None) -> set[Role]:
@@ -341,7 +331,8 @@ def _overwritten(change: Change) -> Iterator[Problem]:
 
     Source: github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMap; issues 249, 281, 384.
     """
-    is_owned = _is_owned(change.old if change.old is not None else change.object)
+    owners = items_at(change.old if change.old is not None else change.object, ("metadata", "ownerReferences"))
+    is_owned = any(lookup(owner, ("kind",)) in _OWNERS for owner in owners)
     if change.old is None:
         is_written = change.name in _OWN and not is_owned
     else:
@@ -362,53 +353,27 @@ def _overwritten(change: Change) -> Iterator[Problem]:
     yield problem(_NAME, text, f"{remedy}, and name it in {instead} of the ClusterPolicy", severity=Severity.WARN)
 
 
-def _is_owned(document: Object) -> bool:
-    owners = lookup(document, ("metadata", "ownerReferences"))
-    return any(lookup(owner, ("kind",)) in _OWNERS for owner in owners) if isinstance(owners, list) else False
-
-
 def _removed_keys(change: Change) -> Iterator[Problem]:
     before, after = _data(change.old), _data(change.object)
-    gone = [key for key in before if key not in after]
-    for user in users(change):
-        key = user.reference.key
-        if key in gone:
-            yield _removed_key(key, f"{user} has it mounted", "pods that mount it could not start again")
-    roles = roles_of(change)
-    if Role.DEVICE_PLUGIN in roles:
-        for key in gone:
-            for named_by in _named_by(change, key):
-                yield _removed_key(
-                    key, named_by, f"the device plugin would exit with: specified config {key} does not exist"
-                )
-    if Role.MIG_PARTED in roles:
-        yield from _removed_mig_configs(change, before.get("config.yaml"), after.get("config.yaml"))
-
-
-def _named_by(change: Change, key: str) -> Iterator[str]:
-    """The users of a key of a device-plugin ConfigMap, in words."""
-    config = change.facts.policy_value("devicePlugin", "config")
-    if isinstance(config, dict) and config.get("name") == change.name and config.get("default") == key:
-        yield "spec.devicePlugin.config.default of the ClusterPolicy names it"
-    nodes = change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key)
-    if nodes:
-        yield f"the label nvidia.com/device-plugin.config of {the_nodes(nodes)} names it"
-
-
-def _removed_key(key: str, user: str, consequence: str) -> Problem:
-    remedy = f'keep "{key}" until nothing names it'
-    return problem(_DATA / key, f"is removed while {user}; {consequence}", remedy, severity=Severity.WARN)
-
-
-def _removed_mig_configs(change: Change, before: Any, after: Any) -> Iterator[Problem]:
-    kept = _mig_configs(after)
-    for name in sorted(_mig_configs(before) - kept) if kept else ():
-        nodes = change.facts.nodes_with(MIG_CONFIG_LABEL, name)
-        if nodes:
-            text = (
-                f'loses the configuration "{name}" while the label nvidia.com/mig.config of '
-                f"{the_nodes(nodes)} names it; its state would become failed"
-            )
+    gone, roles = [key for key in before if key not in after], roles_of(change)
+    mounts = [(user.reference.key, f"{user} has it mounted") for user in users(change)]
+    removed = [(key, user, "pods that mount it could not start again") for key, user in mounts if key in gone]
+    for key in gone if Role.DEVICE_PLUGIN in roles else ():
+        exits = f"the device plugin would exit with: specified config {key} does not exist"
+        config = change.facts.policy_value("devicePlugin", "config")
+        if isinstance(config, dict) and config.get("name") == change.name and config.get("default") == key:
+            removed.append((key, "spec.devicePlugin.config.default of the ClusterPolicy names it", exits))
+        if nodes := change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key):
+            user = f"the label nvidia.com/device-plugin.config of {the_nodes(nodes)} names it"
+            removed.append((key, user, exits))
+    for key, user, consequence in removed:
+        text = f"is removed while {user}; {consequence}"
+        yield problem(_DATA / key, text, f'keep "{key}" until nothing names it', severity=Severity.WARN)
+    kept = _mig_configs(after.get("config.yaml")) if Role.MIG_PARTED in roles else set()
+    for name in sorted(_mig_configs(before.get("config.yaml")) - kept) if kept else ():
+        if nodes := change.facts.nodes_with(MIG_CONFIG_LABEL, name):
+            user = f"the label nvidia.com/mig.config of {the_nodes(nodes)} names it"
+            text = f'loses the configuration "{name}" while {user}; its state would become failed'
             remedy = f'keep "{name}" until no node names it'
             yield problem(_DATA / "config.yaml", text, remedy, severity=Severity.WARN)
 
