@@ -169,18 +169,16 @@ def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if gap is None:
         return None
     reason, remedy = gap
-    path = _first_mention(request, view, settings) if remedy else None
+    if not remedy:
+        return Uncovered(reason)
+    # Mentions in pods that are not reviewed come first.
+    unread = (each.path for each in unread_pods(request.object, view, settings))
+    inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
+    path = next(chain(inside, _mentions(request.object)), None)
     if path is None:
         return Uncovered(reason)
     message = f"mentions GPUs, but was not reviewed: {reason}"
     return Uncovered(reason, (UNREVIEWED.finding(path, message, remedy),))
-
-
-def _first_mention(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> FieldPath | None:
-    """The first mention of GPUs in an object, first in pods that are not reviewed; None if there is none."""
-    unread = (each.path for each in unread_pods(request.object, view, settings))
-    inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
-    return next(chain(inside, _mentions(request.object)), None)
 
 
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:

@@ -49,7 +49,16 @@ def uncovered_settings(
             said = f"no rule of webhook workloads{_SUFFIX} matches {kind.plural}.{kind.group}, so their authors get no warnings; {_REMEDY}"
             yield _SPEC / "workloads" / "kinds" / index, said
     yield from _namespaces(webhooks, settings)
-    yield from _config_maps(webhooks, settings)
+    conditions = [
+        str(lookup(condition, ("expression",)))
+        for webhook in webhooks
+        if lookup(webhook, ("name",)) == f"configuration{_SUFFIX}"
+        for condition in items_at(webhook, ("matchConditions",))
+        if lookup(condition, ("name",)) == "ours"
+    ]
+    for name in settings.configuration.operator_namespaces:
+        if conditions and not any(f'"{name}"' in expression for expression in conditions):
+            yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_REMEDY}"
 
 
 def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
@@ -106,20 +115,6 @@ def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[t
         yield path, f"namespace {name} is exempt, but still matched by {_webhooks(names)}; {_REMEDY}"
     for (path, name), names in sorted(skipped.items()):
         yield path, f"namespace {name} is not exempt, but the selector of {_webhooks(names)} excludes it; {_REMEDY}"
-
-
-def _config_maps(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
-    """Namespaces of the GPU Operator whose ConfigMaps are not reviewed."""
-    conditions = [
-        str(lookup(condition, ("expression",)))
-        for webhook in webhooks
-        if lookup(webhook, ("name",)) == f"configuration{_SUFFIX}"
-        for condition in items_at(webhook, ("matchConditions",))
-        if lookup(condition, ("name",)) == "ours"
-    ]
-    for name in settings.configuration.operator_namespaces:
-        if conditions and not any(f'"{name}"' in expression for expression in conditions):
-            yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_REMEDY}"
 
 
 def _setting(entry: Entry, name: str, settings: GPUAdmissionPolicy) -> FieldPath:

@@ -169,7 +169,9 @@ def review_object(
         findings=findings,
         remarks=remarks,
         patch=() if refusals else tuple(operation for part in parts for operation in part.patch),
-        templates=() if refusals else _unique(template for part in parts for template in part.decision.templates),
+        templates=()
+        if refusals
+        else tuple({each.key: each for part in parts for each in part.decision.templates}.values()),
         refusals=refusals,
         not_reviewed="" if refusals else decision.not_reviewed,
         requested=tuple(_charges(parts)),
@@ -243,7 +245,3 @@ def _patch_of_workload(patch: Iterable[Operation], found: PodTemplate) -> list[O
     if is_missing and any(operation["path"].startswith(f"{marks}/") for operation in operations):
         return [{"op": "add", "path": marks, "value": {}}, *operations]
     return operations
-
-
-def _unique(templates: Iterable[Template]) -> tuple[Template, ...]:
-    return tuple({(template.namespace, template.name): template for template in templates}.values())

@@ -36,7 +36,7 @@ class UnreadPods(NamedTuple):
     path: FieldPath
     """The field that makes them."""
     reason: str
-    """Why they cannot be found, as a clause."""
+    """The reason why they cannot be found, as a clause."""
 
 
 _QUEUE = FieldPath(["metadata", "labels", QUEUE])

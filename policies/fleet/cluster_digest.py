@@ -74,6 +74,11 @@ class Nodes:
 
     def __init__(self, documents: Iterable[Object]) -> None:
         self._documents = tuple(documents)
+        self._results: dict[Callable[[Object], Any], Sequence[Any]] = {}
+        self._kinds: dict[Callable[[Object], Hashable], Sequence[int]] = {}
+        self._amounts: dict[str, Sequence[int | None]] = {}
+        self.shapes: BoundedCache[Hashable, NodeShapes] = BoundedCache(_MOST_SHAPES)
+        """The shapes of nodes by the usage of their devices, and by the attributes that claims read of them."""
 
     def __len__(self) -> int:
         """The number of nodes."""
@@ -115,30 +120,13 @@ class Nodes:
 
         None stands for a resource that every node has, where a file omits it.
         """
+        missing = None if resource in _ALWAYS_OFFERED else 0
         if resource not in self._offered:
-            return [None if resource in _ALWAYS_OFFERED else 0] * len(self)
+            return [missing] * len(self)
         if resource not in self._amounts:
-            missing = None if resource in _ALWAYS_OFFERED else 0
             offered = (lookup(node, ("status", "allocatable", resource)) for node in self)
             self._amounts[resource] = [missing if amount is None else billionths(amount) for amount in offered]
         return self._amounts[resource]
-
-    @cached_property
-    def _results(self) -> dict[Callable[[Object], Any], Sequence[Any]]:
-        return {}
-
-    @cached_property
-    def _kinds(self) -> dict[Callable[[Object], Hashable], Sequence[int]]:
-        return {}
-
-    @cached_property
-    def shapes(self) -> BoundedCache[Hashable, NodeShapes]:
-        """The shapes of nodes by the usage of their devices, and by the attributes that claims read of them."""
-        return BoundedCache(_MOST_SHAPES)
-
-    @cached_property
-    def _amounts(self) -> dict[str, Sequence[int | None]]:
-        return {}
 
     @cached_property
     def _offered(self) -> frozenset[str]:

@@ -68,7 +68,7 @@ def active_cluster_policy(view: ClusterView) -> Object | Unknown | None:
 
 
 def node_workload(labels: Mapping[str, str], policy: Object | Unknown | None) -> str:
-    """What the GPUs of a node are for: `container`, `vm-passthrough` or `vm-vgpu`.
+    """The purpose of a node's GPUs: `container`, `vm-passthrough` or `vm-vgpu`.
 
     The operator ignores unknown values, and every label if the ClusterPolicy does not enable sandbox workloads. Without a
     known ClusterPolicy the label counts.
@@ -251,13 +251,11 @@ class SingleShares:
             return False
         config = labels.get(PLUGIN_CONFIG_LABEL, "")
         if (strategy, config) not in self._single:
-            self._single[strategy, config] = self._says_single(strategy, config or self._default)
+            key = config or self._default
+            written = self._config(key).strategy(_FIELDS[strategy]) if isinstance(key, str) else None
+            fails = None if written is None else written.get("failRequestsGreaterThanOne")
+            self._single[strategy, config] = fails is True or (strategy == "mps" and fails is not False)
         return self._single[strategy, config]
-
-    def _says_single(self, strategy: str, key: Any) -> bool:
-        written = self._config(key).strategy(_FIELDS[strategy]) if isinstance(key, str) else None
-        fails = None if written is None else written.get("failRequestsGreaterThanOne")
-        return fails is True or (strategy == "mps" and fails is not False)
 
     def _config(self, key: str) -> PluginConfig:
         """The device plugin configuration of a name; an empty one if it is unknown or unreadable."""

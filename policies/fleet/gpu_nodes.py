@@ -37,13 +37,13 @@ _NARROWING = re.compile(
 )
 """Labels of GPU Feature Discovery by which a pod says what GPU it can get: those that wishes are rendered to, too."""
 _DESCRIBING = (".product", ".memory", ".family", ".sharing-strategy", ".mode", ".present", ".capable", ".shared")
-"""How further labels under `nvidia.com/` end that describe GPUs and have few values in a cluster."""
+"""The ends of further labels under `nvidia.com/` that describe GPUs and have few values in a cluster."""
 _KUBELET = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
 
 
 @dataclass(frozen=True)
 class NodeTraits:
-    """What thousands of nodes have in common. Like nodes share one object."""
+    """The traits that thousands of nodes have in common. Like nodes share one object."""
 
     label_names: frozenset[str]
     """The names of all labels under `nvidia.com/`."""
@@ -88,7 +88,7 @@ class NodeTraits:
 
     @cached_property
     def shown_devices(self) -> Mapping[str, ShownDevice]:
-        """What the node hands out under the name of each resource of `plugin_resources`, by its labels."""
+        """The device that the node hands out under the name of each resource of `plugin_resources`."""
         labels, found = self.label_values, {}
         for name in self.plugin_resources:
             resource = parse_resource(name)
@@ -103,7 +103,7 @@ class NodeTraits:
 
     @cached_property
     def plugin_product(self) -> Product:
-        """What `nvidia.com/gpu` is on the node, by its labels."""
+        """The product that `nvidia.com/gpu` is on the node, by its labels."""
         shown = LabelledResource(GPU_RESOURCE, self.label_values)
         product, is_shared = shown.product, shown.is_shared or self.hidden_shares > 1
         return product if product.shared == is_shared else replace(product, shared=is_shared)
@@ -179,7 +179,7 @@ class GPUNodes:
 
     @cached_property
     def offers(self) -> Mapping[str, int]:
-        """How many nodes offer each resource."""
+        """The number of nodes that offer each resource."""
         return self._count(lambda traits: traits.offers)
 
     @cached_property
@@ -199,14 +199,14 @@ class GPUNodes:
 
     @cached_property
     def handing_out_gpus(self) -> Mapping[str, int]:
-        """How many nodes of each product hand out `nvidia.com/gpu`; the product is empty without the label."""
+        """The number of nodes of each product that hand out `nvidia.com/gpu`; empty without the label."""
         return self._count(
             lambda traits: [traits.label_values.get(PRODUCT_LABEL, "")] if GPU_RESOURCE in traits.offers else []
         )
 
     @cached_property
     def plugin_products(self) -> Mapping[Product, int]:
-        """What the nodes that hand out `nvidia.com/gpu` mean by it, and how many of them."""
+        """The products that nodes hand out as `nvidia.com/gpu`, with the number of these nodes."""
         return self._count(lambda traits: [traits.plugin_product] if GPU_RESOURCE in traits.offers else [])
 
     def selected_products(self, spec: Mapping[str, Any]) -> Mapping[Product, int]:
@@ -236,7 +236,7 @@ class GPUNodes:
         return NodeIndex.of((node.name, node.labels) for node in self.nodes)
 
     def _count(self, values: Callable[[NodeTraits], Iterable[H]]) -> Mapping[H, int]:
-        """How many nodes with GPUs have each value."""
+        """The number of nodes with GPUs that have each value."""
         counts: Counter[H] = Counter()
         for traits, number in self.traits.items():
             for value in values(traits):
@@ -265,7 +265,7 @@ def narrows_gpus(key: str) -> bool:
 
 
 def node_facts(node: Object) -> GPUNode:
-    """What a node says of its GPUs."""
+    """The node with what it says of its GPUs."""
     labels, offers = labels_of(node), dict(_amounts(node, "allocatable", (VENDOR_PREFIX, IMPLICIT_PREFIX)))
     capacity = dict(_amounts(node, "capacity", (VENDOR_PREFIX,)))
     had = capacity | offers

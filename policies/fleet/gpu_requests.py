@@ -43,7 +43,7 @@ __all__ = [
 
 
 class GPUAccess(Enum):
-    """Whether a request gives a container a GPU, if the pod is scheduled."""
+    """The access of a container to a GPU by a request, if the pod is scheduled."""
 
     CERTAIN = "certain"
     """It gives at least one GPU."""
@@ -80,7 +80,6 @@ class GPUAccess(Enum):
 
 _WITH_RESOURCES = ("initContainers", "containers")
 """In the order in which they start. Ephemeral containers request nothing: the API server refuses resources for them."""
-_SECTIONS = ("limits", "requests")
 _MOST_TEXT = 12 * 1024
 """Characters of selectors that are read in the claims of a pod. Ignoring further selectors only counts more devices."""
 
@@ -197,8 +196,9 @@ def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
     """The extended resources above 0 of containers that give a GPU, or could, each once per container."""
     for listed, index, resources in _resources(pod):
         seen: set[str] = set()
-        for section, amounts in _amounts(resources):
-            for name, amount in amounts.items():
+        for section in ("limits", "requests"):
+            amounts = resources.get(section)
+            for name, amount in amounts.items() if isinstance(amounts, dict) else ():
                 if not isinstance(name, str) or "/" not in name or name in seen or _is_zero(amount):
                     continue
                 seen.add(name)
@@ -304,20 +304,12 @@ def _of_resource(name: str, classes: KnownClasses) -> tuple[RequestKind, GPUAcce
     return kind, access, tuple(("DeviceClass", each) for each in standing if classes.types(each) is None)
 
 
-class _Judgement(NamedTuple):
-    """The access by a claim; the fields have the meaning of those of `GPURequest`."""
-
-    access: GPUAccess
-    unseen: _Unseen
-    by_request: Mapping[str, GPUAccess]
-
-
 class _Claims:
     """Reads the claims of one pod: a template that several claims are made from is judged once."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
-        self._judged: dict[tuple[str | None, str], _Judgement] = {}
+        self._judged: dict[tuple[str | None, str], tuple[GPUAccess, _Unseen, Mapping[str, GPUAccess]]] = {}
         self._text = Work(_MOST_TEXT)
 
     def read(self, claim: PodClaim) -> GPURequest:
@@ -330,7 +322,7 @@ class _Claims:
             self._judged[key] = self._judge(claim.requests)
         return GPURequest(RequestKind.CLAIM, claim.name, claim.path, None, *self._judged[key])
 
-    def _judge(self, requests: tuple[DeviceRequest, ...]) -> _Judgement:
+    def _judge(self, requests: tuple[DeviceRequest, ...]) -> tuple[GPUAccess, _Unseen, Mapping[str, GPUAccess]]:
         by_request: dict[str, GPUAccess] = {}
         unseen: dict[tuple[str, str], None] = {}
         for request in requests:
@@ -340,7 +332,7 @@ class _Claims:
                     unseen["DeviceClass", subrequest.device_class] = None
             given = GPUAccess.of_one(access)
             by_request[request.name] = GPUAccess.of_all((given, by_request.get(request.name, GPUAccess.NONE)))
-        return _Judgement(GPUAccess.of_all(by_request.values()), tuple(unseen), by_request)
+        return GPUAccess.of_all(by_request.values()), tuple(unseen), by_request
 
     def _of_class(self, subrequest: Subrequest) -> GPUAccess:
         texts = subrequest.expressions
@@ -359,13 +351,6 @@ def _resources(pod: Object) -> Iterator[tuple[str, int, dict[Any, Any]]]:
         for index, container in enumerate(containers if isinstance(containers, list) else ()):
             resources = lookup(container, ("resources",))
             yield listed, index, resources if isinstance(resources, dict) else {}
-
-
-def _amounts(resources: dict[Any, Any]) -> Iterator[tuple[str, dict[Any, Any]]]:
-    for section in _SECTIONS:
-        amounts = resources.get(section)
-        if isinstance(amounts, dict):
-            yield section, amounts
 
 
 def _references(resources: dict[Any, Any]) -> Iterator[tuple[str, str]]:

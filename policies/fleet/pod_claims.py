@@ -102,7 +102,7 @@ def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[Pod
 
 
 def number_of_template_claims(pod: Object) -> int:
-    """How many claims of a pod are made from templates, without the limit of `template_claims`."""
+    """The number of claims of a pod that are made from templates, without the limit of `template_claims`."""
     return sum(_names_template(entry) for _, entry in _entries(pod))
 
 

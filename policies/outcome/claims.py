@@ -75,9 +75,9 @@ class Obstacle:
 
     kind: ObstacleKind
     sentence: str
-    """What is wrong and why it matters, without a full stop."""
+    """The problem and why it matters, without a full stop."""
     remedy: str = ""
-    """What to do, an imperative without a full stop; empty if it is obvious."""
+    """The remedy, an imperative without a full stop; empty if it is obvious."""
     rule: str = ""
     """The rule that refuses, `GA301`; only with REFUSED."""
     cause: str = field(default="", metadata={"exclude": True})

@@ -63,7 +63,7 @@ _MOST_CHANGES = 3
 
 
 class Outcome(StrEnum):
-    """What becomes of a fact when the cluster changes."""
+    """The fate of a fact when the cluster changes."""
 
     KEPT = "kept"
     """It is the same, or as good."""
@@ -83,7 +83,7 @@ class FitComparison:
     after: Fit
     outcome: Outcome
     sentence: str
-    """What becomes of it, a clause without a full stop."""
+    """The fate of the subject, a clause without a full stop."""
     changes: tuple[QualityChange, ...] = ()
     """Pods that find a place, and get GPUs that are not as good as before; most of them first."""
 
@@ -363,7 +363,7 @@ def _use_text(unit: Unit, use: LimitUse) -> str:
 
 
 def _refusal(subject: Subject, situation: Situation) -> Finding | None:
-    """Why the quota refuses one pod of a subject that ended and is created again; None if it does not."""
+    """The refusal of one pod of a subject that ended and is created again; None if it is admitted."""
     view, settings = situation
     document = quota_shown(subject.namespace, view)
     if document is None:

@@ -53,7 +53,7 @@ __all__ = [
 
 
 class Certainty(StrEnum):
-    """What an answer rests on."""
+    """The basis of an answer."""
 
     SEEN = "seen"
     """On what the cluster shows."""

@@ -133,7 +133,7 @@ class NodeChecks:
                 self._nodes.allocatable(name),
                 nothing if self._usage is None else self._usage.on_nodes(self._nodes, name),
             )
-            for name, amount in sorted(self._question.resources.items(), key=_extended_first)
+            for name, amount in sorted(self._question.resources.items(), key=lambda each: ("/" not in each[0], each[0]))
         ]
 
     def _shortages(self, position: int) -> Iterator[NodeMismatch]:
@@ -209,7 +209,3 @@ def _matches(node: Object, selector: Mapping[str, Any]) -> bool:
         return TargetNode(node).matches(NodeSelection(selector=selector))
     except AllocationError:
         return False
-
-
-def _extended_first(item: tuple[str, int]) -> tuple[bool, str]:
-    return "/" not in item[0], item[0]

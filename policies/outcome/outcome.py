@@ -180,9 +180,22 @@ class PlacementOutcome:
     def headline(self, *, with_replicas: bool = False) -> str:
         """The verdict in one sentence, without a full stop; the number of replicas only with `with_replicas`."""
         if self.obstacles:
-            return self._obstacle_headline()
+            if self.verdict is Feasibility.UNKNOWN:
+                return "whether it fits is unknown: facts of the cluster are missing"
+            worst = self.obstacles[0]
+            if worst.kind is ObstacleKind.REFUSED:
+                return "it is refused before scheduling"
+            return f"it fits no node: {worst.cause or _CAUSES[worst.kind]}"
         if self.survey is None:
-            return self._scheduled_headline()
+            sees_nodes = self.audience.sees_nodes
+            if node := self.question.node_name:
+                return f"it is bound to {f'node {node}' if sees_nodes else 'a node'} already"
+            claims = [named.claim for named in self.question.allocated]
+            devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
+            if not sees_nodes:
+                return f"it has its devices already: {devices}"
+            pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
+            return f"it has its devices already: {devices} of pool {format_list(pools)}"
         total, unknown = len(self.survey.cluster.nodes), self.unknown_nodes
         nodes = format_count(total, "node")
         if not total:
@@ -203,26 +216,6 @@ class PlacementOutcome:
         if missing := self.survey.missing:
             return f"fits none of {nodes}: none has {missing}"
         return f"fits none of {nodes}, even if nothing were in use"
-
-    def _obstacle_headline(self) -> str:
-        if self.verdict is Feasibility.UNKNOWN:
-            return "whether it fits is unknown: facts of the cluster are missing"
-        worst = self.obstacles[0]
-        if worst.kind is ObstacleKind.REFUSED:
-            return "it is refused before scheduling"
-        return f"it fits no node: {worst.cause or _CAUSES[worst.kind]}"
-
-    def _scheduled_headline(self) -> str:
-        """The headline for a bound pod or an allocated claim."""
-        sees_nodes = self.audience.sees_nodes
-        if node := self.question.node_name:
-            return f"it is bound to {f'node {node}' if sees_nodes else 'a node'} already"
-        claims = [named.claim for named in self.question.allocated]
-        devices = format_list(device_names(claim.allocation for claim in claims if claim.allocation is not None))
-        if not sees_nodes:
-            return f"it has its devices already: {devices}"
-        pools = sorted({str(result.get("pool")) for claim in claims for result in claim.allocated_devices})
-        return f"it has its devices already: {devices} of pool {format_list(pools)}"
 
     def _replicas_text(self) -> str:
         if self.replicas is None:

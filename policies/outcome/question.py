@@ -84,7 +84,7 @@ class Question:
     node_name: str = ""
     """The node that the pod is bound to; empty if it is not bound."""
     quota_use: QuotaUse = QuotaUse.COUNTED
-    """What ResourceQuotas count before the scheduler makes a claim for the pod's extended resources."""
+    """The use that ResourceQuotas count before the scheduler makes a claim for the pod's extended resources."""
     obstacles: tuple[Obstacle, ...] = ()
     """Reasons why no node can fit."""
     warnings: tuple[Finding, ...] = ()

@@ -201,14 +201,19 @@ def node_reason(
     """The common reason of nodes; mismatches and nodes have the same order."""
     kind, key = mismatches[0].kind, mismatches[0].key
     if kind is ReasonKind.CORDONED:
-        remedy = ("kubectl uncordon lets pods onto it again",)
-        return Reason(kind, "the node is cordoned", remedy)
-    if isinstance(key, Taint):
-        return _taint_reason(key)
+        return Reason(kind, "the node is cordoned", ("kubectl uncordon lets pods onto it again",))
     if kind is ReasonKind.NODE_SELECTOR:
         return _selector_reason(str(key), nodes, question, audience)
     if kind is ReasonKind.CLAIM_ELSEWHERE:
-        return _elsewhere_reason(str(key), question)
+        claim = next(claim for claim in question.allocated if claim.name == key)
+        sentence = f"claim {claim.name} has its devices already, which cannot be reached from here"
+        return Reason(kind, sentence, (f"it is {claim.source}",), {"claim": claim.name})
+    if isinstance(key, Taint):
+        spelled = shorten(str(key))
+        sentence = (
+            f"{key.condition} (taint {spelled})" if key.condition else f"the pod does not tolerate the taint {spelled}"
+        )
+        return Reason(kind, sentence, facts={"key": key.key, "value": key.value, "effect": key.effect})
     if isinstance(key, ClaimRefusal):
         sentence = (
             "the pod waits, because a ResourceQuota refuses the claim that the scheduler makes for its extended resources: "
@@ -216,16 +221,13 @@ def node_reason(
         )
         return Reason(kind, sentence, (key.remedy,), {"quota": key.quota})
     if isinstance(key, ShareRequest):
-        return _one_share_reason(key)
+        sentence = (
+            f"the device plugin refuses the pod once it is scheduled, because a container requests {key}: "
+            f"maximum request size for shared resources is 1; found {key.amount}"
+        )
+        remedy = f"request 1 {key.resource} in each container; more shares may be of the same GPU"
+        return Reason(kind, sentence, (remedy,), {"resource": key.resource, "asked": key.amount})
     return _shortage_reason([mismatch.shortage for mismatch in mismatches if mismatch.shortage is not None])
-
-
-def _taint_reason(taint: Taint) -> Reason:
-    spelled = shorten(str(taint))
-    sentence = (
-        f"{taint.condition} (taint {spelled})" if taint.condition else f"the pod does not tolerate the taint {spelled}"
-    )
-    return Reason(ReasonKind.TAINT, sentence, facts={"key": taint.key, "value": taint.value, "effect": taint.effect})
 
 
 def _selector_reason(key: str, nodes: Sequence[Object], question: Question, audience: Audience) -> Reason:
@@ -252,21 +254,6 @@ def _label_values(values: Sequence[str | None]) -> str:
         else " or ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
     )
     return f"{text}, or missing" if None in values else text
-
-
-def _elsewhere_reason(name: str, question: Question) -> Reason:
-    claim = next(claim for claim in question.allocated if claim.name == name)
-    sentence = f"claim {name} has its devices already, which cannot be reached from here"
-    return Reason(ReasonKind.CLAIM_ELSEWHERE, sentence, (f"it is {claim.source}",), {"claim": name})
-
-
-def _one_share_reason(request: ShareRequest) -> Reason:
-    refusal = f"maximum request size for shared resources is 1; found {request.amount}"
-    sentence = (
-        f"the device plugin refuses the pod once it is scheduled, because a container requests {request}: {refusal}"
-    )
-    remedy = (f"request 1 {request.resource} in each container; more shares may be of the same GPU",)
-    return Reason(ReasonKind.ONE_SHARE, sentence, remedy, {"resource": request.resource, "asked": request.amount})
 
 
 def _shortage_reason(shortages: Sequence[Shortage]) -> Reason:

@@ -341,16 +341,12 @@ def _place(
 
 def _reachable_elsewhere(allocations: Iterable[Object], problem: AllocationProblem, alike: AlikeNodes) -> bool:
     """True if any of the devices is not local to the node."""
-    own = {found.pool_id for found in problem.index.of_node(_name(problem.nodes[alike.positions[0]]))}
+    own = {found.pool_id for found in problem.index.of_node(name_of(problem.nodes[alike.positions[0]]))}
     return any(
         (result.get("driver"), result.get("pool")) not in own
         for allocation in allocations
         for result in lookup(allocation, ("devices", "results")) or []
     )
-
-
-def _name(node: Object) -> str:
-    return str(lookup(node, ("metadata", "name")))
 
 
 def _limit(problem: AllocationProblem) -> int | None:

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from policies.cel import Read
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.resource_claims import Subrequest
-    from policies.outcome.device_reasons import DeviceMismatch
     from policies.outcome.question import Question
-    from policies.outcome.rejected_devices import DeviceRejection, Tally
+    from policies.outcome.rejected_devices import DeviceRejection
     from policies.outcome.survey import Survey
 
 __all__ = [
@@ -99,24 +98,23 @@ class DeviceShortage:
 def device_shortages(survey: Survey, *, if_empty: bool) -> list[DeviceShortage]:
     """The nodes that do not fit for their devices, now or if nothing is in use; the most first."""
     numbers = {claim.claim.name: number for number, claim in enumerate(survey.question.claims)}
-    mismatches = ((alike, alike.lasting if if_empty else alike.devices) for alike in survey.groups)
-    found = [
-        _device_shortage(alike.positions, mismatch, numbers) for alike, mismatch in mismatches if mismatch is not None
-    ]
+    found = []
+    for alike in survey.groups:
+        if (mismatch := alike.lasting if if_empty else alike.devices) is not None:
+            requests = tuple(
+                RequestShortage(
+                    numbers[tally.claim.name],
+                    tally.subrequest,
+                    tally.asked,
+                    len(tally.usable),
+                    tuple(RejectedDevices(why, devices) for why, devices in tally.rejected.items()),
+                )
+                for tallies in mismatch.tallies
+                for tally in tallies
+                if tally.is_short and tally.claim.name in numbers
+            )
+            found.append(DeviceShortage(alike.positions, requests, mismatch.constraint))
     return sorted(found, key=lambda each: -len(each.positions))
-
-
-def _device_shortage(positions: Sequence[int], mismatch: DeviceMismatch, numbers: Mapping[str, int]) -> DeviceShortage:
-    short = (tally for tallies in mismatch.tallies for tally in tallies if tally.is_short)
-    requests = tuple(
-        _request_shortage(numbers[tally.claim.name], tally) for tally in short if tally.claim.name in numbers
-    )
-    return DeviceShortage(positions, requests, mismatch.constraint)
-
-
-def _request_shortage(number: int, tally: Tally) -> RequestShortage:
-    rejected = tuple(RejectedDevices(why, devices) for why, devices in tally.rejected.items())
-    return RequestShortage(number, tally.subrequest, tally.asked, len(tally.usable), rejected)
 
 
 def tainted_nodes(survey: Survey) -> Mapping[tuple[Taint, ...], Sequence[int]]:

@@ -52,7 +52,7 @@ class Subject:
     pods: tuple[Object, ...] = field(default=(), repr=False)
     """The stored pods."""
     count: int = 1
-    """How many such pods are there, or, if none are, how many the workload would have."""
+    """The number of such pods, or, if there are none, of those that the workload would have."""
 
     @property
     def is_pod(self) -> bool:
@@ -75,7 +75,12 @@ def subjects_of(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subjec
     templates = {key: _gpu_templates(workload, view, settings) for key, workload in workloads.items()}
     by_workload: defaultdict[_Key, list[Object]] = defaultdict(list)
     by_form: defaultdict[tuple[str, str, bytes, str], list[Object]] = defaultdict(list)
-    pods = _running_pods(view)
+    listed = view.list("Pod")
+    pods = [
+        pod
+        for pod in (() if listed is UNKNOWN else listed)
+        if not has_ended(pod) and lookup(pod, ("metadata", "deletionTimestamp")) is None and may_request_gpu(pod)
+    ]
     for pod in pods:
         top = _top(pod, workloads)
         if top is not None and len(templates[top]) == 1:
@@ -115,15 +120,6 @@ def _gpu_templates(workload: Object, view: ClusterView, settings: GPUAdmissionPo
     home = _home(workload)
     found = ((each, pod_of(each.template, workload, home)) for each in templates_of(workload, view, settings))
     return [(each, pod) for each, pod in found if may_request_gpu(pod)]
-
-
-def _running_pods(view: ClusterView) -> list[Object]:
-    listed = view.list("Pod")
-    return [
-        pod
-        for pod in (() if listed is UNKNOWN else listed)
-        if not has_ended(pod) and lookup(pod, ("metadata", "deletionTimestamp")) is None and may_request_gpu(pod)
-    ]
 
 
 def _top(document: Object, workloads: Mapping[_Key, Object]) -> _Key | None:

@@ -166,7 +166,8 @@ class Counter:
     """
 
     def __init__(self) -> None:
-        self._basis: _Basis | None = None
+        self._basis: tuple[tuple[Any, ...], Measure] | None = None
+        """The facts that the cached amounts depend on, and what measures by them."""
         self._pods: dict[str, _SeenPod] = {}
         self._claims: dict[str, _SeenClaim] = {}
         self._origins: dict[str, _Origin] = {}
@@ -189,9 +190,9 @@ class Counter:
                 the claim was charged, no claim of that uid and name was stored.
         """
         facts = terms.facts
-        if self._basis is None or self._basis.facts != facts:
-            self._basis, self._pods, self._claims = _Basis(facts, Measure(terms.quota, terms.view)), {}, {}
-        work = _Work(terms, self._basis.measure)
+        if self._basis is None or self._basis[0] != facts:
+            self._basis, self._pods, self._claims = (facts, Measure(terms.quota, terms.view)), {}, {}
+        work = _Work(terms, self._basis[1])
         pods, listed = tuple(pods), tuple(claims)
         count_work(_KNOWN * (len(pods) + len(listed)))
         self._pods = {uid_of(pod): self._pod(pod, work) for pod in pods}
@@ -247,12 +248,6 @@ class Counter:
             return known
         pod = self._pods.get(origin.pod) if origin is not None and origin.piece == OWN else None
         return work.claim(document, origin, None if pod is None else pod.held)
-
-
-@dataclass(frozen=True, slots=True)
-class _Basis:
-    facts: tuple[Any, ...]
-    measure: Measure
 
 
 @dataclass(frozen=True, slots=True)

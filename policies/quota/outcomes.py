@@ -47,7 +47,7 @@ _FAILS_CLOSED = "the namespace enforces its quota, so nothing that gets GPUs is 
 
 @dataclass(frozen=True, slots=True)
 class ChargeMessage:
-    """Why something does not fit, or cannot be charged."""
+    """The reason why something does not fit, or cannot be charged."""
 
     message: str
     """Without a full stop."""
@@ -96,7 +96,10 @@ def exceeded_message(
         ("used", [(over, over.used + over.reserved) for over in found.limits]),
         ("limited", [(over, over.hard) for over in found.limits]),
     )
-    native = ", ".join(f"{title}: {_amounts_text(amounts)}" for title, amounts in columns)
+    native = ", ".join(
+        f"{title}: " + ",".join(f"{over.name}={bare_amount(over.unit, amount)}" for over, amount in amounts)
+        for title, amounts in columns
+    )
     holding = tuple(holders)
     held = _number_of_holders if hidden_in else _holders_text
     reasons = (_reason(over, held(over, holding)) for over in found.limits)
@@ -128,7 +131,7 @@ def _uncountable_message(found: Uncountable, _namespace: str, *, admitted: bool)
 
 @charge_message.register(NotPrimed)
 def _not_primed_message(found: NotPrimed, namespace: str, *, admitted: bool) -> ChargeMessage:
-    """What the namespace holds already has not been counted yet."""
+    """The objects of the namespace have not been counted yet."""
     one = len(found.limits) == 1
     said = (
         f"status unknown for quota: {QUOTA_NAME}, limits: {','.join(found.limits)}; what namespace {namespace} holds already "
@@ -219,10 +222,6 @@ def _later(said: str, otherwise: str, retry_after: int) -> ChargeMessage:
 
 def _plain_text(why: str) -> str:
     return printable(why).strip().rstrip(".")[:_LONGEST_REASON]
-
-
-def _amounts_text(amounts: Iterable[tuple[Over, Fraction]]) -> str:
-    return ",".join(f"{over.name}={bare_amount(over.unit, amount)}" for over, amount in amounts)
 
 
 def _reason(over: Over, held: str) -> str:

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import timedelta
 
-    from policies.quota.outcomes import Holder
-    from policies.quota.quota_report import LimitUse, QuotaReport, Reservation
+    from policies.quota.quota_report import QuotaReport, Reservation
 
 __all__ = ["QuotasJSON", "quotas_json"]
 
@@ -62,7 +61,7 @@ class _ReservationJSON:
 
 @dataclass(frozen=True, slots=True)
 class _ProblemJSON:
-    """Why a GPUQuota is invalid."""
+    """A problem for which a GPUQuota is invalid."""
 
     path: str
     message: str
@@ -110,22 +109,20 @@ def _report(report: QuotaReport) -> _QuotaReportJSON:
         unknown_products=None if quota is None else quota.unknown_products,
         enforced=report.enforced,
         exempt=report.exempt,
-        limits=tuple(map(_limit, report.limits)),
-        holders=None if held is None else tuple(map(_holder, held)),
+        limits=tuple(
+            _LimitUseJSON(
+                each.limit.name, each.limit.unit, each.limit.hard, each.used, each.reserved, each.left, each.counted
+            )
+            for each in report.limits
+        ),
+        holders=None
+        if held is None
+        else tuple(_HolderJSON(each.name, _seconds(each.age), amount_texts(each.amounts)) for each in held),
         reservations=tuple(map(_reservation, report.reservations)),
         conditions=report.conditions,
         problems=tuple(_ProblemJSON(str(path), message) for path, message in report.problems),
         remarks=report.remarks,
     )
-
-
-def _limit(use: LimitUse) -> _LimitUseJSON:
-    limit = use.limit
-    return _LimitUseJSON(limit.name, limit.unit, limit.hard, use.used, use.reserved, use.left, use.counted)
-
-
-def _holder(holder: Holder) -> _HolderJSON:
-    return _HolderJSON(holder.name, _seconds(holder.age), amount_texts(holder.amounts))
 
 
 def _reservation(reservation: Reservation) -> _ReservationJSON:

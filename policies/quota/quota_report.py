@@ -76,7 +76,7 @@ class LimitUse:
 
     @property
     def left(self) -> Fraction | None:
-        """What is still available; None if unknown."""
+        """The amount that is still available; None if unknown."""
         return None if self.used is None else max(ZERO, self.limit.hard - self.taken)
 
     @property
@@ -95,7 +95,7 @@ class Reservation:
     age: timedelta | None
     """Since it was admitted; None if the ledger has no time."""
     amounts: Amounts
-    """What it requests, by limit."""
+    """The amounts that it requests, by limit."""
     is_awaited: bool
     """True if the object itself was not seen; otherwise only claims of it were not."""
     claims_awaited: tuple[str, ...] = ()
@@ -143,11 +143,11 @@ class QuotaReport:
     """The oldest first."""
     conditions: tuple[Condition, ...] = ()
     problems: tuple[tuple[FieldPath, str], ...] = ()
-    """Why it is invalid."""
+    """The problems for which it is invalid."""
     remarks: tuple[str, ...] = ()
     """Its problems, as sentences without full stops."""
     exempt: str = ""
-    """Why its namespace is exempt from quotas, as a clause; empty if it is not."""
+    """The reason why its namespace is exempt from quotas, as a clause; empty if it is not."""
 
 
 _LONG = timedelta(minutes=5)
@@ -197,9 +197,9 @@ def _not_counted(report: QuotaReport, names: list[str]) -> str:
 
 
 def _manifest(report: QuotaReport, names: list[str]) -> str:
-    if any(each.used is None for each in report.limits):
-        return f"its status does not say how much is used of {format_list(names, len(names))}, and without pods it cannot be counted here"
-    return f"its status does not say how much is used of {format_list(names, len(names))}, so that is counted here"
+    is_unknown = any(each.used is None for each in report.limits)
+    end = "and without pods it cannot be counted here" if is_unknown else "so that is counted here"
+    return f"its status does not say how much is used of {format_list(names, len(names))}, {end}"
 
 
 def _over(each: LimitUse, report: QuotaReport) -> str:

@@ -93,6 +93,58 @@ class _Short:
         return pods.each.get(self.limit.name, ZERO)
 
 
+def shortages(
+    pods: Iterable[tuple[Decision, PodCount]],
+    document: Object,
+    request: Request,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+) -> Iterable[Finding]:
+    """A warning if all pods of a workload together exceed the quota.
+
+    Args:
+        pods: The decision on a pod of each template, and how many there are. A pod is charged as that leaves it.
+        document: The GPUQuota of the namespace.
+        request: The creation or update of the workload.
+        view: The cluster.
+        settings: The administrator's settings.
+    """
+    try:
+        quota = parse_quota(document)
+    except QuotaError:
+        # Each pod has a finding for it.
+        return ()
+    is_new = request.operation == "CREATE"
+    charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
+    ledger = decisive_ledger(document, view, settings.quota)
+    return find_shortage(charged, quota, ledger, is_new=is_new)
+
+
+def _charges(
+    pods: Iterable[tuple[Decision, PodCount]],
+    namespace: str,
+    quota: Quota,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+) -> Iterator[PodsAtOnce]:
+    for decision, count in pods:
+        seen = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
+        for charge in charge_decision(Request(decision.object, namespace=namespace), seen, settings).charges:
+            try:
+                yield PodsAtOnce(charge_under(charge, quota), count)
+            except Uncountable:
+                # The pod has its own finding.
+                continue
+
+
+class _Unclaimed(PassingView):
+    """The cluster without ResourceClaims, so that claims that a PodGroup has are counted again."""
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None for a claim."""
+        return None if kind == "ResourceClaim" else super().get(kind, name, namespace)
+
+
 def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
     """Warn about the limit with the least room if the pods of a workload do not fit into the quota.
 
@@ -176,55 +228,3 @@ def _outcome(short: _Short) -> str:
     if not fitting:
         return "none is created"
     return f"{fitting:,} {'is' if fitting == 1 else 'are'} created, and the others are refused until some end"
-
-
-def shortages(
-    pods: Iterable[tuple[Decision, PodCount]],
-    document: Object,
-    request: Request,
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
-) -> Iterable[Finding]:
-    """A warning if all pods of a workload together exceed the quota.
-
-    Args:
-        pods: The decision on a pod of each template, and how many there are. A pod is charged as that leaves it.
-        document: The GPUQuota of the namespace.
-        request: The creation or update of the workload.
-        view: The cluster.
-        settings: The administrator's settings.
-    """
-    try:
-        quota = parse_quota(document)
-    except QuotaError:
-        # Each pod has a finding for it.
-        return ()
-    is_new = request.operation == "CREATE"
-    charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
-    ledger = decisive_ledger(document, view, settings.quota)
-    return find_shortage(charged, quota, ledger, is_new=is_new)
-
-
-class _Unclaimed(PassingView):
-    """The cluster without ResourceClaims, so that claims that a PodGroup has are counted again."""
-
-    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
-        """One object; None for a claim."""
-        return None if kind == "ResourceClaim" else super().get(kind, name, namespace)
-
-
-def _charges(
-    pods: Iterable[tuple[Decision, PodCount]],
-    namespace: str,
-    quota: Quota,
-    view: ClusterView,
-    settings: GPUAdmissionPolicy,
-) -> Iterator[PodsAtOnce]:
-    for decision, count in pods:
-        seen = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
-        for charge in charge_decision(Request(decision.object, namespace=namespace), seen, settings).charges:
-            try:
-                yield PodsAtOnce(charge_under(charge, quota), count)
-            except Uncountable:
-                # The pod has its own finding.
-                continue

@@ -14,7 +14,6 @@ from policies.fleet.offers import (
     estimated_sizes,
     estimates_clause,
     measured_sizes,
-    offer_of,
     possible_hardware,
     read_hardware,
 )
@@ -172,11 +171,11 @@ def _node_change(
     hardware, _ = shown
     (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
     is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
-    offer = offer_of(hardware, state)
-    resources = dict(offer.plugin.resources)
+    plugin = plugin_offer(hardware.gpus, state)
+    resources = dict(plugin.resources)
     if not is_recut:
         resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
-    new_node = _with_offer(node, resources, offer.labels)
+    new_node = _with_offer(node, resources, label_offer(hardware, state))
     loses_driver = was.is_for_containers and not will_be.is_for_containers
     if _same_offers(old, new_node) and not is_recut and not loses_driver:
         return None
@@ -202,8 +201,8 @@ def _node_change(
     )
     after = {_slice_key(each): each for each in slices} | {**new_slices}
     reasons = tuple(_reasons(was, will_be))
-    if offer.plugin.refusal:
-        reasons = (*reasons, f"the device plugin exits with: {offer.plugin.refusal}")
+    if plugin.refusal:
+        reasons = (*reasons, f"the device plugin exits with: {plugin.refusal}")
     if is_recut and driver is not None and "DynamicMIG" in driver.gates:
         reasons = (*reasons, _DYNAMIC)
     return NodeChange(
@@ -213,7 +212,7 @@ def _node_change(
         reasons,
         interrupts,
         unknown,
-        offer.plugin.refusal,
+        plugin.refusal,
         Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
         MemoryEstimate.of(sizes),
         frozenset(_resources(new_node)),

@@ -13,20 +13,17 @@ from policies.fleet.offers.hardware import (
     possible_hardware,
     read_hardware,
 )
-from policies.fleet.offers.offer import NodeOffer, offer_of
 
 __all__ = [
     "Cut",
     "DriverState",
     "Hardware",
     "MemoryEstimate",
-    "NodeOffer",
     "NodeState",
     "config_by_labels",
     "estimated_sizes",
     "estimates_clause",
     "measured_sizes",
-    "offer_of",
     "possible_hardware",
     "read_hardware",
 ]

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.fleet.offers.shown import ENGINE_LABELS, MIG_PREFIX, LabelledResource, labelled_devices, labelled_number
+from policies.fleet.offers.shown import (
+    ENGINE_LABELS,
+    MIG_PREFIX,
+    LabelledResource,
+    labelled_devices,
+    labelled_number,
+    parse_number,
+)
 from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
@@ -26,6 +34,7 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_products import MIGProduct
 
 __all__ = [
+    "ENGINE_CAPACITIES",
     "NO_CONFIG",
     "NUMA_NODE",
     "Cut",
@@ -39,6 +48,7 @@ __all__ = [
     "gpu_number",
     "measured_sizes",
     "possible_hardware",
+    "profile_of",
     "read_hardware",
     "shown_driver",
 ]
@@ -49,6 +59,8 @@ _FIXED = re.compile(
     r"cuda\.(driver|runtime)(-version)?\..+|vgpu\..+|gfd\.timestamp)"
 )
 """Labels of GPU Feature Discovery that follow from GPUs and driver alone."""
+ENGINE_CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
+"""The capacities of a published MIG device, in the order of `Engines`."""
 _NUMBER = re.compile(r"gpu-(\d{1,3})(-mig-.*)?")
 _MEBIBYTE = 2**20
 _MOST_GPUS = 256
@@ -71,11 +83,10 @@ class Cut:
     def of(cls, by_gpu: Iterable[Mapping[MIGProfile, int] | None]) -> Cut:
         """The cut of GPUs whose MIG devices are known one by one; None for a GPU with MIG off."""
         gpus = tuple(by_gpu)
-        devices: dict[MIGProfile, int] = {}
+        devices: Counter[MIGProfile] = Counter()
         for gpu in gpus:
-            for profile, count in (gpu or {}).items():
-                devices[profile] = devices.get(profile, 0) + count
-        return cls(sum(gpu is None for gpu in gpus), devices, gpus)
+            devices.update(gpu or {})
+        return cls(sum(gpu is None for gpu in gpus), dict(devices), gpus)
 
     def first_empty_gpu(self, gpus: int) -> int | None:
         """The number of the first of so many GPUs that has MIG on and no devices; None if there is none.
@@ -258,13 +269,10 @@ def _published_cut(by_number: Mapping[int, Sequence[Object]]) -> Cut | None:
     gpus: list[dict[MIGProfile, int] | None] = []
     for number in range(max(by_number) + 1):
         devices = by_number.get(number, ())
-        profiles = [_profile_of(device) for device in devices]
+        profiles = [profile_of(device) for device in devices]
         if any(profile is None and _text(device, "profile") for profile, device in zip(profiles, devices, strict=True)):
             return None
-        counts: dict[MIGProfile, int] = {}
-        for profile in profiles:
-            if profile is not None:
-                counts[profile] = counts.get(profile, 0) + 1
+        counts = dict(Counter(profile for profile in profiles if profile is not None))
         gpus.append(None if devices and not counts else counts)
     return Cut.of(gpus)
 
@@ -287,7 +295,7 @@ def _published_sizes(devices: Iterable[Object]) -> dict[MIGProfile, MIGSize]:
     return {
         profile: size
         for device in devices
-        if (profile := _profile_of(device)) is not None and (size := _published_size(device)) is not None
+        if (profile := profile_of(device)) is not None and (size := _published_size(device)) is not None
     }
 
 
@@ -296,8 +304,7 @@ def _published_size(device: Object) -> MIGSize | None:
     memory = _memory_of(device)
     if memory is None or not _text(device, "profile"):
         return None
-    names = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
-    numbers = [_number(str(lookup(device, ("capacity", name, "value")))) for name in names]
+    numbers = [parse_number(str(lookup(device, ("capacity", name, "value")))) for name in ENGINE_CAPACITIES]
     return MIGSize(memory, Engines(*numbers))
 
 
@@ -309,7 +316,8 @@ def _memory_of(device: Object) -> int | None:
         return None
 
 
-def _profile_of(device: Object) -> MIGProfile | None:
+def profile_of(device: Object) -> MIGProfile | None:
+    """The profile of a published MIG device; None for a whole GPU, or if it cannot be read."""
     return MIGProfile.parse(_text(device, "profile"))
 
 
@@ -324,10 +332,6 @@ def _product_label(device: Object) -> str:
 def _text(device: Object, attribute: str) -> str:
     found: Any = lookup(device, ("attributes", attribute, "string"))
     return found if isinstance(found, str) else ""
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 NUMA_NODE = "resource.kubernetes.io/numaNode"
@@ -443,6 +447,6 @@ def possible_hardware(hardware: Hardware, sizes: Mapping[MIGProfile, MIGSize]) -
 
 
 def estimates_clause(estimates: Iterable[MemoryEstimate]) -> str:
-    """What is estimated; empty if nothing is."""
+    """The estimates as a clause; empty if there are none."""
     found = sorted(set(map(str, estimates)))
     return f"the memory of {format_list(found, 3)} is estimated" if found else ""

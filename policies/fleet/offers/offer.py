@@ -1,11 +1,10 @@
-"""The offer of a node, by its hardware and configuration: resources, labels and published devices."""
+"""The offer of a node, by its hardware and configuration: resources and labels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from policies.fleet.offers.published import published_slices
 from policies.fleet.offers.shown import COUNT_SUFFIX, ENGINE_LABELS, MIG_PREFIX
 from policies.nvidia.identifiers import GPU_RESOURCE, MEMORY_LABEL, MIG_CAPABLE_LABEL, MIG_STRATEGY_LABEL
 
@@ -13,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.fleet.offers.hardware import Cut, Hardware, NodeState
-    from policies.fleet.offers.published import PublishedSlice
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.plugin_configs import PluginConfig, Sharing
 
@@ -22,12 +20,10 @@ __all__ = [
     "MPS_WITH_MIG",
     "MPS_WITH_MIXED",
     "LabelOffer",
-    "NodeOffer",
     "PluginOffer",
     "cut_refusal",
     "is_label_of_state",
     "label_offer",
-    "offer_of",
     "plugin_offer",
     "plugin_refusal",
 ]
@@ -221,30 +217,3 @@ def cut_refusal(gpus: int, cut: Cut, strategy: str) -> str:
         if cut.whole and cut.devices:
             return "all devices on the node must be configured with the same migEnabled value"
     return ""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeOffer:
-    """The offer of a node.
-
-    Values are exact unless `plugin.refusal`, `labels.predicted` or `unpublished` say otherwise, or `estimated_sizes` of the
-    devices. What does not change keeps the values that were measured.
-    """
-
-    plugin: PluginOffer = field(default_factory=PluginOffer)
-    labels: LabelOffer = field(default_factory=LabelOffer)
-    slices: tuple[PublishedSlice, ...] = ()
-    """The slices of the DRA driver; empty if it does not run."""
-    unpublished: str = ""
-    """The reason why the slices cannot be predicted, as a clause; empty if they can."""
-
-
-def offer_of(hardware: Hardware, state: NodeState) -> NodeOffer:
-    """The offer of a node with this hardware in this state."""
-    slices = published_slices(hardware, state)
-    return NodeOffer(
-        plugin_offer(hardware.gpus, state),
-        label_offer(hardware, state),
-        () if isinstance(slices, str) else slices,
-        slices if isinstance(slices, str) else "",
-    )

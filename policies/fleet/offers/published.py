@@ -10,12 +10,12 @@ partitions.go, nvlib.go GetPerGpuAllocatableDevices, driver.go publishResources,
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from policies.fleet.offers.hardware import NUMA_NODE, shown_driver
+from policies.fleet.offers.hardware import ENGINE_CAPACITIES, NUMA_NODE, profile_of, shown_driver
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
@@ -36,7 +36,6 @@ _HOPPER = 9
 """The compute capability from which on a GPU turns MIG on and off without a reset."""
 _ARCHITECTURES = {"ada-lovelace": "Ada Lovelace"}
 """Families of GPU Feature Discovery that the driver spells otherwise than with a capital letter."""
-_CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
 _COUNTERS = ("multiprocessors", "copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines")
 _PROFILE_IDS = {
     7: {(1, 1, ""): 19, (1, 1, "+me"): 20, (1, 2, ""): 15, (2, 2, ""): 14, (3, 4, ""): 9, (4, 4, ""): 5, (7, 8, ""): 0},
@@ -182,7 +181,8 @@ def _spread(hardware: Hardware, cut: Cut) -> tuple[Mapping[MIGProfile, int] | No
 def _of_gpu(hardware: Hardware, number: int, cut: Mapping[MIGProfile, int] | None) -> PublishedSlice | str:
     """The devices of one GPU without DynamicMIG: the GPU, or the MIG devices that it is cut into."""
     shown = hardware.devices.get(number, ())
-    if shown and _shown_counts(shown) == cut:
+    counts = dict(Counter(profile for device in shown if (profile := profile_of(device)) is not None))
+    if shown and (counts or None) == cut:
         return PublishedSlice(shown)
     if cut is None:
         return PublishedSlice((_whole_device(hardware, number),))
@@ -194,8 +194,8 @@ def _of_gpu(hardware: Hardware, number: int, cut: Mapping[MIGProfile, int] | Non
         return f"{hardware.product or 'its GPU'} is not known to be divided by MIG"
     # The geometry may give a profile another name than the driver of this node does.
     names = {match.profile: profile for profile in cut if (match := mig.match(profile))}
-    counts = {name: cut[profile] for name, profile in names.items()}
-    placed = place(Geometry(mig.memory[0], mig.layout), counts) if len(names) == len(cut) else None
+    wanted = {name: cut[profile] for name, profile in names.items()}
+    placed = place(Geometry(mig.memory[0], mig.layout), wanted) if len(names) == len(cut) else None
     if placed is None:
         return f"GPU {number} has no room for its MIG devices, as far as is known"
     devices = [_mig_device(hardware, number, names[each.profile], each, is_made=True) for each in placed]
@@ -330,7 +330,7 @@ def _by_gates(device: Object, driver: DriverState) -> Object:
 def _amounts(hardware: Hardware, profile: MIGProfile) -> dict[str, int]:
     """The capacities of a MIG device by name, memory in MiB, as far as they are known."""
     size = hardware.size(profile)
-    engines = zip(_CAPACITIES, size.engines, strict=True)
+    engines = zip(ENGINE_CAPACITIES, size.engines, strict=True)
     amounts = {name: number for name, number in engines if number is not None}
     return amounts if size.memory is None else {**amounts, "memory": size.memory}
 
@@ -340,7 +340,7 @@ def _capacity(amounts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _counters(amounts: Mapping[str, int], covered: Iterable[int]) -> dict[str, Any]:
-    names = {**dict(zip(_CAPACITIES, _COUNTERS, strict=True)), "memory": "memory"}
+    names = {**dict(zip(ENGINE_CAPACITIES, _COUNTERS, strict=True)), "memory": "memory"}
     found = {names[name]: {"value": _value(name, amount)} for name, amount in amounts.items()}
     return {**found, **{f"memory-slice-{number}": {"value": "1"} for number in covered}}
 
@@ -352,17 +352,6 @@ def _value(name: str, amount: int) -> str:
 def _mebibytes(amount: int) -> str:
     """An amount of memory as Kubernetes writes it: `81559Mi`, `80Gi`."""
     return f"{amount // 1024}Gi" if amount % 1024 == 0 else f"{amount}Mi"
-
-
-def _shown_counts(devices: Sequence[Object]) -> dict[MIGProfile, int] | None:
-    """The MIG devices of one published GPU; None if it is whole."""
-    counts: dict[MIGProfile, int] = {}
-    for device in devices:
-        text = lookup(device, ("attributes", "profile", "string"))
-        profile = MIGProfile.parse(text) if isinstance(text, str) else None
-        if profile is not None:
-            counts[profile] = counts.get(profile, 0) + 1
-    return counts or None
 
 
 def _profile_id(hardware: Hardware, profile: MIGProfile) -> int:

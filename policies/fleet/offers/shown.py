@@ -27,19 +27,20 @@ __all__ = [
     "ShownSharing",
     "labelled_devices",
     "labelled_number",
+    "parse_number",
     "sharing_strategy",
     "shown_device",
 ]
 
 MIG_PREFIX, COUNT_SUFFIX, STRATEGY_SUFFIX = "nvidia.com/mig-", ".count", ".sharing-strategy"
 ENGINE_LABELS = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))
-"""How labels of the multiprocessors and engines of MIG devices end, in the order of `Engines`."""
+"""The ends of labels of the multiprocessors and engines of MIG devices, in the order of `Engines`."""
 _SHARED = ".shared"
 _STRATEGIES = ("mps", "time-slicing")
 
 
 class ShownSharing(NamedTuple):
-    """How a device plugin hands a device out to several pods at once."""
+    """The way in which a device plugin hands a device out to several pods at once."""
 
     replicas: int = 1
     strategy: str = ""
@@ -50,7 +51,7 @@ NOT_SHARED = ShownSharing()
 
 
 class LabelledResource(NamedTuple):
-    """What the labels of a node say of one resource, each read on access."""
+    """A resource as the labels of a node describe it, each read on access."""
 
     name: str
     """Before it is shared: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`."""
@@ -78,7 +79,7 @@ class LabelledResource(NamedTuple):
 
     @property
     def strategy(self) -> str:
-        """How it is shared, as the label says it: `none`, `time-slicing`, `mps`; empty without the label."""
+        """The strategy that the label says: `none`, `time-slicing`, `mps`; empty without the label."""
         return self.labels.get(f"{self.name}{STRATEGY_SUFFIX}", "")
 
     @property
@@ -116,12 +117,16 @@ def labelled_devices(labels: Mapping[str, str]) -> dict[MIGProfile, int]:
 
 def labelled_number(labels: Mapping[str, str], name: str) -> int | None:
     """The value of a label that is a number; None for every other value."""
-    text = labels.get(name, "")
+    return parse_number(labels.get(name, ""))
+
+
+def parse_number(text: str) -> int | None:
+    """The number in a text of at most nine digits; None for every other text."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
 
 
 def sharing_strategy(labels: Mapping[str, str], resource: str) -> str | None:
-    """How a node shares a resource, `mps` or `time-slicing`; None if it does not, or has no label.
+    """The strategy by which a node shares a resource; None if it does not, or has no label.
 
     The label has the name of the resource before it is renamed.
     """

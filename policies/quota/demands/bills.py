@@ -37,7 +37,7 @@ class UnknownProduct:
 
     @property
     def text(self) -> str:
-        """What is wrong, and what to write, without a full stop."""
+        """The problem, and what to write, without a full stop."""
         counted = "by product" if self.limit.selector.products else "memory"
         return (
             f'limit "{self.limit.name}" counts {counted}, the request could get any product, and the quota has '
@@ -54,7 +54,7 @@ class UnknownMemory:
 
     @property
     def text(self) -> str:
-        """What is wrong, and what to do, without a full stop."""
+        """The problem, and what to do, without a full stop."""
         return (
             f'limit "{self.limit.name}" counts memory, and no node or ResourceSlice says how much memory the possible GPUs '
             f"have; {_NAME_IT}, one that the cluster has, or make GPU Feature Discovery label GPU nodes with "

@@ -141,7 +141,7 @@ _READS = frozenset(
     {Read("attributes", DRIVER, name) for name in ("productName", "profile", "type")}
     | {Read("capacity", DRIVER, name) for name in ("memory", "shares")}
 )
-"""What distinguishes kinds of devices."""
+"""The fields that distinguish kinds of devices."""
 _UNLISTED = KnownClasses((), lambda _name: None)
 """Stands for classes that cannot be listed."""
 
@@ -181,7 +181,7 @@ class Classes:
         return tuple(each for each in self._known.standing_for(resource) if self._known.gpu_types(each))
 
     def necessary_conditions(self, name: str, texts: Sequence[str] = ()) -> NecessaryConditions:
-        """What devices of a class that match other selectors too must be."""
+        """The conditions that devices of a class must meet to match other selectors too."""
         return necessary_conditions(self._known.gpu_types(name, texts), [*self._known.selectors(name), *texts])
 
     def devices(self, name: str, texts: Sequence[str] = (), effort: Effort | None = None) -> Sequence[DeviceGroup]:

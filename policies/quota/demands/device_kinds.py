@@ -197,7 +197,7 @@ def product_memory(product: str) -> int | None:
 
 
 class ConsumedCapacity(NamedTuple):
-    """What one claim takes of a device that several claims can hold; None if it is not said."""
+    """The part that one claim takes of a device that several can hold; None if it is not said."""
 
     shares: Fraction | None = None
     memory: Fraction | None = None
@@ -277,7 +277,7 @@ _MEBIBYTE = 2**20
 
 
 class Offer(NamedTuple):
-    """What a node hands out under the name of one resource."""
+    """The device that a node hands out under the name of one resource."""
 
     device: DeviceKind
     """Before it is shared."""
@@ -357,7 +357,7 @@ def mig_product_label(resource: GPUResource) -> str:
 
 @lru_cache(maxsize=4096)
 def _node_kind(traits: NodeTraits) -> NodeKind | None:
-    """What nodes with these traits hand out, and the labels by which pods choose it; None for neither."""
+    """The kind of nodes with these traits; None if they show neither devices nor labels of GPUs."""
     narrowing = frozenset((key, value) for key, value in traits.labels if narrows_gpus(key))
     if not traits.shown_devices and not narrowing:
         return None
@@ -365,7 +365,7 @@ def _node_kind(traits: NodeTraits) -> NodeKind | None:
 
 
 def counted_offer(shown: ShownDevice) -> Offer:
-    """What a node hands out under the name of a resource, as quotas count it."""
+    """The device that a node hands out under the name of a resource, as quotas count it."""
     memory = None if shown.memory is None else shown.memory * _MEBIBYTE
     if shown.profile is None:
         return Offer(DeviceKind(shown.product, memory=memory), shown.sharing)

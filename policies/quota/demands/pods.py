@@ -90,11 +90,6 @@ class LabelRequirements:
         branches = dict.fromkeys((*common, *branch) for branch in _branches(spec))
         return cls(tuple(branches) or ((),))
 
-    @property
-    def is_anything(self) -> bool:
-        """True if every node meets them."""
-        return () in self.alternatives
-
     def allow(self, labels: Mapping[str, str]) -> bool:
         """True if a node with these labels meets them."""
         return any(all(each.holds(labels) for each in branch) for branch in self.alternatives)
@@ -148,8 +143,19 @@ class ExtendedResources:
     @cached_property
     def demands(self) -> Mapping[str, DeviceDemand]:
         """The demands of a pod without a node, by resource."""
-        demands = {name: self._demand(name, count) for name, count in self._amounts.items()}
-        return {name: demand for name, demand in demands.items() if demand is not None}
+        found = {}
+        for name, count in self._amounts.items():
+            resource, known = parse_resource(name), self._classes.standing_for(name)
+            if resource is None and not known:
+                continue  # It gives no GPU.
+            kinds = self._plugin_kinds(name) | self._class_kinds(known)
+            named = self._named_kinds(resource, known, kinds)
+            found[name] = (
+                DeviceDemand(count, kinds, True, self.priority_class, self._unseen(resource, known, ""))
+                if named is None
+                else DeviceDemand(count, kinds | named, priority_class=self.priority_class)
+            )
+        return found
 
     def holdings(self, node: str, claimed: Collection[str] = ()) -> Mapping[str, DeviceDemand]:
         """The devices that a bound pod holds, by resource; the request if its node does not show the resource.
@@ -199,21 +205,9 @@ class ExtendedResources:
     @cached_property
     def _allowed(self) -> frozenset[NodeKind] | None:
         """The kinds of nodes that the pod can be on; None for all."""
-        if self._required.is_anything:
+        if () in self._required.alternatives:
             return None
         return frozenset(kind for kind in {*self._nodes.all, BARE} if self._required.allow(dict(kind.labels)))
-
-    def _demand(self, name: str, count: int) -> DeviceDemand | None:
-        """The request of one resource; None if it gives no GPU."""
-        resource, known = parse_resource(name), self._classes.standing_for(name)
-        if resource is None and not known:
-            return None
-        kinds = self._plugin_kinds(name) | self._class_kinds(known)
-        named = self._named_kinds(resource, known, kinds)
-        if named is not None:
-            return DeviceDemand(count, kinds | named, priority_class=self.priority_class)
-        unseen = self._unseen(resource, known, "")
-        return DeviceDemand(count, kinds, is_open=True, priority_class=self.priority_class, unseen=unseen)
 
     def _plugin_kinds(self, name: str) -> frozenset[DeviceKind]:
         """The kinds of devices that device plugins advertise under a name."""

@@ -57,7 +57,7 @@ class ChargeVerdict:
 
     allowed: bool
     reason: Exceeded | NotPrimed | Full | ChargedOtherwise | Unstorable | Contended | None
-    """Why it is refused, or allowed with a warning only; None if it fits."""
+    """The reason why it is refused, or allowed with a warning only; None if it fits."""
 
 
 def admit(

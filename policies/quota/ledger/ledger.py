@@ -59,7 +59,7 @@ _NOTHING: Amounts = MappingProxyType({})
 
 
 class Room(NamedTuple):
-    """How many open charges a ledger may have."""
+    """The number and size of the open charges that a ledger may have."""
 
     charges: int
     size: int
@@ -130,7 +130,7 @@ class Unstorable:
     """The object cannot come from an API server, which would refuse to store it."""
 
     problem: str
-    """Which field is invalid and why."""
+    """The invalid field, and the reason."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,9 @@ class Ledger:
             ledger = replace(ledger, limits=read_limits(status))
         except GarbageError:
             return ledger
-        return ledger if ledger.counted is not None else replace(ledger, limits=_without_counts(ledger.limits))
+        if ledger.counted is not None:
+            return ledger
+        return replace(ledger, limits={name: replace(count, used=None) for name, count in ledger.limits.items()})
 
     def used_amount(self, limit: Limit) -> Fraction | None:
         """The counted amount of a limit; None if the limit is not primed."""
@@ -287,7 +289,7 @@ class Ledger:
 
     @property
     def requested_amounts(self) -> Amounts:
-        """What pods and claims have reserved, without the allowances of replicas."""
+        """The amounts that pods and claims have reserved, without the allowances of replicas."""
         return self.reservations.without_allowances().total
 
     def status(self, quota: Quota, generation: int) -> Object:
@@ -319,10 +321,6 @@ def _is_growth_within(before: Fraction | None, after: Fraction | None, most: Fra
     if before is None or after is None:
         return before is after
     return ZERO <= after - before <= most
-
-
-def _without_counts(limits: Mapping[str, Count]) -> dict[str, Count]:
-    return {name: replace(count, used=None) for name, count in limits.items()}
 
 
 def _unprimed_count(limit: Limit, reservations: Reservations) -> Count:

@@ -122,7 +122,7 @@ class OpenCharge:
 
     @property
     def amounts(self) -> Amounts:
-        """What the object itself requests."""
+        """The amounts that the object itself requests."""
         own = self.pieces.get(OWN)
         return {} if own is None else own.amounts
 
@@ -146,15 +146,12 @@ class OpenCharge:
         for where, text, longest in texts:
             if len(text) > longest or not _TEXT.fullmatch(text):
                 return f"{where} must be at most {longest} printable ASCII characters without blanks"
-        if any(map(_is_excessive, self._all_amounts())):
+        amounts = [*self.counted.values()]
+        for bill in self.pieces.values():
+            amounts += (*bill.amounts.values(), *bill.most.values())
+        if any(max(each.numerator.bit_length(), each.denominator.bit_length()) > _MOST_BITS for each in amounts):
             return "the requested amount is too large to be counted"
         return None
-
-    def _all_amounts(self) -> Iterator[Fraction]:
-        yield from self.counted.values()
-        for bill in self.pieces.values():
-            yield from bill.amounts.values()
-            yield from bill.most.values()
 
     def with_pieces(self, pieces: Mapping[str, Bill]) -> OpenCharge:
         """The charge with more pieces; for a piece that it has already, the larger bill."""
@@ -206,12 +203,12 @@ class OpenCharge:
         of = None if self.of is None else {"uid": self.of[0], "piece": self.of[1]}
         counted = amount_texts(self.counted) or None
         head = [self.uid, self.kind, self.name, self.time or None, self.call or None, of, counted, self.late or None]
-        return _json_text(head)[1:-1]
+        return _ENCODER.encode(head)[1:-1]
 
     @cached_property
     def pieces_text(self) -> str:
         """The pieces as JSON."""
-        return _json_text(self.document["pieces"])
+        return _ENCODER.encode(self.document["pieces"])
 
 
 def open_charge(
@@ -236,18 +233,10 @@ def open_charge(
     return known.with_pieces(pieces)
 
 
-def _json_text(value: object) -> str:
-    return _ENCODER.encode(value)
-
-
 def _larger(first: Bill, second: Bill) -> Bill:
     amounts = {name: amount for name, amount in larger_amounts(first.amounts, second.amounts).items() if amount}
     most = {unit: max(first.most[unit], amount) for unit, amount in second.most.items() if unit in first.most}
     return Bill(amounts, most)
-
-
-def _is_excessive(amount: Fraction) -> bool:
-    return max(amount.numerator.bit_length(), amount.denominator.bit_length()) > _MOST_BITS
 
 
 def compact_text(charges: Iterable[OpenCharge]) -> str:
@@ -255,15 +244,11 @@ def compact_text(charges: Iterable[OpenCharge]) -> str:
     texts: list[str] = []
     before: OpenCharge | None = None
     for charge in charges:
-        has_same = before is not None and _has_same_pieces(charge, before)
+        # Charges that were read from a text share equal pieces.
+        has_same = before is not None and (charge.pieces is before.pieces or charge.pieces_text == before.pieces_text)
         texts.append(f"[{charge.head_text}]" if has_same else f"[{charge.head_text},{charge.pieces_text}]")
         before = charge
     return f"[{','.join(texts)}]" if texts else ""
-
-
-def _has_same_pieces(charge: OpenCharge, other: OpenCharge) -> bool:
-    """True if the texts of their pieces are equal; charges that were read from a text share equal pieces."""
-    return charge.pieces is other.pieces or charge.pieces_text == other.pieces_text
 
 
 def expand_text(text: str) -> list[Object]:
@@ -294,7 +279,7 @@ def _split(values: Any) -> tuple[list[Any], list[Any] | None]:
 
 
 _Group: TypeAlias = tuple[str, str]
-"""What claims are made for: the uid of a pod or a PodGroup, and its piece."""
+"""The owner of claims: the uid of a pod or a PodGroup, and its piece."""
 
 _UNITS_WRITTEN = 10
 """Units of work for each charge when their text is written for the first time."""

@@ -14,7 +14,7 @@ from policies.quota.limits.quota import ENFORCED
 from policies.rules.charges import OWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
@@ -192,23 +192,19 @@ def _with_counted_amounts(claim: OpenCharge, snapshot: Snapshot, made: Mapping[t
 
 def _total_use(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Amounts:
     """The sum of all amounts; a mapping that thousands share is multiplied, not added up."""
+    parts = [claim.amounts for claim in snapshot.claims.values()]
+    for pod in snapshot.pods.values():
+        if not pod.ended:
+            taken = made.get((pod.uid, OWN))
+            parts.append(subtract_amounts(pod.amounts, taken) if taken else pod.amounts)
     times: dict[int, tuple[Amounts, int]] = {}
-    for amounts in _parts(snapshot, made):
+    for amounts in parts:
         times[id(amounts)] = (amounts, times.get(id(amounts), (amounts, 0))[1] + 1)
     used: dict[str, Fraction] = {}
     for amounts, count in times.values():
         for name, amount in amounts.items():
             used[name] = used.get(name, ZERO) + count * amount
     return used
-
-
-def _parts(snapshot: Snapshot, made: Mapping[tuple[str, str], Amounts]) -> Iterator[Amounts]:
-    for pod in snapshot.pods.values():
-        if not pod.ended:
-            taken = made.get((pod.uid, OWN))
-            yield subtract_amounts(pod.amounts, taken) if taken else pod.amounts
-    for claim in snapshot.claims.values():
-        yield claim.amounts
 
 
 _READY, _ENFORCED = "Ready", "Enforced"
@@ -252,7 +248,7 @@ def not_counted_condition(why: str) -> Object:
     Args:
         why: Without a full stop.
     """
-    return _condition(_READY, "False", "NotCounted", f"{_capital(why)[:_LONGEST]}.")
+    return _condition(_READY, "False", "NotCounted", f"{why[:1].upper()}{why[1:_LONGEST]}.")
 
 
 def unreadable_condition(error: QuotaError) -> Object:
@@ -307,7 +303,3 @@ def awaits_replicas(document: Object) -> bool:
 
 def _condition(kind: str, status: str, reason: str, message: str) -> Object:
     return {"type": kind, "status": status, "reason": reason, "message": message}
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]

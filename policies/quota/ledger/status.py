@@ -174,16 +174,10 @@ def summary(limit: Limit, used: Fraction | None, reserved: Fraction) -> str:
 
 
 def _each(status: Any, field: str, read: Callable[[Any], _Item]) -> list[_Item]:
-    return [read(each) for each in _list(status, field)]
-
-
-def _list(status: Any, field: str) -> list[Any]:
     found = lookup(status, (field,))
-    if found is None:
-        return []
-    if not isinstance(found, list):
+    if not isinstance(found, list | None):
         raise GarbageError(f"{field} must be a list")
-    return found
+    return [read(each) for each in found or ()]
 
 
 def _limit(item: Any) -> tuple[str, Count]:
@@ -224,11 +218,9 @@ def _piece(item: Any) -> tuple[str, Bill]:
 
 def _amounts(item: Any, field: str) -> dict[str, Fraction]:
     found = lookup(item, (field,))
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
+    if not isinstance(found, dict | None):
         raise GarbageError(f"{field} must be a mapping")
-    return {str(name): _amount(amount) for name, amount in found.items()}
+    return {str(name): _amount(amount) for name, amount in (found or {}).items()}
 
 
 def _amount(value: Any) -> Fraction:

@@ -54,7 +54,7 @@ def read_hard(unit: Unit, value: Any) -> Fraction:
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if _is_negative(value):
+    if _NEGATIVE.match(value) if isinstance(value, str) else isinstance(value, int | float) and value < 0:
         raise AmountError(f"is {quoted_value(value)}; a limit is 0 or more")
     amount = _READERS[unit](value)
     if amount is None:
@@ -62,12 +62,6 @@ def read_hard(unit: Unit, value: Any) -> Fraction:
     if amount > MOST[unit]:
         raise AmountError(f"is {quoted_value(value)}; the most is {amount_with_unit(unit, Fraction(MOST[unit]))}")
     return amount
-
-
-def _is_negative(value: Any) -> bool:
-    if isinstance(value, str):
-        return _NEGATIVE.match(value) is not None
-    return isinstance(value, int | float) and value < 0
 
 
 def _gpus(value: Any) -> Fraction | None:
@@ -129,10 +123,6 @@ def amount_with_unit(unit: Unit, amount: Fraction) -> str:
     decimal, whichever is shorter.
     """
     if unit == "memory":
-        return _bytes(amount)
+        spellings = [f"{amount / size}{suffix}" for suffix, size in _SUFFIXES.items() if amount and amount % size == 0]
+        return min([*spellings, str(amount)], key=len)
     return f"{amount} {_NAMES[unit]}{'' if 0 < amount <= 1 else 's'}"
-
-
-def _bytes(amount: Fraction) -> str:
-    spellings = [f"{amount / size}{suffix}" for suffix, size in _SUFFIXES.items() if amount and amount % size == 0]
-    return min([*spellings, str(amount)], key=len)

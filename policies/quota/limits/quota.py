@@ -39,14 +39,115 @@ __all__ = [
 ]
 
 
+QUOTA_NAME = "gpu"
+"""The name of the one GPUQuota of a namespace."""
+
+
+API_VERSION = "gpu-admission.io/v1alpha1"
+ENFORCED = "enforced"
 UNITS: tuple[Unit, ...] = ("gpus", "memory", "devices")
 MOST_LIMITS = 32
 MOST_GLOBS = 16
 
-_CHOICE_VALUES = {"mode": ("Enforce", "Warn"), "unknownProducts": ("WorstCase", "Deny")}
-_SPEC_FIELDS = ("limits", *_CHOICE_VALUES)
-_LIMIT_FIELDS = ("name", "selector", *UNITS)
 
+class QuotaError(ValueError):
+    """The document is not a valid GPUQuota; `problems` holds (field path, sentence) pairs."""
+
+    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most of one unit that a namespace's pods and claims may have together."""
+
+    name: str
+    unit: Unit
+    hard: Fraction
+    selector: Selector = EVERYTHING
+
+    @cached_property
+    def key(self) -> str:
+        """A hash of what the limit counts, in 12 digits. Counts of another key are not valid for this one.
+
+        How globs are spelled and ordered does not change it, and neither does `hard`.
+        """
+        counted = [self.unit, self.selector.products, self.selector.profiles, self.selector.priority_classes]
+        return hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """The spec of a namespace's GPUQuota."""
+
+    limits: tuple[Limit, ...]
+    """In the order in which they are written; their names differ."""
+    mode: Literal["Enforce", "Warn"] = "Enforce"
+    """The fate of requests that exceed a limit."""
+    unknown_products: Literal["WorstCase", "Deny"] = "WorstCase"
+    """The fate of requests that could get devices of unknown products: they count in every limit that could count
+    them, or they are refused if a limit depends on the product."""
+
+
+def quota_shown(namespace: str, view: ClusterView) -> Object | None:
+    """The GPUQuota of a namespace, if the view shows it; None if there is none or it is unknown."""
+    document = view.get("GPUQuota", QUOTA_NAME, namespace)
+    return document if isinstance(document, dict) else None
+
+
+def is_enforced(namespace: str, view: ClusterView) -> bool:
+    """True if the quota of a namespace fails closed. False if the namespace is unknown."""
+    return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", QUOTA_LABEL)) == ENFORCED)
+
+
+def parse_quota(document: Any) -> Quota:
+    """Read a GPUQuota object; its status does not matter.
+
+    Raises:
+        QuotaError: with every problem of the document.
+    """
+    if not isinstance(document, dict):
+        raise QuotaError([(FieldPath(), "a GPUQuota is a mapping with apiVersion, kind, metadata and spec")])
+    problems = list(_envelope_problems(document))
+    spec: Any = document.get("spec")
+    problems += [(FieldPath(("spec", *steps)), said) for steps, said in spec_problems(spec)]
+    if problems:
+        raise QuotaError(problems)
+    limits = tuple(_limit(each) for each in spec["limits"])
+    return Quota(limits, spec.get("mode", "Enforce"), spec.get("unknownProducts", "WorstCase"))
+
+
+_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
+
+
+def _limit(document: Mapping[str, Any]) -> Limit:
+    unit = next(unit for unit in UNITS if unit in document)
+    lists = document.get("selector", {})
+    globs = [tuple(sorted({each.read(text) for text in lists.get(field, ())})) for field, each in GLOBS.items()]
+    return Limit(document["name"], unit, read_hard(unit, document[unit]), Selector(*globs))
+
+
+def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+    for field, right in (("apiVersion", API_VERSION), ("kind", "GPUQuota")):
+        if document.get(field) != right:
+            yield FieldPath([field]), f'{_found(document.get(field))}; write "{right}"'
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name != QUOTA_NAME:
+        yield FieldPath(["metadata", "name"]), f'{_found(name)}; a namespace has one GPUQuota, named "{QUOTA_NAME}"'
+    for key in document:
+        if key not in _FIELDS:
+            yield FieldPath([str(key)]), unknown_field(key, _FIELDS, "a GPUQuota")
+
+
+def _found(value: Any) -> str:
+    return "is missing" if value is None else f"is {quoted_value(value)}"
+
+
+_CHOICES = {"mode": ("Enforce", "Warn"), "unknownProducts": ("WorstCase", "Deny")}
+_SPEC_FIELDS = ("limits", *_CHOICES)
+_LIMIT_FIELDS = ("name", "selector", *UNITS)
 _Problem = tuple[tuple[str | int, ...], str]
 """The steps that lead to a place in the spec, and a sentence about it."""
 
@@ -61,7 +162,7 @@ def spec_problems(spec: Any) -> Iterator[_Problem]:
         return
     yield from _unknown(spec, _SPEC_FIELDS, "a GPUQuota's spec")
     yield from _limits_problems(spec)
-    for field, choices in _CHOICE_VALUES.items():
+    for field, choices in _CHOICES.items():
         if field in spec and spec[field] not in choices:
             yield (field,), f"is {quoted_value(spec[field])}; write {' or '.join(choices)}"
 
@@ -157,112 +258,3 @@ def _selector_problems(selector: Any) -> Iterator[_Problem]:
         for index, value in enumerate(listed[:MOST_GLOBS]):
             if said := globs.problem(value):
                 yield (field, index), said
-
-
-ENFORCED = "enforced"
-
-QUOTA_NAME = "gpu"
-"""The name of the one GPUQuota of a namespace."""
-
-
-def is_enforced(namespace: str, view: ClusterView) -> bool:
-    """True if the quota of a namespace fails closed. False if the namespace is unknown."""
-    return bool(lookup(view.get("Namespace", namespace), ("metadata", "labels", QUOTA_LABEL)) == ENFORCED)
-
-
-def quota_shown(namespace: str, view: ClusterView) -> Object | None:
-    """The GPUQuota of a namespace, if the view shows it; None if there is none or it is unknown."""
-    document = view.get("GPUQuota", QUOTA_NAME, namespace)
-    return document if isinstance(document, dict) else None
-
-
-API_VERSION = "gpu-admission.io/v1alpha1"
-
-_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
-
-
-class QuotaError(ValueError):
-    """The document is not a valid GPUQuota; `problems` holds (field path, sentence) pairs."""
-
-    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
-
-
-@dataclass(frozen=True)
-class Limit:
-    """The most of one unit that a namespace's pods and claims may have together."""
-
-    name: str
-    unit: Unit
-    hard: Fraction
-    selector: Selector = EVERYTHING
-
-    @cached_property
-    def key(self) -> str:
-        """A hash of what the limit counts, in 12 digits. Counts of another key are not valid for this one.
-
-        How globs are spelled and ordered does not change it, and neither does `hard`.
-        """
-        counted = [self.unit, self.selector.products, self.selector.profiles, self.selector.priority_classes]
-        return hashlib.sha256(json.dumps(counted).encode()).hexdigest()[:12]
-
-
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """The spec of a namespace's GPUQuota."""
-
-    limits: tuple[Limit, ...]
-    """In the order in which they are written; their names differ."""
-    mode: Literal["Enforce", "Warn"] = "Enforce"
-    """What happens to requests that exceed a limit."""
-    unknown_products: Literal["WorstCase", "Deny"] = "WorstCase"
-    """What happens to requests that could get devices of unknown products: they count in every limit that could count
-    them, or they are refused if a limit depends on the product."""
-
-
-def parse_quota(document: Any) -> Quota:
-    """Read a GPUQuota object; its status does not matter.
-
-    Raises:
-        QuotaError: with every problem of the document.
-    """
-    if not isinstance(document, dict):
-        raise QuotaError([(FieldPath(), "a GPUQuota is a mapping with apiVersion, kind, metadata and spec")])
-    problems = list(_envelope_problems(document))
-    spec: Any = document.get("spec")
-    problems += [(FieldPath(("spec", *steps)), said) for steps, said in spec_problems(spec)]
-    if problems:
-        raise QuotaError(problems)
-    given = {field: spec[key] for field, key in _CHOICES.items() if key in spec}
-    return Quota(tuple(_limit(each) for each in spec["limits"]), **given)
-
-
-_CHOICES = {"mode": "mode", "unknown_products": "unknownProducts"}
-
-
-def _limit(document: Mapping[str, Any]) -> Limit:
-    unit = next(unit for unit in UNITS if unit in document)
-    lists = document.get("selector", {})
-    products, profiles, priority_classes = (
-        tuple(sorted({globs.read(text) for text in lists.get(field, ())})) for field, globs in GLOBS.items()
-    )
-    selector = Selector(products, profiles, priority_classes)
-    return Limit(document["name"], unit, read_hard(unit, document[unit]), selector)
-
-
-def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
-    for field, right in (("apiVersion", API_VERSION), ("kind", "GPUQuota")):
-        if document.get(field) != right:
-            yield FieldPath([field]), f'{_found(document.get(field))}; write "{right}"'
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if name != QUOTA_NAME:
-        yield FieldPath(["metadata", "name"]), f'{_found(name)}; a namespace has one GPUQuota, named "{QUOTA_NAME}"'
-    for key in document:
-        if key not in _FIELDS:
-            yield FieldPath([str(key)]), unknown_field(key, _FIELDS, "a GPUQuota")
-
-
-def _found(value: Any) -> str:
-    return "is missing" if value is None else f"is {quoted_value(value)}"

@@ -142,7 +142,7 @@ def _limits_without_match(document: Object, limits: Sequence[Limit], view: Clust
 
 @dataclass(frozen=True, slots=True)
 class _ClusterNames:
-    """What the cluster shows."""
+    """The names of products, profiles and PriorityClasses that the cluster shows."""
 
     kinds: frozenset[DeviceKind]
     """Empty if nodes or ResourceSlices are unknown, or there is no GPU."""

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.bounds import remember_short
@@ -42,10 +43,10 @@ class Globs:
     read: Callable[[str], str]
     """A glob in the form in which selectors match it."""
     mismatch: Callable[[str], str]
-    """Why a glob with allowed characters matches nothing, and what to write; empty if it may match."""
+    """The reason why a glob with allowed characters matches nothing, and the remedy; empty if it may match."""
 
     def problem(self, value: Any) -> str:
-        """What is wrong with a glob, and what to write; empty where nothing is."""
+        """The problem of a glob, and what to write; empty if there is none."""
         if not isinstance(value, str):
             return f"is {quoted_value(value)}; write text such as {shown(self.example)}"
         if not self.allowed.fullmatch(value):
@@ -83,24 +84,16 @@ def _profile_mismatch(text: str) -> str:
     return ""
 
 
-def _without_repeated_stars(text: str) -> str:
-    return _STARS.sub("*", text)
-
-
-def _no_mismatch(text: str) -> str:
-    return ""
-
-
 GLOBS: Mapping[str, Globs] = {
     "products": Globs("NVIDIA-H100-*", re.compile(r"[A-Za-z0-9_.*? -]{1,63}"), _product, _product_mismatch),
     "profiles": Globs("1g.*", re.compile(r"[A-Za-z0-9_.,+*?/-]{1,63}"), _profile, _profile_mismatch),
-    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), _without_repeated_stars, _no_mismatch),
+    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), partial(_STARS.sub, "*"), lambda _: ""),
 }
 """By the fields of a selector."""
 
 
 class Match(Enum):
-    """Whether a limit counts a device."""
+    """The answer to whether a limit counts a device."""
 
     YES = "yes"
     PERHAPS = "perhaps"
@@ -110,7 +103,7 @@ class Match(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """What a limit counts: devices that match a glob of each list. An empty list matches every device."""
+    """The devices that a limit counts: they match a glob of each list. An empty list matches every device."""
 
     products: tuple[str, ...] = ()
     """Globs of products as labels spell them, in lower case and without `nvidia-`; they match with and without it."""
@@ -121,35 +114,22 @@ class Selector:
     """Globs of the names of pods' PriorityClasses. A pod without one has the empty name, which only `*` matches."""
 
     def match(self, kind: DeviceKind, priority_class: str | None) -> Match:
-        """True if the device of a pod with this PriorityClass counts; None if the pod is not known."""
-        answers = (self._product(kind.product), self._profile(kind.profile), self._priority(priority_class))
-        for answer in (Match.NO, Match.PERHAPS):
-            if answer in answers:
-                return answer
-        return Match.YES
+        """The match with the device of a pod with this PriorityClass; None if the pod is not known."""
+        if (
+            (self.profiles and not _any_profile(self.profiles, kind.profile))
+            or (self.products and kind.product and not _any_product(self.products, kind.product))
+            or (self.priority_classes and priority_class is not None and not self._has_class(priority_class))
+        ):
+            return Match.NO
+        is_open = (self.products and not kind.product) or (self.priority_classes and priority_class is None)
+        return Match.PERHAPS if is_open else Match.YES
 
-    def _product(self, product: str) -> Match:
-        if not self.products:
-            return Match.YES
-        return _said(_any_product(self.products, product)) if product else Match.PERHAPS
-
-    def _profile(self, profile: str) -> Match:
-        return _said(not self.profiles or _any_profile(self.profiles, profile))
-
-    def _priority(self, name: str | None) -> Match:
-        if not self.priority_classes:
-            return Match.YES
-        if name is None:
-            return Match.PERHAPS
-        return _said(any(fnmatchcase(name, glob) for glob in self.priority_classes))
+    def _has_class(self, name: str) -> bool:
+        return any(fnmatchcase(name, glob) for glob in self.priority_classes)
 
 
 EVERYTHING = Selector()
 """Leaves nothing out."""
-
-
-def _said(matches: bool) -> Match:
-    return Match.YES if matches else Match.NO
 
 
 # Every pod is matched, and there are few products.

@@ -3,7 +3,8 @@
 import pytest
 
 from policies.fleet.gpu_nodes import node_facts
-from policies.fleet.offers import Cut, Hardware, NodeState, offer_of
+from policies.fleet.offers import Cut, Hardware, NodeState
+from policies.fleet.offers.offer import label_offer, plugin_offer
 from policies.fleet.offers.shown import LabelledResource, ShownSharing, labelled_devices
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
@@ -22,9 +23,12 @@ def shared(resource, *, is_renamed=False, kind="timeSlicing"):
 
 
 def shown_devices(cut, strategy, config=PluginConfig(None)):  # noqa: B008 - immutable
-    offer = offer_of(HARDWARE, NodeState(cut, strategy, config))
-    resources = {name: str(count) for name, count in offer.plugin.resources.items()}
-    node = {"metadata": {"name": "a", "labels": dict(offer.labels.labels)}, "status": {"allocatable": resources}}
+    state = NodeState(cut, strategy, config)
+    resources = {name: str(count) for name, count in plugin_offer(HARDWARE.gpus, state).resources.items()}
+    node = {
+        "metadata": {"name": "a", "labels": dict(label_offer(HARDWARE, state).labels)},
+        "status": {"allocatable": resources},
+    }
     return node_facts(node).traits
 
 
