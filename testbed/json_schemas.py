@@ -20,13 +20,13 @@ from policies.analyses.usage import UsageJSON
 from policies.kubernetes.objects import documents_adapter
 from policies.quota.quota_json import QuotasJSON
 from webhook.cli.commands.rules import RulesJSON
-from webhook.cli.doctor.report import DiagnosisJSON
-from webhook.cli.explanations import ExplanationsJSON
+from webhook.cli.explain.explanations import ExplanationsJSON
+from webhook.cli.explain.plans import PlanReportJSON
+from webhook.cli.explain.selector_analyses import AnalysesJSON
+from webhook.cli.installation.doctor import DiagnosisJSON
+from webhook.cli.installation.preflight import PreflightJSON
 from webhook.cli.migrations.proofs import ProofJSON
-from webhook.cli.plans import PlanReportJSON
-from webhook.cli.preflight.report import PreflightJSON
-from webhook.cli.review_outputs.json import ReviewsJSON
-from webhook.cli.selector_analyses import AnalysesJSON
+from webhook.cli.review.json import ReviewsJSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from click import unstyle
 
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
-from webhook.cli.audit_reports import Audited, text
+from webhook.cli.reports.audit_reports import Audited, text
 from webhook.cluster.manifests import ManifestsView
 
 LABEL = "resource.kubernetes.io/admin-access"

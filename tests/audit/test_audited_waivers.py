@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from policies.rules.settings import DEFAULTS, parse_settings
-from webhook.cli.audit_reports import Audited, as_json, text
+from webhook.cli.reports.audit_reports import Audited, as_json, text
 from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.audit_round import AuditMetrics
 

@@ -7,7 +7,7 @@ import pytest
 from policies.analyses.audit import audit, audit_json
 from policies.conversion.exemptions import Mode
 from policies.rules.settings import DEFAULTS
-from webhook.cli.audit_reports import Audited, text
+from webhook.cli.reports.audit_reports import Audited, text
 from webhook.cluster.manifests import ManifestsView
 
 

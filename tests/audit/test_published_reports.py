@@ -22,7 +22,8 @@ from tests.report.test_overview import ANY_CLASS, UNGUARDED
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
 from tests.usage.usage_objects import devices, node, resource_slice
-from webhook.cli.running_clusters.live_audits import audit_cluster
+from webhook.cli.cluster_options import ClusterOptions
+from webhook.cli.reports.live_audits import audit_cluster
 from webhook.cluster.client import APIClient
 from webhook.sandbox.kinds import parse_path, record_of
 from webhook.sandbox.users import user_of
@@ -65,7 +66,9 @@ async def run(*arguments):
 
 async def publish(sandbox, namespace=""):
     """Audit and publish in this process; returns the lines on standard error."""
-    audited = await asyncio.to_thread(audit_cluster, str(sandbox.file), None, namespace, None, publishes=True)
+    audited = await asyncio.to_thread(
+        audit_cluster, ClusterOptions(kubeconfig=str(sandbox.file), namespace=namespace), publishes=True
+    )
     return [*audited.published.problems, audited.published.summary]
 
 

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from webhook.cli.webhook_changes.configurations import read_version_manifests
+from webhook.cli.installation.webhook_configurations import read_version_manifests
 
 SPEC = {"access": {"mode": "deny"}}
 

@@ -12,8 +12,8 @@ from policies.analyses.selectors import DeviceVerdict, Truth, analyze, selector_
 from policies.rules.settings import DEFAULTS
 from tests.cli.quota_files import ROOT
 from tests.explain.conftest import claim, device_class, selecting, template
+from webhook.cli.explain.selector_analyses import as_json, text
 from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.selector_analyses import as_json, text
 from webhook.cluster.manifests import ManifestsView
 
 HOPPER = 'device.attributes["gpu.nvidia.com"].architecture == "Hopper"'

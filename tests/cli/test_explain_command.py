@@ -17,7 +17,7 @@ from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.objects import json_document
 from policies.outcome import questions
 from policies.rules.settings import DEFAULTS
-from webhook.cli.explanations import as_json, text
+from webhook.cli.explain.explanations import as_json, text
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
 

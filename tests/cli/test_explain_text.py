@@ -9,7 +9,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
 from policies.placement.node_conditions import UNSATISFIED
 from policies.rules.decision import Finding, Severity
-from webhook.cli.explanations import text as coloured
+from webhook.cli.explain.explanations import text as coloured
 
 
 def text(*explanations, width=100):

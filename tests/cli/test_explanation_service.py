@@ -7,7 +7,7 @@ from aiohttp import web
 
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
-from webhook.cli.running_clusters.live_explanations import PROXY, ServiceRefusal, ask_service
+from webhook.cli.explain.live_explanations import PROXY, ServiceRefusal, ask_service
 from webhook.cluster.client import APIClient
 
 ALICE = "system:serviceaccount:team-a:alice"

@@ -9,8 +9,7 @@ from inspect import cleandoc
 import pytest
 
 from tests.cli.quota_files import EXAMPLES, ROOT
-from webhook.cli import COMMANDS
-from webhook.cli.lazy_group import find_command
+from webhook.cli import COMMANDS, find_command
 
 LIVE = (
     "serve",

@@ -18,7 +18,7 @@ def failing(monkeypatch):
         def admit(*_):
             raise error
 
-        monkeypatch.setattr("webhook.cli.file_reviews.ChargedReviews.admit", admit)
+        monkeypatch.setattr("webhook.cli.review.file_reviews.ChargedReviews.admit", admit)
 
     monkeypatch.delenv("GPU_ADMISSION_TRACE", raising=False)
     return fail

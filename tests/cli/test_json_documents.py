@@ -10,8 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from policies.kubernetes.yaml import Limits, scan_documents
-from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.quick_json import quick_json
+from webhook.cli.manifest_reader import ManifestReader, quick_json
 
 LIMITS = Limits(size=10_000, depth=8, nodes=10_000)
 

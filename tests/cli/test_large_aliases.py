@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webhook.cli.review_outputs import text
+from webhook.cli.review import text
 
 
 def laughing(levels, head):

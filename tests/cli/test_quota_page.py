@@ -21,7 +21,7 @@ from policies.quota.quota_report import quota_report
 from policies.rules.charges import OWN, Bill, Charge
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from webhook.cli.quota_reports import QuotaReports, text
+from webhook.cli.reports.quota_reports import QuotaReports, text
 from webhook.cluster.manifests import ManifestsView
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.outcomes import Holder
 from policies.quota.quota_report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
-from webhook.cli.quota_reports import QuotaReports, text
+from webhook.cli.reports.quota_reports import QuotaReports, text
 
 
 def use(name="all", hard=8, used=0, reserved=0, unit="gpus"):

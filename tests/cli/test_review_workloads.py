@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.workloads import pod_templates
 from policies.rules.settings import DEFAULTS
-from webhook.cli.file_reviews import print_review
 from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.review_outputs import FORMATS, TextOptions
-from webhook.cli.review_report import Review, ReviewedObject, findings_of
+from webhook.cli.review import FORMATS, TextOptions
+from webhook.cli.review.file_reviews import print_review
+from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cluster.manifests import ManifestsView
 

@@ -12,8 +12,8 @@ import urllib.request
 
 import pytest
 
-from webhook.cli.serve_options import ServeOptions
-from webhook.cli.server_start import replica_config
+from webhook.cli.serve.serve_options import ServeOptions
+from webhook.cli.serve.server_start import replica_config
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from webhook.cli import COMMANDS
-from webhook.cli.lazy_group import find_command
-from webhook.cli.review_outputs import FORMATS
+from webhook.cli import COMMANDS, find_command
+from webhook.cli.review import FORMATS
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"aiohttp", "cryptography", "prometheus_client"}
@@ -59,8 +58,9 @@ def test_review_of_a_pod_imports_no_server_no_cel_engine_and_only_its_own_form(f
     names = modules(folder, "review", "--cluster", cluster, "-o", output, write("pod.yaml", pod()))
     packages = {name.partition(".")[0] for name in names}
     assert not packages & {*HEAVY, "orjson", "ssl", *({"pydantic", "asyncio"} if output != "json" else ())}
-    others = {f"webhook.cli.review_outputs.{name}" for name in FORMATS if name != output}
-    assert not names & {"policies.cel", *({*others, "webhook.cli.baselines", "xml"} if output == "text" else ())}
+    own = {"yaml": "admitted_documents", "patch": "admitted_documents"}
+    others = {f"webhook.cli.review.{own.get(name, name)}" for name in FORMATS if name != output}
+    assert not names & {"policies.cel", *({*others, "webhook.cli.review.baselines", "xml"} if output == "text" else ())}
 
 
 def test_rules_imports_no_server(folder):
@@ -234,10 +234,10 @@ def test_command_of_the_table_is_found_by_its_name(name):
     assert find_command(name).name == name
 
 
-@pytest.mark.parametrize("module", ["live_explanations", "live_audits"])
+@pytest.mark.parametrize("module", ["explain.live_explanations", "reports.live_audits"])
 def test_command_that_reads_a_cluster_prints_no_log_messages(module):
     code = (
-        f"import logging, webhook.cli.running_clusters.{module}; "
+        f"import logging, webhook.cli.{module}; "
         "logging.getLogger('gpu_admission.cluster').warning('cached namespaces are forbidden')"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

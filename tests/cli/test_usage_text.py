@@ -8,7 +8,7 @@ import click
 import pytest
 
 from tests.usage.usage_objects import claim, devices, node, pod, report, resource_slice
-from webhook.cli.usage_text import Usage, View, text
+from webhook.cli.reports.usage_reports import Usage, View, text
 
 
 def shown(found, by=None, width=100):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.yaml import load_document, scan_documents
-from webhook.cli.dump import dump, dump_all
+from webhook.cli.text_layout import dump, dump_all
 
 # What the loader reads, and with it what can be an object: no control characters, no halves of characters.
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufeff"), max_size=20)

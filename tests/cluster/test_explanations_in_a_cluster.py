@@ -12,7 +12,7 @@ from testbed.commands import run_command
 from testbed.control_plane import kubeconfig
 from testbed.relay import Relay
 from testbed.waiting import until
-from webhook.cli.running_clusters.live_explanations import PROXY
+from webhook.cli.explain.live_explanations import PROXY
 from webhook.cluster.resources import RESOURCES
 
 RBAC = "rbac.authorization.k8s.io"

@@ -5,7 +5,7 @@ import pytest
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.grants import SUBJECT, USER, grants_of
-from webhook.cli.running_clusters.live_explanations import PROXY
+from webhook.cli.explain.live_explanations import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.replica_config import EXPLAIN_SERVICE_ROLE, NAMESPACE

@@ -14,7 +14,7 @@ from policies.kubernetes.objects import json_document, parse_document
 from policies.outcome import Audience, Feasibility, NodeGroup, questions
 from policies.rules.settings import DEFAULTS
 from tests.explain.conftest import BASE
-from webhook.cli.explanations import text
+from webhook.cli.explain.explanations import text
 from webhook.cluster.manifests import ManifestsView
 
 MEMBER = Audience("team-a", sees_nodes=False)

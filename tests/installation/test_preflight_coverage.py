@@ -13,8 +13,8 @@ from policies.kubernetes.objects import json_document
 from policies.kubernetes.view import UNKNOWN
 from testbed.webhook_configurations import current_configurations
 from tests.installation.planned_objects import texts
-from webhook.cli.preflight.reads import conditions_hold
-from webhook.cli.preflight.report import CoverageJSON, coverage_json
+from webhook.cli.installation.preflight import CoverageJSON, coverage_json
+from webhook.cli.installation.preflight_reads import conditions_hold
 
 
 def namespace(name, **labels):

@@ -6,7 +6,7 @@ from policies.analyses.installation import Coverage, DryRun, Facts, preflight
 from policies.analyses.installation.dry_runs import definitions, kind_checks, object_checks
 from policies.kubernetes.view import UNKNOWN
 from tests.installation.planned_objects import planned, refused, texts
-from webhook.cli.preflight.reads import conditions_hold
+from webhook.cli.installation.preflight_reads import conditions_hold
 
 OURS = "gpu-admission"
 ACCEPTED = DryRun(OURS)

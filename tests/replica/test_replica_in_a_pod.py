@@ -16,7 +16,7 @@ IN_A_POD = """\
 import asyncio, json, sys
 from pathlib import Path
 from tests.replica.conftest import Running, until
-from webhook.cli.server_start import APIClient, Replica, ReplicaConfig
+from webhook.cli.serve.server_start import APIClient, Replica, ReplicaConfig
 
 async def main(folder, port):
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": port}

@@ -9,7 +9,7 @@ from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cli import main
-from webhook.cli.other_files import patch_files
+from webhook.cli.folders import patch_files
 from webhook.cluster.manifests import ManifestsView
 
 HINT = "review the output of `kubectl kustomize`"

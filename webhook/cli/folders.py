@@ -1,24 +1,42 @@
-"""Files of folders: which are read, which are excluded, and which an option names."""
+"""The files of folders: manifests, other files, and those that options name."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
-from typing import TYPE_CHECKING, Protocol
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
+from policies.admission.coverage import reviewed_kinds
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.yaml import YAMLError, load_document
+from policies.rules.settings import DEFAULTS
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from policies.kubernetes.yaml import Document
 
 __all__ = [
+    "NO_OBJECTS",
+    "PATCHES",
     "SUFFIXES",
+    "SUITE_GROUP",
+    "TEMPLATES",
     "Exclusion",
     "NamedFiles",
+    "OtherFiles",
     "exclusion_of",
     "files_of",
     "is_covered",
+    "is_kustomization",
     "is_special",
+    "is_suite",
+    "is_version",
+    "patch_files",
     "replace_file",
 ]
 
@@ -166,3 +184,214 @@ def _new_file_mode() -> int:
     mask = os.umask(0o077)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+NO_OBJECTS = "no Kubernetes objects"
+TEMPLATES = "templates; review what they render, such as the output of `helm template`"
+PATCHES = "patches; review the output of `kubectl kustomize`"
+
+_KEYS = re.compile(rb"\b(?:apiVersion|kind)[\"']?\s*:")
+"""Keys that all manifests contain, and few other files."""
+_VERSION = "serverVersion"
+"""The key of the output of `kubectl version`, the only fact about a cluster without a kind."""
+_TEMPLATE = "{{"
+_PLACEHOLDERS = re.compile(r"\{\{|\{%|%\{|^[ \t]*\$\{\w+\}[ \t]*$", re.MULTILINE)
+"""Placeholders in templates of Helm, Jinja, Terraform and envsubst."""
+_NAME_PLACEHOLDERS = ("{{", "${", "$(")
+"""Placeholders that no name of an object can contain."""
+_KUSTOMIZE = "kustomize.config.k8s.io/"
+SUITE_GROUP = "test.gpu-admission.io/"
+"""The group of suites in `apiVersion`, whatever the version."""
+
+
+class OtherFiles:
+    """Recognises and counts other files than manifests."""
+
+    def __init__(self, *, is_of_cluster: bool = False) -> None:
+        """Prepare; `is_of_cluster` is True if the output of `kubectl version` counts as a manifest."""
+        self._is_of_cluster = is_of_cluster
+        self._counts: Counter[tuple[str, str]] = Counter()
+        self._patches: frozenset[str] = frozenset()
+
+    @property
+    def lines(self) -> list[str]:
+        """The numbers of skipped files and documents, with a line for each reason."""
+        return [
+            f"{count} {unit}{'s' * (count != 1)} skipped: {reason}"
+            for reason in dict.fromkeys([NO_OBJECTS, TEMPLATES, PATCHES, *sorted(reason for _, reason in self._counts)])
+            for unit in ("file", "document")
+            if (count := self._counts[unit, reason])
+        ]
+
+    def enter(self, files: Iterable[str]) -> None:
+        """Start the next folder; its Kustomizations may name some of its files as patches."""
+        self._patches = patch_files(files)
+
+    def skip_named(self, option: str) -> None:
+        """Count a file that is skipped because an option names it."""
+        self._counts["file", f"named by {option}"] += 1
+
+    def skips(self, file: str, content: bytes) -> bool:
+        """True if a file is skipped before it is parsed."""
+        if os.path.abspath(file) in self._patches:
+            reason = PATCHES
+        elif not (_has_keys(content) or (self._is_of_cluster and _VERSION.encode() in content)):
+            reason = NO_OBJECTS
+        elif _TEMPLATE.encode() in content and _is_chart_template(file):
+            reason = TEMPLATES
+        else:
+            return False
+        self._counts["file", reason] += 1
+        return True
+
+    def skips_json(self, value: dict[str, Any] | list[Any] | None) -> bool:
+        """True if a JSON file is skipped; `value` is its content, or None if it is not JSON.
+
+        Parsing with positions takes seconds for a long lock file.
+        """
+        is_skipped = value is not None and not self._is_wanted(value)
+        self._counts["file", NO_OBJECTS] += is_skipped
+        return is_skipped
+
+    def sort(
+        self, documents: Sequence[Document], errors: Sequence[YAMLError]
+    ) -> tuple[list[Document], list[YAMLError]]:
+        """The manifests of a file, and the errors in broken manifests; suites are not counted."""
+        found = [document for document in documents if not is_suite(document.value)]
+        if not found and documents and not errors:
+            return [], []
+        reasons, written, broken = [], [], []
+        for error in errors:
+            if reason := _reason_to_skip(error):
+                reasons.append(reason)
+            else:
+                broken.append(error)
+        for document in found:
+            if not self._is_wanted(document.value):
+                reasons.append(NO_OBJECTS)
+            elif _is_template(document.value):
+                reasons.append(TEMPLATES)
+            else:
+                written.append(document)
+        if written or broken:
+            self._counts.update(("document", reason) for reason in reasons)
+        else:
+            self._counts["file", TEMPLATES if TEMPLATES in reasons else NO_OBJECTS] += 1
+        return written, broken
+
+    def _is_wanted(self, value: Any) -> bool:
+        return _is_manifest(value) or (self._is_of_cluster and (is_version(value) or _has_kind(value)))
+
+
+def is_version(value: Any) -> bool:
+    """True if a document is the output of `kubectl version`."""
+    return isinstance(value, dict) and _VERSION in value and "kind" not in value
+
+
+def is_suite(value: Any) -> bool:
+    """True if a document is only for `gpu-admission test`."""
+    version = value.get("apiVersion") if isinstance(value, dict) else None
+    return isinstance(version, str) and version.startswith(SUITE_GROUP)
+
+
+def is_kustomization(value: Any) -> bool:
+    """True if a document is only for kustomize."""
+    version = value.get("apiVersion") if isinstance(value, dict) else None
+    return isinstance(version, str) and version.startswith(_KUSTOMIZE)
+
+
+def _is_chart_template(file: str) -> bool:
+    """True for a template of a Helm chart, which is not a manifest before it is rendered."""
+    folder = os.path.dirname(os.path.abspath(file))
+    while (parent := os.path.dirname(folder)) != folder:
+        if os.path.basename(folder) == "templates" and os.path.exists(os.path.join(parent, "Chart.yaml")):
+            return True
+        folder = parent
+    return False
+
+
+def _reason_to_skip(error: YAMLError) -> str:
+    """Why a document that cannot be parsed is skipped; empty if it looks like a broken manifest."""
+    if _PLACEHOLDERS.search(error.text):
+        return TEMPLATES
+    return NO_OBJECTS if error.text and not _has_outer_keys(error.text) else ""
+
+
+def _has_outer_keys(text: str) -> bool:
+    """True if a text that cannot be parsed has an apiVersion or a kind at its outermost level."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("#", "---"))]
+    if not lines or lines[0].lstrip().startswith("{"):
+        return _has_keys(text.encode(errors="replace"))
+    outermost = min(len(line) - len(line.lstrip(" ")) for line in lines)
+    return any(_KEYS.match(line[outermost:].lstrip("\"'").encode(errors="replace")) for line in lines)
+
+
+def _has_keys(content: bytes) -> bool:
+    """True if a text may contain manifests, also in UTF-16, which is then reported."""
+    return _KEYS.search(content) is not None or (
+        b"\0" in content and _KEYS.search(content.replace(b"\0", b"")) is not None
+    )
+
+
+def _is_manifest(value: Any) -> bool:
+    """True if a document has an apiVersion and a kind, or one of them and metadata or items.
+
+    Without an apiVersion, rules must know the kind: other tools, such as Zarf, have kinds, too.
+    """
+    if not isinstance(value, dict) or is_kustomization(value):
+        return False
+    version, kind = (isinstance(value.get(key), str) for key in ("apiVersion", "kind"))
+    has_shape = isinstance(value.get("metadata"), dict) or isinstance(value.get("items"), list)
+    return (version and (kind or has_shape)) or (kind and has_shape and _is_known(value["kind"]))
+
+
+def _has_kind(value: Any) -> bool:
+    """True if a document may be a broken fact, which must be reported."""
+    return isinstance(value, dict) and isinstance(value.get("kind"), str) and not is_kustomization(value)
+
+
+def _is_known(kind: str) -> bool:
+    kinds = {kind for _, kind in reviewed_kinds(DEFAULTS)}
+    return kind.removesuffix("List") in {*kinds, ""}
+
+
+def _is_template(value: dict[str, Any]) -> bool:
+    """True if the name of an object has a placeholder."""
+    metadata = value.get("metadata")
+    names = [metadata.get(field) for field in ("name", "namespace")] if isinstance(metadata, dict) else []
+    return any(mark in name for name in names if isinstance(name, str) for mark in _NAME_PLACEHOLDERS)
+
+
+_NAMES = ("kustomization.yaml", "kustomization.yml")
+_LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
+"""Fields of a Kustomization or Component with patches: file names, or mappings with a `path`."""
+
+
+def patch_files(files: Iterable[str]) -> frozenset[str]:
+    """The absolute paths of files that Kustomizations name as patches.
+
+    A Kustomization that cannot be read is skipped here; the review of the folder reports it.
+    """
+    return frozenset(
+        os.path.abspath(os.path.join(os.path.dirname(file), patch))
+        for file in files
+        if os.path.basename(file) in _NAMES
+        for patch in _patches(_kustomization(file))
+    )
+
+
+def _patches(kustomization: Any) -> Iterator[str]:
+    for field in _LISTS:
+        listed = lookup(kustomization, (field,))
+        for item in listed if isinstance(listed, list) else ():
+            path = lookup(item, ("path",)) if isinstance(item, dict) else item
+            if isinstance(path, str) and "\n" not in path:
+                yield path
+
+
+def _kustomization(file: str) -> Any:
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return load_document(opened.read()).value
+    except (OSError, UnicodeDecodeError, YAMLError):
+        return None

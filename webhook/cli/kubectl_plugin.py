@@ -15,8 +15,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from webhook.cli import COMMANDS
-from webhook.cli.lazy_group import LazyGroup
+from webhook.cli import COMMANDS, LazyGroup
 from webhook.cli.options import connection_options, namespace_option
 
 __all__ = ["complete", "main", "plugin"]

@@ -1,4 +1,4 @@
-"""Problems of input, with their places."""
+"""Reads manifests: the objects of files and folders, with their places, and the problems of input."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import yaml
 from policies.kubernetes.names import printable, shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.yaml import Document, Limits, Position, scan_documents
+from policies.kubernetes.yaml_events import value as settled_value
 from policies.kubernetes.yaml_nodes import Node
-from webhook.cli.folders import SUFFIXES, files_of
-from webhook.cli.other_files import OtherFiles, is_version
+from webhook.cli.folders import SUFFIXES, OtherFiles, files_of, is_version
 from webhook.cluster.garbage_collection import CollectionPause
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ __all__ = [
     "ManifestReader",
     "Problem",
     "UnreadableInputError",
+    "quick_json",
     "show_problems",
     "untyped_problem",
 ]
@@ -131,8 +132,6 @@ class Content:
         """
         if not _JSON_BEGIN.match(self.content):
             return None
-        from webhook.cli.quick_json import quick_json
-
         return quick_json(self.content, LIMITS)
 
 
@@ -363,3 +362,56 @@ def _with_origin(file: str, value: Object) -> str:
 def _without_places(value: Any) -> Document:
     """A document without positions."""
     return Document(Node(value, yaml.Mark("", 0, 0, 0, None, 0)), 0)
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BEFORE_VALUES = (b":", b",", b"[", b"{")
+"""The characters before each key and value, except the outermost."""
+
+
+def quick_json(content: bytes, limits: Limits) -> dict[str, Any] | list[Any] | None:
+    """The mapping or list of a JSON text, read without positions, which are needed only for problems.
+
+    None if the text is something else, broken, beyond a limit, or has duplicate keys; the reader with positions then reads
+    it or reports the problem.
+    """
+    import orjson
+
+    if len(content) > limits.size or sum(map(content.count, _BEFORE_VALUES)) >= limits.nodes:
+        return None
+    content = content.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        value = orjson.loads(content)
+        if not isinstance(value, dict | list):
+            return None
+        _settle_numbers(value, limits.depth)
+    except ValueError:
+        return None
+    # orjson keeps the last of duplicate keys; each lost key has lost its colon.
+    has_escaped_colon = b"\\u003a" in content or b"\\u003A" in content
+    if has_escaped_colon or content.count(b":") != orjson.dumps(value).count(b":"):
+        return None
+    return value
+
+
+def _settle_numbers(value: dict[str, Any] | list[Any], depth: int) -> None:
+    """Replace numbers as the API server does, such as 1.0 by 1, in place.
+
+    Raises:
+        ValueError: The value nests deeper than `depth`, or JSON has no such number.
+    """
+    level: list[Any] = [value]
+    for _ in range(depth):
+        below: list[Any] = []
+        for collection in level:
+            # Only values are set, so the size does not change.
+            for step, item in collection.items() if type(collection) is dict else enumerate(collection):
+                kind = type(item)
+                if kind is dict or kind is list:
+                    below.append(item)
+                elif kind is float:
+                    collection[step] = settled_value(item)
+        if not below:
+            return
+        level = below
+    raise ValueError(depth)

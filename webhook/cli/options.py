@@ -1,19 +1,25 @@
-"""Completion of values by the shells; the values are looked up only while a shell completes."""
+"""Options that several commands have, the completion of their values, and their checks."""
 
 from __future__ import annotations
 
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
+from functools import wraps
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from webhook.cli.cluster_options import ClusterOptions
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from click.shell_completion import CompletionItem
 
     from policies.kubernetes.view import ClusterView
+    from webhook.cli.completion_values import Values
+    from webhook.cli.progress import Progress
+    from webhook.cli.settings import RunningFacts
 
 __all__ = [
     "check_namespace_exists",
@@ -25,14 +31,15 @@ __all__ = [
     "files_option",
     "live_options",
     "namespace_option",
+    "open_cluster",
     "output_option",
     "settings_option",
+    "takes_cluster",
 ]
 
 
 if TYPE_CHECKING:
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
-    Values = Literal["contexts", "kinds", "namespaces", "objects", "products", "rules"]
 
 
 def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
@@ -45,7 +52,9 @@ def complete_from(values: Values, *, or_paths: bool = False) -> Complete:
         # Whatever fails, an error message would be printed into the command line that the user is writing.
         try:
             with redirect_stderr(StringIO()):
-                found = _items(values, ctx, incomplete)
+                from webhook.cli.completion_values import completion_items
+
+                found = completion_items(values, ctx, incomplete)
         except Exception:  # noqa: BLE001 - see above
             found = []
         return found or (complete_paths(ctx, param, incomplete) if or_paths else [])
@@ -60,36 +69,35 @@ def complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [CompletionItem(incomplete, type="file")]
 
 
-def _items(values: Values, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
-    """The values that begin with what is written so far."""
-    match values:
-        case "contexts":
-            from webhook.cli.completion_values.contexts import contexts
-
-            return contexts(ctx, incomplete)
-        case "kinds":
-            from webhook.cli.completion_values.ruled_kinds import kinds
-
-            return kinds(incomplete)
-        case "namespaces":
-            from webhook.cli.completion_values.objects import namespaces
-
-            return namespaces(ctx, incomplete)
-        case "objects":
-            from webhook.cli.completion_values.objects import objects
-
-            return objects(ctx, incomplete)
-        case "products":
-            from webhook.cli.completion_values.products import products
-
-            return products(incomplete)
-        case "rules":
-            from webhook.cli.completion_values.rule_ids import rule_ids
-
-            return rule_ids(incomplete)
-
-
 F = TypeVar("F", bound="Callable[..., Any]")
+
+
+@contextmanager
+def open_cluster(source: ClusterOptions, progress: Progress, *, is_running: bool) -> Iterator[RunningFacts | None]:
+    """Show the progress until the end, and read a running cluster meanwhile; None for files.
+
+    Raises:
+        NoClusterError: The cluster cannot be reached, or does not accept the credentials.
+    """
+    if not is_running:
+        with progress:
+            yield None
+        return
+    from webhook.cli.running_clusters import running_cluster
+
+    with running_cluster(source, progress) as cluster, progress:
+        yield cluster
+
+
+def takes_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Pass the options that say which cluster is read as one value, `source`."""
+
+    @wraps(command)
+    def run(*args: Any, **given: Any) -> None:
+        own = {name: given.pop(name) for name in ClusterOptions._fields if name in given}
+        command(*args, source=ClusterOptions(**own), **given)
+
+    return run
 
 
 class NoNamespaceError(click.ClickException):
@@ -122,12 +130,7 @@ def settings_option(default: str) -> Callable[[F], F]:
 def namespace_option(text: str) -> Callable[[F], F]:
     """The option `--namespace`, whose help is a sentence."""
     return click.option(
-        "-n",
-        "--namespace",
-        default="",
-        metavar="NAME",
-        shell_complete=complete_from("namespaces"),
-        help=text,
+        "-n", "--namespace", default="", metavar="NAME", shell_complete=complete_from("namespaces"), help=text
     )
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import FieldPath
+from webhook.cli.folders import is_kustomization, is_suite
 from webhook.cli.manifest_reader import ManifestReader, Problem
-from webhook.cli.other_files import is_kustomization, is_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.kubernetes.yaml import Document
-    from webhook.cli.folders import Exclusion, NamedFiles
+    from webhook.cli.folders import Exclusion, NamedFiles, OtherFiles
     from webhook.cli.manifest_reader import Content, Manifest
-    from webhook.cli.other_files import OtherFiles
 
 __all__ = ["RepositoryReader"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
@@ -21,8 +21,28 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["ClusterFiles", "chosen_settings", "cluster_files", "read_cluster_files", "read_settings", "settings_in"]
+__all__ = [
+    "ClusterFiles",
+    "RunningFacts",
+    "chosen_settings",
+    "cluster_files",
+    "read_cluster_files",
+    "read_facts",
+    "read_settings",
+    "settings_in",
+]
+
+
+class RunningFacts(Protocol):
+    """A running cluster, read while a command needs it."""
+
+    def settings(self) -> tuple[GPUAdmissionPolicy, list[str]]:
+        """The settings of the cluster, and notes on them."""
+
+    def view(self, settings: GPUAdmissionPolicy, reviewed: Iterable[Object]) -> ManifestsView:
+        """The facts of the cluster, with the objects under review."""
 
 
 class ClusterFiles(NamedTuple):
@@ -34,11 +54,30 @@ class ClusterFiles(NamedTuple):
     """Those of the settings file, else those of the cluster, else the defaults."""
     notes: list[str]
     """Problems of the cluster's settings, without full stops; they are not errors, because the cluster ignores them too."""
+    running: RunningFacts | None = None
+    """A running cluster, instead of the facts."""
+
+    def view(self, reviewed: Iterable[Object] = ()) -> ManifestsView:
+        """The facts of the cluster, with the objects under review."""
+        if self.running is None:
+            return ManifestsView(self.facts, reviewed)
+        return self.running.view(self.settings, reviewed)
 
     def print_notes(self) -> None:
         """Print the notes as warnings."""
         for note in self.notes:
             click.echo(f"Warning: {note}", err=True)
+
+
+def read_facts(source: ClusterOptions, running: RunningFacts | None, reader: ManifestReader) -> ClusterFiles:
+    """Read files or the settings of a running cluster, and print notes; problems go to the reader."""
+    if running is None:
+        files = cluster_files(source.cluster, source.settings, reader)
+    else:
+        policy, notes = running.settings() if source.settings is None else (read_settings(source.settings, reader), [])
+        files = ClusterFiles([], policy, notes, running)
+    files.print_notes()
+    return files
 
 
 def cluster_files(paths: Iterable[str], settings: str | None, reader: ManifestReader) -> ClusterFiles:

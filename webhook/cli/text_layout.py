@@ -1,4 +1,4 @@
-"""Layout of printed text: tables, wrapped paragraphs, the width of the terminal; JSON."""
+"""Printed output: tables, wrapped paragraphs, the width of the terminal; JSON, YAML and diffs."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import re
 import shutil
 import sys
 from dataclasses import dataclass
+from difflib import unified_diff
 from itertools import accumulate, zip_longest
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import yaml
 
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import json_document
+from policies.kubernetes.yaml_events import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from fractions import Fraction
+
+    from policies.kubernetes.objects import Object
 
 __all__ = [
     "BAR",
@@ -26,16 +31,23 @@ __all__ = [
     "BarPart",
     "Column",
     "bar",
+    "colour_line",
     "column",
+    "diff",
+    "dump",
+    "dump_all",
+    "fitted_columns",
     "item",
     "json_text",
     "output_text",
     "paragraph",
+    "sentence_table",
     "table",
     "terminal_width",
     "truncation",
     "wrap_line",
 ]
+
 
 BAR = 20
 """The usual length of a bar in characters, without its ends."""
@@ -62,20 +74,47 @@ def column(title: str, texts: Iterable[str], *, right: bool = False) -> Column:
     return Column(title, max(len(title), *map(len, texts)), right=right)
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Sequence[str]]]) -> Iterator[str]:
-    """The lines of a table with titles; `rows` has the cells of each row, and each cell has its lines."""
-    yield _line(columns, [column.title for column in columns])
-    for row in rows:
-        for lines in zip_longest(*row, fillvalue=""):
-            yield _line(columns, lines)
-
-
-def _line(columns: Sequence[Column], texts: Sequence[str]) -> str:
-    padded = [
-        text.rjust(column.width) if column.right else text.ljust(column.width)
-        for column, text in zip(columns, texts, strict=True)
+def fitted_columns(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> list[Column]:
+    """Columns as wide as their texts; `right` has the titles of those that are aligned at the right."""
+    return [
+        column(title, (click.unstyle(row[place]) for row in rows), right=title in right)
+        for place, title in enumerate(titles)
     ]
-    return (" " * GAP).join(padded).rstrip()
+
+
+def table(columns: Sequence[Column], rows: Iterable[Sequence[Sequence[str]]]) -> Iterator[str]:
+    """The lines of a table with titles; a row has its cells, and a cell is a text or its lines."""
+    titles = [column.title for column in columns]
+    for row in (titles, *rows):
+        for texts in zip_longest(*([cell] if isinstance(cell, str) else cell for cell in row), fillvalue=""):
+            cells = []
+            for column, text in zip(columns, texts, strict=True):
+                blanks = " " * (column.width - len(click.unstyle(text)))
+                cells.append(blanks + text if column.right else text + blanks)
+            yield (" " * GAP).join(cells).rstrip()
+
+
+def sentence_table(
+    columns: Sequence[Column],
+    title: str,
+    rows: Sequence[tuple[Sequence[str], str]],
+    width: int,
+    least: int,
+    most_lines: int | None = None,
+) -> Iterator[str]:
+    """A table that ends with a column of wrapped sentences, in the room that is left.
+
+    Args:
+        columns: The other columns.
+        title: The title of the last column.
+        rows: The other cells of each row, and its sentence.
+        width: The width of the table.
+        least: The least width of the last column.
+        most_lines: The most lines of a sentence; all if None.
+    """
+    room = max(width - sum(each.width + GAP for each in columns), least)
+    cells = ([*others, paragraph(sentence, room)[:most_lines]] for others, sentence in rows)
+    yield from table([*columns, Column(title, room)], cells)
 
 
 class BarPart(NamedTuple):
@@ -159,3 +198,47 @@ def json_text(value: Any) -> str:
 def output_text(value: Any, kind: Any) -> str:
     """A value of a type as JSON for programs, with the fields of dataclasses in camel case."""
     return json_text(json_document(value, kind))
+
+
+_Base: Any = yaml.CSafeDumper if yaml.__with_libyaml__ else yaml.SafeDumper
+
+
+class _Dumper(_Base):  # type: ignore[misc]
+    def ignore_aliases(self, data: Any) -> bool:
+        """Write shared parts out each time, because people compare and edit the text."""
+        return True
+
+
+def _text(dumper: Any, text: str) -> yaml.ScalarNode:
+    """A string, quoted if Go's parser would read another type (`y`, `1e6`, `0o17`)."""
+    style = "|" if "\n" in text else None if isinstance(plain(text), str) else '"'
+    node: yaml.ScalarNode = dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return node
+
+
+_Dumper.add_representer(str, _text)
+
+
+def dump(document: Object) -> str:
+    """One object as YAML, with its fields in order."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return text
+
+
+def dump_all(documents: Iterable[Object]) -> str:
+    """Several objects as YAML documents."""
+    return "---\n".join(map(dump, documents))
+
+
+def diff(before: Object, after: Object, name: str) -> list[str]:
+    """The lines of a unified diff of an object; empty if nothing changed."""
+    old, new = dump(before).splitlines(), dump(after).splitlines()
+    return list(unified_diff(old, new, f"{name} before admission", f"{name} as admitted", lineterm=""))
+
+
+def colour_line(line: str) -> str:
+    """A line of a diff in the colours of git."""
+    if line.startswith(("---", "+++")):
+        return click.style(line, bold=True)
+    colours = {"-": "red", "+": "green", "@": "cyan"}
+    return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line

@@ -19,14 +19,14 @@ from policies.analyses.explain.explanations import (
     suggestion_sentence,
 )
 from policies.kubernetes.names import format_count, printable
-from webhook.pages.explanation_columns import BADGES, columns_of, states_in
+from webhook.pages.explanation import BADGES, columns_of, states_in
 from webhook.pages.rendering import asset, render_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.analyses.explain import Explanation
-    from webhook.pages.explanation_columns import NodeColumn
+    from webhook.pages.explanation import NodeColumn
 
 __all__ = ["LINE", "Drawing", "draw_explanations", "lines_of"]
 

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from tests.cli.quota_files import ROOT
-from webhook.cli.snapshots.folders import HEAD, replaced_folder
+from webhook.cli.snapshots.writer import HEAD, replaced_folder
 
 FILES = "snapshot: {files: {pods.json: 1}}"
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from webhook.cli.options import cluster_options, files_option, output_option
+from webhook.cli.options import cluster_options, files_option, output_option, takes_cluster
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -22,15 +27,12 @@ __all__ = ["command"]
     "ClusterReport; where that API is not served, PolicyReports.",
 )
 @output_option("what is broken first, then how ready namespaces are", "the same")
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    settings: str | None,
+    source: ClusterOptions,
     publish: bool,
     output: str,
 ) -> None:
@@ -58,19 +60,17 @@ def command(
     Exit code: 0 if no object would be refused today, 1 if one would be, 2 if the cluster or the input cannot be read or a
     report cannot be written, 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.option_checks import check_cluster_options
-
-    check_cluster_options(cluster, kubeconfig, context, namespace)
-    if cluster and publish:
+    source.check()
+    if source.cluster and publish:
         raise click.UsageError("--cluster is for files, and --publish writes into the running cluster that it audits")
-    from webhook.cli.audit_reports import as_json, audit_files, text
+    from webhook.cli.reports.audit_reports import as_json, audit_files, text
 
-    if cluster:
-        audited = audit_files(cluster, namespace, settings)
+    if source.cluster:
+        audited = audit_files(source)
     else:
-        from webhook.cli.running_clusters.live_audits import audit_cluster
+        from webhook.cli.reports.live_audits import audit_cluster
 
-        audited = audit_cluster(kubeconfig, context, namespace, settings, publishes=publish)
+        audited = audit_cluster(source, publishes=publish)
     click.echo(as_json(audited) if output == "json" else text(audited))
     if audited.published is not None:
         for line in (*audited.published.problems, audited.published.summary):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -11,21 +10,21 @@ from webhook.cli.options import (
     complete_paths,
     connection_options,
     files_option,
+    open_cluster,
     output_option,
     settings_option,
+    takes_cluster,
 )
 from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from webhook.cli.running_clusters.live_facts import RunningCluster
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
 
 @click.command("cel")
-@click.argument("source", metavar="FILE|EXPR", shell_complete=complete_paths)
+@click.argument("selectors", metavar="FILE|EXPR", shell_complete=complete_paths)
 @click.option(
     "--edit",
     metavar="FILE|EXPR",
@@ -44,22 +43,18 @@ __all__ = ["command"]
 @connection_options
 @settings_option("the one of the cluster")
 @output_option(
-    "tables and sentences",
-    "a list with one mapping for each request or class",
-    html="one page, which needs no network",
+    "tables and sentences", "a list with one mapping for each request or class", html="one page, which needs no network"
 )
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
-    source: str,
+    selectors: str,
+    source: ClusterOptions,
     edit: str | None,
     device_class: str,
     request: str,
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    settings: str | None,
     output: str,
 ) -> None:
     """Show which devices a selector matches, why not the others, at what cost, and what an edit changes.
@@ -85,19 +80,13 @@ def command(
     gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1. With --edit, the edited
     selectors count.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.option_checks import check_cluster_options
-    from webhook.cli.selector_analyses import SelectorInput, analyses_of, as_json, exit_code, text
+    from webhook.cli.explain.selector_analyses import SelectorInput, analyses_of, as_json, exit_code, text
 
-    check_cluster_options(cluster, kubeconfig, context, "")
-    given = SelectorInput(source, edit, device_class, request, cluster, settings)
+    source.check()
+    given = SelectorInput(selectors, edit, device_class, request, source)
     progress = Progress()
-    running: AbstractContextManager[RunningCluster | None] = nullcontext()
-    if not cluster:
-        from webhook.cli.running_clusters.live_facts import running_cluster
-
-        running = running_cluster(kubeconfig, context, progress)
-    with running as read_cluster, progress:
-        analyses = analyses_of(given, read_cluster, progress)
+    with open_cluster(source, progress, is_running=not source.cluster) as running:
+        analyses = analyses_of(given, running, progress)
     if output == "html":
         from webhook.pages.selectors import render_analyses
 

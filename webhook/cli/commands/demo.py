@@ -15,13 +15,14 @@ import click
 
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import lookup, name_of, namespace_of
-from webhook.cli.audit_reports import text
-from webhook.cli.dump import colour_line, diff
+from webhook.cli.cluster_options import ClusterOptions
 from webhook.cli.kubectl import apply, as_written
 from webhook.cli.manifest_reader import ManifestReader, UnreadableInputError
-from webhook.cli.running_clusters.live_audits import audit_cluster
-from webhook.cli.sandbox_start import load, loaded_sandbox
+from webhook.cli.reports.audit_reports import text
+from webhook.cli.reports.live_audits import audit_cluster
+from webhook.cli.serve.sandbox_start import load, loaded_sandbox
 from webhook.cli.shipped_files import shipped_path
+from webhook.cli.text_layout import colour_line, diff
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica import Replica
@@ -270,7 +271,7 @@ async def _show_audit(sandbox: Sandbox) -> None:
     _echo_command("gpu-admission audit")
     with kubeconfig(sandbox.kubeconfig()) as file:
         # In a thread, because it starts an event loop.
-        audited = await asyncio.to_thread(audit_cluster, file, None, "", None)
+        audited = await asyncio.to_thread(audit_cluster, ClusterOptions(kubeconfig=file))
     click.echo(text(audited))
     click.echo()
 

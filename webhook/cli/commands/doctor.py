@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from webhook.cli.options import connection_options, output_option
+from webhook.cli.options import connection_options, output_option, takes_cluster
 from webhook.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -15,8 +20,9 @@ _ONLY_WARNINGS = 5
 @click.command("doctor")
 @connection_options
 @output_option("what is failing first, then what is unknown, warnings, and what is ok", "the same, with a version")
+@takes_cluster
 @click.pass_context
-def command(ctx: click.Context, *, kubeconfig: str | None, context: str | None, output: str) -> None:
+def command(ctx: click.Context, *, source: ClusterOptions, output: str) -> None:
     """Show whether an installation of gpu-admission works, and what to do where it does not.
 
     One page about the replicas and what each says of itself, certificates and caBundles, the webhooks and their failurePolicy,
@@ -37,11 +43,10 @@ def command(ctx: click.Context, *, kubeconfig: str | None, context: str | None, 
     warnings; 2 if the cluster cannot be reached; 3 if gpu-admission has an internal error; please report it with the output of
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.check_reports import exit_code
-    from webhook.cli.doctor.report import as_json, text
-    from webhook.cli.doctor.runs import run_doctor
+    from webhook.cli.installation.check_reports import exit_code
+    from webhook.cli.installation.doctor import as_json, run_doctor, text
 
     with Progress() as progress:
-        found = run_doctor(kubeconfig, context, progress)
+        found = run_doctor(source, progress)
     click.echo(as_json(found) if output == "json" else text(found))
     ctx.exit(exit_code(found.checks, of_warnings=_ONLY_WARNINGS))

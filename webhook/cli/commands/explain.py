@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from webhook.cli.options import (
@@ -12,7 +14,11 @@ from webhook.cli.options import (
     namespace_option,
     output_option,
     settings_option,
+    takes_cluster,
 )
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -34,18 +40,14 @@ __all__ = ["command"]
     html="one page with the devices of the nodes, which needs no network",
     svg="one picture of them",
 )
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
+    source: ClusterOptions,
     names: tuple[str, ...],
     files: tuple[str, ...],
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    live: bool,
-    namespace: str,
-    settings: str | None,
     output: str,
 ) -> None:
     """Show where a pod or claim fits, why not elsewhere, and what to change.
@@ -78,16 +80,15 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not files and not names:
         raise click.UsageError("nothing to explain: name files, folders, - for standard input, or KIND/NAME")
-    from webhook.cli.explanations import as_json, explanations_of, has_names, text
-    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.explain.explanations import as_json, explanations_of, has_names, text
 
-    check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
-    if live or kubeconfig or context or (not cluster and has_names(names)):
-        from webhook.cli.running_clusters.live_explanations import LiveQuestion, explain_running_cluster
+    source.check()
+    if source.is_running or (not source.cluster and has_names(names)):
+        from webhook.cli.explain.live_explanations import LiveQuestion, explain_running_cluster
 
-        explanations = explain_running_cluster(LiveQuestion(files, names, kubeconfig, context, namespace, settings))
+        explanations = explain_running_cluster(LiveQuestion(files, names, source))
     else:
-        explanations = explanations_of(files, names, cluster, namespace, settings)
+        explanations = explanations_of(files, names, source)
     match output:
         case "html":
             from webhook.pages.explanation import render_explanations

@@ -1,15 +1,22 @@
-"""`gpu-admission generate`: configuration, quotas, claims and wishes from a few options."""
+"""`gpu-admission generate`: configuration, quotas, claims and wishes from a few options.
+
+What is printed is YAML with comments; the commands in them can be pasted into a shell.
+"""
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
+from webhook.cli.cluster_options import ClusterOptions
 from webhook.cli.options import complete_from, complete_paths, namespace_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    from policies.analyses.generate.documents import Generated, Target
 
 __all__ = ["command"]
 
@@ -88,10 +95,9 @@ def _show_sharing(
 ) -> None:
     _check_operator_namespace(namespace)
     from policies.analyses.generate.node_configurations import generate_sharing
-    from webhook.cli.generated_text import read_target, show
 
-    target = read_target(namespace, add_to)
-    show(lambda: generate_sharing(strategy, product, replicas, target))
+    target = _read_target(namespace, add_to)
+    _show(lambda: generate_sharing(strategy, product, replicas, target))
 
 
 def _check_operator_namespace(namespace: str) -> None:
@@ -101,9 +107,7 @@ def _check_operator_namespace(namespace: str) -> None:
 
 
 def _check_namespace(namespace: str) -> None:
-    from webhook.cli.option_checks import check_cluster_options
-
-    check_cluster_options((), None, None, namespace)
+    ClusterOptions(namespace=namespace).check()
 
 
 @command.command("time-slicing", short_help="Pods take turns on each GPU: a ConfigMap of the device plugin.")
@@ -172,10 +176,9 @@ def _mig(*, product: str, want: str, gpus: int | None, operator_namespace: str, 
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_operator_namespace(operator_namespace)
     from policies.analyses.generate.node_configurations import generate_mig
-    from webhook.cli.generated_text import read_target, show
 
-    target = read_target(operator_namespace, add_to)
-    show(lambda: generate_mig(product, want, gpus, target))
+    target = _read_target(operator_namespace, add_to)
+    _show(lambda: generate_mig(product, want, gpus, target))
 
 
 @command.command("quota", short_help="The GPU limits of a namespace: a GPUQuota.")
@@ -210,10 +213,9 @@ def _quota(
         raise click.UsageError("name the namespace that is limited: -n NAME")
     _check_namespace(namespace)
     from policies.analyses.generate.namespace_objects import QuotaWords, generate_quota
-    from webhook.cli.generated_text import show
 
     words = QuotaWords(gpus.strip(), products, mig.strip(), memory.strip())
-    show(lambda: generate_quota(namespace, words, mode))
+    _show(lambda: generate_quota(namespace, words, mode))
 
 
 @command.command("claim", short_help="A ResourceClaim, or a template of claims.")
@@ -238,10 +240,9 @@ def _claim(*, mig: str, count: int, template: bool, name: str, namespace: str, *
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     _check_namespace(namespace)
     from policies.analyses.generate.namespace_objects import ClaimWords, generate_claim
-    from webhook.cli.generated_text import show
 
     words = ClaimWords(_words(wish), mig, count, name, namespace, template)
-    show(lambda: generate_claim(words))
+    _show(lambda: generate_claim(words))
 
 
 @command.command("wish", short_help="What GPU a pod wants: annotations.")
@@ -259,6 +260,65 @@ def _wish(**wish: str) -> None:
       gpu-admission generate wish --product 'A100*,!*40GB*'
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from policies.analyses.generate.namespace_objects import generate_wish
-    from webhook.cli.generated_text import show
 
-    show(lambda: generate_wish(_words(wish)))
+    _show(lambda: generate_wish(_words(wish)))
+
+
+_WIDTH = 100
+
+
+def _read_target(namespace: str, file: str | None) -> Target:
+    """The ConfigMap that a configuration is written into: a new one, or that of a file.
+
+    Raises:
+        UnreadableInputError: The file cannot be read.
+        click.BadParameter: It does not have exactly one ConfigMap.
+    """
+    from policies.analyses.generate.documents import Target
+    from policies.kubernetes.names import format_list
+    from webhook.cli.manifest_reader import ManifestReader
+
+    if file is None:
+        return Target(namespace)
+    reader = ManifestReader()
+    found = [manifest.object for manifest in reader.manifests([file])]
+    reader.check()
+    if len(found) != 1 or found[0].get("kind") != "ConfigMap":
+        kinds = format_list([str(each.get("kind")) for each in found])
+        raise click.BadParameter(f"has {kinds}; name a file with one ConfigMap", param_hint="'--add-to'")
+    return Target(namespace, found[0])
+
+
+def _show(generate: Callable[[], Generated]) -> None:
+    """Print what a function generates, whole or not at all.
+
+    Raises:
+        click.UsageError: Nothing can be generated.
+    """
+    from policies.analyses.generate.documents import GenerationError
+
+    try:
+        generated = generate()
+    except GenerationError as error:
+        if error.option:
+            raise click.BadParameter(str(error), param_hint=f"'{error.option}'") from None
+        raise click.UsageError(str(error)) from None
+    click.echo("\n".join(_parts(generated)))
+
+
+def _parts(generated: Generated) -> Iterator[str]:
+    """The remarks, the object, and the steps, each without its last line break."""
+    from webhook.cli.text_layout import dump
+
+    for remark in generated.remarks:
+        yield _comment(remark)
+    if generated.document is not None:
+        yield dump(generated.document).removesuffix("\n")
+    for step in generated.steps:
+        yield "#"
+        yield "\n".join([_comment(step.text), *(f"#   {line}" for line in step.lines)])
+
+
+def _comment(text: str) -> str:
+    """A sentence as lines of comments; commands are not wrapped, because a shell reads them."""
+    return "\n".join(f"# {line}" for line in wrap(text, _WIDTH - 2, break_long_words=False, break_on_hyphens=False))

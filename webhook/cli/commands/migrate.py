@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -13,14 +12,14 @@ from webhook.cli.options import (
     files_option,
     live_options,
     namespace_option,
+    open_cluster,
     settings_option,
+    takes_cluster,
 )
 from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from webhook.cli.running_clusters.live_facts import RunningCluster
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -53,18 +52,14 @@ __all__ = ["command"]
     is_flag=True,
     help="Rewrite nothing. Show what each workload of --cluster would keep and lose; -n selects a namespace.",
 )
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
+    source: ClusterOptions,
     paths: tuple[str, ...],
     files: tuple[str, ...],
-    cluster: tuple[str, ...],
-    live: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    settings: str | None,
     to: Literal["dra", "device-plugin"],
     output: str,
     in_place: bool,
@@ -98,18 +93,16 @@ def command(
     workload loses something; 2 if some of the input cannot be read or a file cannot be written; 3 if gpu-admission has an
     internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.option_checks import check_cluster_options
-
     paths = (*files, *paths)
     if prove:
-        if paths or in_place or to != "dra" or not cluster or output == "yaml":
+        if paths or in_place or to != "dra" or not source.cluster or output == "yaml":
             raise click.UsageError(
                 "--prove needs --cluster, such as a snapshot, and takes no other options than -n, --settings and -o json"
             )
-        check_cluster_options(cluster, kubeconfig, context, namespace, live=live)
+        source.check()
         from webhook.cli.migrations.proofs import as_json, prove_cluster, text
 
-        proof = prove_cluster(cluster, namespace, settings)
+        proof = prove_cluster(source)
         click.echo(as_json(proof) if output == "json" else text(proof))
         ctx.exit(1 if proof.loses else 0)
     if output == "json":
@@ -118,20 +111,14 @@ def command(
         raise click.UsageError("nothing to migrate: name files, folders, or - for standard input")
     if in_place and "-" in paths:
         raise click.UsageError("--in-place writes files, and - is standard input")
-    is_live = bool(live or kubeconfig or context)
-    check_cluster_options(cluster, kubeconfig, context, namespace, live=is_live)
+    source = source._replace(live=source.is_running)
+    source.check()
     from webhook.cli.migrations.runs import migrate_files, print_diffs, print_report, print_texts, write_files
 
     progress = Progress()
-    running: AbstractContextManager[RunningCluster | None] = nullcontext()
-    if is_live:
-        from webhook.cli.running_clusters.live_facts import running_cluster
-        from webhook.cluster.contexts import context_namespace
-
-        namespace = namespace or context_namespace(kubeconfig, context)
-        running = running_cluster(kubeconfig, context, progress)
-    with running as read_cluster, progress:
-        outcome = migrate_files(paths, cluster, settings, namespace, read_cluster, to)
+    source = source.with_namespace()
+    with open_cluster(source, progress, is_running=source.live) as running:
+        outcome = migrate_files(paths, source, running, to)
     if in_place:
         write_files(outcome)
     elif output == "diff":

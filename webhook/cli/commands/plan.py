@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -13,16 +12,16 @@ from webhook.cli.options import (
     filename_option,
     files_option,
     namespace_option,
+    open_cluster,
     output_option,
     settings_option,
+    takes_cluster,
 )
 from webhook.cli.progress import Progress
-from webhook.cli.review_outputs import TextOptions
+from webhook.cli.review import TextOptions
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
-    from webhook.cli.running_clusters.live_facts import RunningCluster
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -44,18 +43,15 @@ __all__ = ["command"]
 )
 @settings_option("that of the cluster, else the built-in defaults")
 @output_option("sections and sentences", "everything, with the comparison of each workload that is not kept")
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
+    source: ClusterOptions,
     paths: tuple[str, ...],
     files: tuple[str, ...],
     deletions: tuple[str, ...],
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    settings: str | None,
     output: str,
 ) -> None:
     """Show which pods, workloads and quotas a change of GPU configuration would break.
@@ -84,20 +80,14 @@ def command(
     paths = (*files, *paths)
     if not paths and not deletions:
         raise click.UsageError("nothing to plan: name files, folders, - for standard input, or --delete KIND/NAME")
-    from webhook.cli.option_checks import check_cluster_options
-    from webhook.cli.plans import PlanInput, as_json, make_plan, text
+    from webhook.cli.explain.plans import PlanInput, as_json, make_plan, text
 
-    check_cluster_options(cluster, kubeconfig, context, namespace)
+    source.check()
     progress = Progress()
-    running: AbstractContextManager[RunningCluster | None] = nullcontext()
-    if not cluster:
-        from webhook.cli.running_clusters.live_facts import running_cluster
-
-        running = running_cluster(kubeconfig, context, progress)
-    with running as read_cluster, progress:
-        report = make_plan(PlanInput(paths, deletions, cluster, namespace, settings), read_cluster, progress)
+    with open_cluster(source, progress, is_running=not source.cluster) as running:
+        report = make_plan(PlanInput(paths, deletions, source), running, progress)
     if report.review is not None and report.review.exit_code and output == "text":
-        from webhook.cli.file_reviews import print_review
+        from webhook.cli.review.file_reviews import print_review
 
         print_review(report.review, "text", TextOptions(is_quiet=True, with_diffs=False))
     if output == "json":

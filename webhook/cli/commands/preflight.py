@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from webhook.cli.options import connection_options, filename_option, output_option
+from webhook.cli.options import connection_options, filename_option, output_option, takes_cluster
 from webhook.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -14,15 +19,9 @@ __all__ = ["command"]
 @filename_option
 @connection_options
 @output_option("what would fail first, then what is unknown", "the same, with counts by entry")
+@takes_cluster
 @click.pass_context
-def command(
-    ctx: click.Context,
-    *,
-    files: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    output: str,
-) -> None:
+def command(ctx: click.Context, *, files: tuple[str, ...], source: ClusterOptions, output: str) -> None:
     """Show what applying the manifests of gpu-admission to a cluster would do.
 
     FILE has all manifests of one version, as `kubectl kustomize` or `helm template` prints them; - is standard input. Without
@@ -47,11 +46,10 @@ def command(
     cluster or a file cannot be read; 3 if gpu-admission has an internal error; please report it with the output of
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.check_reports import exit_code
-    from webhook.cli.preflight.report import as_json, text
-    from webhook.cli.preflight.runs import run_preflight
+    from webhook.cli.installation.check_reports import exit_code
+    from webhook.cli.installation.preflight import as_json, run_preflight, text
 
     with Progress() as progress:
-        found = run_preflight(files, kubeconfig, context, progress)
+        found = run_preflight(files, source, progress)
     click.echo(as_json(found) if output == "json" else text(found))
     ctx.exit(exit_code(found.checks))

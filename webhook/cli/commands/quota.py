@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from webhook.cli.options import cluster_options, files_option, output_option
+from webhook.cli.options import cluster_options, files_option, output_option, takes_cluster
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -13,15 +18,12 @@ __all__ = ["command"]
 @files_option("a cluster's GPUQuotas, namespaces, nodes, pods and ResourceClaims, instead of a running cluster.")
 @cluster_options
 @output_option("bars and tables", "the same with exact amounts")
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    settings: str | None,
+    source: ClusterOptions,
     output: str,
 ) -> None:
     """Show the GPU limits of namespaces, what is used, and which pods and claims use it.
@@ -48,15 +50,14 @@ def command(
     counted, or cannot be read; 2 if the cluster or the input cannot be read; 3 if gpu-admission has an internal error;
     please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.option_checks import check_cluster_options
-    from webhook.cli.quota_reports import as_json, report_quotas_of_files, text
+    from webhook.cli.reports.quota_reports import as_json, report_quotas_of_files, text
 
-    check_cluster_options(cluster, kubeconfig, context, namespace)
-    if cluster:
-        quotas = report_quotas_of_files(cluster, namespace, settings)
+    source.check()
+    if source.cluster:
+        quotas = report_quotas_of_files(source)
     else:
-        from webhook.cli.running_clusters.live_quotas import report_quotas
+        from webhook.cli.reports.live_quotas import report_quotas
 
-        quotas = report_quotas(kubeconfig, context, namespace, settings)
+        quotas = report_quotas(source)
     click.echo(as_json(quotas) if output == "json" else text(quotas))
     ctx.exit(0 if quotas.all_within_limits else 1)

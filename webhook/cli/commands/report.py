@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from webhook.cli.options import (
@@ -10,7 +12,11 @@ from webhook.cli.options import (
     files_option,
     namespace_option,
     settings_option,
+    takes_cluster,
 )
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -39,13 +45,10 @@ __all__ = ["command"]
     shell_complete=complete_paths,
     help="Where to write the page; - is standard output.",
 )
+@takes_cluster
 def command(
     *,
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
-    settings: str | None,
+    source: ClusterOptions,
     since: tuple[str, ...],
     output: str,
 ) -> None:
@@ -69,16 +72,9 @@ def command(
     Exit code: 0 if the page was written; 2 if not, because the cluster or the input cannot be read, or the file cannot be
     written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.cluster_pages import page_of_files, write_page
-    from webhook.cli.option_checks import check_cluster_options
+    from webhook.cli.reports.cluster_pages import page_of_cluster, page_of_files, write_page
 
-    check_cluster_options(cluster, kubeconfig, context, namespace)
-    if cluster:
-        page = page_of_files(cluster, namespace, settings, since)
-    else:
-        from webhook.cli.running_clusters.live_pages import page_of_cluster
-
-        page = page_of_cluster(kubeconfig, context, namespace, settings, since)
-    write_page(output, page)
+    source.check()
+    write_page(output, page_of_files(source, since) if source.cluster else page_of_cluster(source, since))
     if output != "-":
         click.echo(f"wrote {output}; open it in a browser")

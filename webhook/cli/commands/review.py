@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -13,17 +12,19 @@ from webhook.cli.options import (
     files_option,
     live_options,
     namespace_option,
+    open_cluster,
     settings_option,
+    takes_cluster,
 )
 from webhook.cli.progress import Progress
-from webhook.cli.review_outputs import FORMATS, TextOptions
+from webhook.cli.review import FORMATS, TextOptions
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from policies.rules.request import Operation
-    from webhook.cli.review_outputs import Format
-    from webhook.cli.running_clusters.live_facts import RunningCluster
+    from webhook.cli.review import Format
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -98,22 +99,18 @@ __all__ = ["command"]
     is_flag=True,
     help="Files in folders that are not manifests are errors; otherwise they are skipped and counted.",
 )
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
+    source: ClusterOptions,
     paths: tuple[str, ...],
     files: tuple[str, ...],
-    cluster: tuple[str, ...],
-    live: bool,
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
     operation: Operation,
     old: str | None,
     user: str,
     output: Format,
-    settings: str | None,
     exclude: tuple[str, ...],
     ignore_file: str | None,
     fail_on: str,
@@ -168,25 +165,25 @@ def command(
         raise click.UsageError("--operation UPDATE and --old FILE go together: an update is judged by what it changes")
     if updates_baseline and baseline is None:
         raise click.UsageError("--update-baseline writes the file of --baseline: name one")
-    from webhook.cli.file_reviews import Circumstances, ReviewInput, UserInfo, exclusion_of, print_review, review_files
+    from webhook.cli.review.file_reviews import (
+        Circumstances,
+        ReviewInput,
+        UserInfo,
+        exclusion_of,
+        print_review,
+        review_files,
+    )
 
     progress = Progress()
-    running: AbstractContextManager[RunningCluster | None] = nullcontext()
-    if live or kubeconfig or context:
-        from webhook.cli.option_checks import check_cluster_options
-        from webhook.cli.running_clusters.live_facts import running_cluster
-        from webhook.cluster.contexts import context_namespace
-
-        check_cluster_options(cluster, kubeconfig, context, "", live=live)
-        namespace = namespace or context_namespace(kubeconfig, context)
-        running = running_cluster(kubeconfig, context, progress)
-    circumstances = Circumstances(operation, namespace, UserInfo(user))
+    source._replace(namespace="").check()
+    source = source.with_namespace()
+    circumstances = Circumstances(operation, source.namespace, UserInfo(user))
     exclusion = exclusion_of(exclude, ignore_file)
-    given = ReviewInput(paths, cluster, old, settings, baseline, exclusion, strict)
-    with running as read_cluster, progress:
-        review = review_files(given, circumstances, read_cluster, progress, fails_on_warnings=fail_on == "warn")
+    given = ReviewInput(paths, source, old, baseline, exclusion, strict)
+    with open_cluster(source, progress, is_running=source.is_running) as running:
+        review = review_files(given, circumstances, running, progress, fails_on_warnings=fail_on == "warn")
     if baseline is not None and not (updates_baseline and review.unreviewed):
-        from webhook.cli.baselines import Scope, apply_baseline, update_baseline
+        from webhook.cli.review.baselines import Scope, apply_baseline, update_baseline
 
         scope = Scope(paths, exclusion)
         if updates_baseline:

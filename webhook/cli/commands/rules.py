@@ -93,7 +93,14 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
     kind = None if kind is None else _known_kind(kind)
     rules = all_rules() if kind is None else rules_of_kind(kind)
     if search is not None:
-        rules = _search(search, rules, kind)
+        words = [_letters_of(word) for word in search.split()]
+        texts = {rule.id: _letters_of(_all_texts(rule)) for rule in rules}
+        found = tuple(rule for rule in rules if all(word in texts[rule.id] for word in words))
+        if not found:
+            whose, option = (f" for {kind}", f" --kind {kind}") if kind else ("", "")
+            message = f"no rule{whose} has all the words of {search!r}; gpu-admission rules{option} lists them all."
+            raise click.ClickException(message)
+        rules = found
     if rule_id is None:
         click.echo(output_text([_fields(rule) for rule in rules], RulesJSON) if output == "json" else _table(rules))
         return
@@ -117,22 +124,6 @@ def _known_kind(text: str) -> str:
     guess = f"did you mean {' or '.join(alike)}? Kinds" if alike else "kinds"
     message = f"no rule reviews objects of kind {shown(text)}; {guess} with rules: {', '.join(known)}."
     raise click.BadParameter(message, param_hint="'--kind'")
-
-
-def _search(search: str, rules: Sequence[Rule], kind: str | None) -> tuple[Rule, ...]:
-    """The rules, all or those of a kind, whose texts and examples have all words of a search.
-
-    Raises:
-        click.ClickException: There is none.
-    """
-    words = [_letters_of(word) for word in search.split()]
-    texts = {rule.id: _letters_of(_all_texts(rule)) for rule in rules}
-    found = tuple(rule for rule in rules if all(word in texts[rule.id] for word in words))
-    if not found:
-        whose, option = (f" for {kind}", f" --kind {kind}") if kind else ("", "")
-        message = f"no rule{whose} has all the words of {search!r}; gpu-admission rules{option} lists them all."
-        raise click.ClickException(message)
-    return found
 
 
 def _all_texts(rule: Rule) -> str:

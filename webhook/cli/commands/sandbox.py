@@ -46,6 +46,6 @@ def command(manifests: tuple[str, ...], port: int, kubeconfig_out: Path | None) 
     An empty API on any free port, for a test:
       gpu-admission sandbox --port 0 --kubeconfig-out sandbox.yaml
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.sandbox_start import run_sandbox
+    from webhook.cli.serve.sandbox_start import run_sandbox
 
     run_sandbox(manifests, port, kubeconfig_out)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from webhook.cli.options import complete_paths, files_option
-from webhook.cli.serve_options import ServeOptions
+from webhook.cli.serve.serve_options import ServeOptions
 from webhook.server.connection_limits import FEWEST, ConnectionLimits
 
 if TYPE_CHECKING:
@@ -65,9 +65,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
     help="With --cluster: where to write the authority of the certificate that is created at start.",
 )
 @click.option(
-    "--client-ca",
-    type=_FILE,
-    help="Authorities of client certificates, PEM. Without it, every client may call.",
+    "--client-ca", type=_FILE, help="Authorities of client certificates, PEM. Without it, every client may call."
 )
 @click.option(
     "--client-name",
@@ -161,7 +159,7 @@ def command(**given: Any) -> None:
     # Until the server runs: the first process of a container ignores signals without a handler.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit)
-    from webhook.cli.server_start import serve
+    from webhook.cli.serve.server_start import serve
 
     serve(options)
 

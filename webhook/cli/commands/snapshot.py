@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.options import connection_options, namespace_option
+from webhook.cli.options import connection_options, namespace_option, takes_cluster
 from webhook.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -17,11 +21,10 @@ __all__ = ["command"]
 @connection_options
 @namespace_option("Read only this namespace, and what is in no namespace.")
 @click.option(
-    "--redact",
-    is_flag=True,
-    help="Replace the names of namespaces, nodes, pods and other objects, for bug reports.",
+    "--redact", is_flag=True, help="Replace the names of namespaces, nodes, pods and other objects, for bug reports."
 )
-def command(*, folder: Path, kubeconfig: str | None, context: str | None, namespace: str, redact: bool) -> None:
+@takes_cluster
+def command(*, folder: Path, source: ClusterOptions, redact: bool) -> None:
     """Write what the offline commands need from a running cluster into the folder DIR.
 
     The folder is for the option --cluster of review, explain, audit, quota and usage. It has one file for each kind: nodes, pods,
@@ -48,12 +51,11 @@ def command(*, folder: Path, kubeconfig: str | None, context: str | None, namesp
     Exit code: 0 if a snapshot was written; 2 if not, because the cluster cannot be read, or the folder has other files or
     cannot be written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.option_checks import check_cluster_options
     from webhook.cli.snapshots.writer import take_snapshot
 
-    check_cluster_options((), kubeconfig, context, namespace)
+    source.check()
     with Progress() as progress:
-        snapshot = take_snapshot(folder, kubeconfig, context, namespace, progress, renames=redact)
+        snapshot = take_snapshot(folder, source, progress, renames=redact)
     for line in (*snapshot.notes, *snapshot.unknown):
         click.echo(f"Warning: {line}", err=True)
     click.echo(snapshot.summary(folder))

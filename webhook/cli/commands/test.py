@@ -45,8 +45,7 @@ def command(
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not paths:
         raise click.UsageError("nothing to test: name suites, or folders with suites")
-    from webhook.cli.suites.reports import show_junit, show_text
-    from webhook.cli.suites.runs import run_suites
+    from webhook.cli.suites.runs import run_suites, show_junit, show_text
 
     run = run_suites(paths, pattern, updates=update)
     if output == "junit":

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from webhook.cli.options import connection_options, files_option, namespace_option, output_option
+from webhook.cli.options import connection_options, files_option, namespace_option, output_option, takes_cluster
+
+if TYPE_CHECKING:
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["command"]
 
@@ -19,14 +24,12 @@ __all__ = ["command"]
     help="The only table to show, with all its rows; default: products, nodes, and namespaces (with -n, pods).",
 )
 @output_option("bars and tables", "all tables with exact amounts")
+@takes_cluster
 @click.pass_context
 def command(
     ctx: click.Context,
     *,
-    cluster: tuple[str, ...],
-    kubeconfig: str | None,
-    context: str | None,
-    namespace: str,
+    source: ClusterOptions,
     by: str | None,
     output: str,
 ) -> None:
@@ -53,20 +56,19 @@ def command(
     the cluster or the input cannot be read; 3 if gpu-admission has an internal error; please report it with the output of
     GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    from webhook.cli.option_checks import check_cluster_options
-    from webhook.cli.usage_text import as_json, report_usage_of_files
+    from webhook.cli.reports.usage_reports import as_json, report_usage_of_files
 
-    check_cluster_options(cluster, kubeconfig, context, namespace)
-    if cluster:
-        usage = report_usage_of_files(cluster, namespace)
+    source.check()
+    if source.cluster:
+        usage = report_usage_of_files(source)
     else:
-        from webhook.cli.running_clusters.live_quotas import report_usage
+        from webhook.cli.reports.live_quotas import report_usage
 
-        usage = report_usage(kubeconfig, context, namespace)
+        usage = report_usage(source)
     if output == "json":
         click.echo(as_json(usage))
     else:
-        from webhook.cli.usage_text import View, text
+        from webhook.cli.reports.usage_reports import View, text
 
         click.echo(text(usage, None if by is None else View(by)))
     ctx.exit(0 if usage.is_sound else 1)

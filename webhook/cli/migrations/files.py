@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.yaml import Position
-    from webhook.cli.folders import NamedFiles
+    from webhook.cli.folders import NamedFiles, OtherFiles
     from webhook.cli.manifest_reader import Content, Manifest
-    from webhook.cli.other_files import OtherFiles
 
 __all__ = ["FileOutcome", "Line", "Migration", "MigrationReader", "SourceFile", "label_of", "manual_changes"]
 

@@ -14,13 +14,22 @@ from policies.outcome import Certainty, Outcome
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import Column, column, item, output_text, paragraph, table, terminal_width
+from webhook.cli.text_layout import (
+    Column,
+    fitted_columns,
+    item,
+    output_text,
+    paragraph,
+    table,
+    terminal_width,
+)
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.analyses.migrate.proof import Proof, WorkloadProof
+    from webhook.cli.cluster_options import ClusterOptions
 
 __all__ = ["ProofJSON", "as_json", "prove_cluster", "text"]
 
@@ -36,30 +45,25 @@ _MOST_NAMED = 3
 """Workloads that a sentence names; the table and JSON have all of them."""
 
 
-def prove_cluster(cluster: Sequence[str], namespace: str, settings: str | None) -> Proof:
+def prove_cluster(source: ClusterOptions) -> Proof:
     """Compare the workloads of a cluster in files before and after their migration.
-
-    Args:
-        cluster: Files and folders, such as a snapshot.
-        namespace: The only namespace whose workloads are compared; empty for all.
-        settings: The file with the administrator's settings; if None, the GPUAdmissionPolicy among the objects.
 
     Raises:
         UnreadableInputError: Files have problems.
         click.UsageError: The files have no nodes.
         NoNamespaceError: The namespace does not exist.
     """
-    files = read_cluster_files(cluster, settings)
+    files = read_cluster_files(source.cluster, source.settings)
     files.print_notes()
     view = ManifestsView(files.facts)
     if view.list("Node") is UNKNOWN:
         raise click.UsageError(
-            f"nothing to compare: no Node in {', '.join(cluster)}; gpu-admission snapshot writes all that is needed"
+            f"nothing to compare: no Node in {', '.join(source.cluster)}; gpu-admission snapshot writes all that is needed"
         )
-    check_namespace_exists(view, namespace)
+    check_namespace_exists(view, source.namespace)
     with Progress() as progress:
         progress.show("comparing all workloads before and after their migration")
-        return prove_migration(view, files.settings, namespace)
+        return prove_migration(view, files.settings, source.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,36 +113,34 @@ def text(proof: Proof, width: int | None = None) -> str:
 
 
 def _table(workloads: Sequence[WorkloadProof]) -> Iterator[str]:
-    names = [printable(each.label) for each in workloads]
-    pods = [str(each.pods) for each in workloads]
-    columns = [
-        column("WORKLOAD", names),
-        column("PODS", pods, right=True),
-        *(Column(key.upper(), _width(key)) for key in PROPERTIES),
+    firsts = [(printable(each.label), str(each.pods)) for each in workloads]
+    columns = fitted_columns(("WORKLOAD", "PODS"), firsts, ("PODS",))
+    columns += [
+        Column(key.upper(), max(len(key), *(len(f"{each}{_PREDICTED}") for each in Outcome))) for key in PROPERTIES
     ]
     rows = [
-        [[name], [count], *([_shown_cell(each, key)] for key in PROPERTIES)]
-        for name, count, each in zip(names, pods, workloads, strict=True)
+        [*first, *(_shown_cell(each, key) for key in PROPERTIES)] for first, each in zip(firsts, workloads, strict=True)
     ]
     yield from table(columns, rows)
 
 
 def _shown_cell(workload: WorkloadProof, key: str) -> str:
-    width = _width(key)
     if workload.left and key != PROPERTIES[0]:
-        return "-".ljust(width)
+        return "-"
     cell = workload.cells[key]
     words = f"{cell.outcome}{_PREDICTED}" if cell.certainty is Certainty.PREDICTED else str(cell.outcome)
-    return click.style(words, fg=_COLOURS[cell.outcome]) + " " * (width - len(words))
-
-
-def _width(key: str) -> int:
-    return max(len(key), *(len(f"{each}{_PREDICTED}") for each in Outcome))
+    return click.style(words, fg=_COLOURS[cell.outcome])
 
 
 def _sections(proof: Proof, width: int) -> Iterator[str]:
     for title, wanted in (("Lost:", Outcome.LOST), ("Changed:", Outcome.CHANGED), ("Unknown:", Outcome.UNKNOWN)):
-        reasons = _reasons(proof.workloads, wanted)
+        found: dict[tuple[str, str], list[str]] = {}
+        for key in PROPERTIES:
+            for each in proof.workloads:
+                cell = each.cells[key]
+                if cell.outcome is wanted:
+                    found.setdefault((key, printable(cell.sentence)), []).append(printable(each.label))
+        reasons = [(key, why, format_list(names, _MOST_NAMED)) for (key, why), names in found.items()]
         if reasons:
             lines = [line for key, why, names in reasons for line in item(f"{key} of {names}: {why}", width)]
             yield "\n".join([title, *lines])
@@ -148,14 +150,3 @@ def _sections(proof: Proof, width: int) -> Iterator[str]:
         yield "\n".join(["Not migrated:", *lines])
     if proof.assumptions:
         yield "\n".join(line for each in proof.assumptions for line in paragraph(f"Assumed: {each}.", width))
-
-
-def _reasons(workloads: Sequence[WorkloadProof], wanted: Outcome) -> list[tuple[str, str, str]]:
-    """The properties with an outcome: name, reason, and the workloads with that reason."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for key in PROPERTIES:
-        for each in workloads:
-            cell = each.cells[key]
-            if cell.outcome is wanted:
-                found.setdefault((key, printable(cell.sentence)), []).append(printable(each.label))
-    return [(key, why, format_list(names, _MOST_NAMED)) for (key, why), names in found.items()]

@@ -23,21 +23,22 @@ from policies.kubernetes.names import printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, Object, in_namespace, lookup, name_of, namespace_of
 from policies.kubernetes.yaml import scan_documents
 from policies.rules.decision import TEMPLATE, Severity
-from webhook.cli.dump import colour_line
 from webhook.cli.folders import NamedFiles, replace_file
 from webhook.cli.manifest_reader import LIMITS
 from webhook.cli.migrations.files import FileOutcome, Line, Migration, MigrationReader, label_of, manual_changes
-from webhook.cli.settings import cluster_files
-from webhook.cluster.manifests import ManifestsView, unwrap_lists
+from webhook.cli.settings import read_facts
+from webhook.cli.text_layout import colour_line
+from webhook.cluster.manifests import unwrap_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.manifest_reader import Manifest
     from webhook.cli.migrations.files import SourceFile
-    from webhook.cli.running_clusters.live_facts import RunningCluster
+    from webhook.cli.settings import RunningFacts
 
 __all__ = ["Migrator", "migrate_files", "print_diffs", "print_report", "print_texts", "restore_file", "write_files"]
 
@@ -81,7 +82,8 @@ class Migrator:
         """Add the outcome of a file; an object that cannot be edited is left, and the others are migrated."""
         changes: list[tuple[Manifest, TextChange]] = []
         for manifest in file.manifests:
-            document = _value_at(manifest)
+            found: Object = lookup(manifest.document.value, manifest.path) if manifest.path else manifest.document.value
+            document = found
             migrated = self.migrate(manifest.object)
             reason = _unwritable(manifest, migrated)
             if migrated.after is None or reason:
@@ -143,12 +145,6 @@ class Migrator:
         return [*(Line("left", manifest.file, manifest.position(), label, text) for text in texts), *lines][:1]
 
 
-def _value_at(manifest: Manifest) -> Object:
-    """The object as it stands in its document; an item of a typed list may have no kind."""
-    found: Object = lookup(manifest.document.value, manifest.path) if manifest.path else manifest.document.value
-    return found
-
-
 def _unwritable(manifest: Manifest, migrated: MigratedObject) -> str:
     """Why the text of an object that would be migrated is not rewritten; empty if it is."""
     if migrated.after is None:
@@ -177,7 +173,9 @@ def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> No
     migrated = [each for each in file.manifests if names_template(each.object, templates)]
     try:
         after = restored_text(text, LIMITS)
-        restored = _objects(after)
+        documents, errors = scan_documents(after, limits=LIMITS, keeps_duplicates=True)
+        found = () if errors else (each for document in documents for each in unwrap_lists(document.value))
+        restored = {identity_of(each): each for each in found}
         migrated = [each for each in file.manifests if each in migrated or _differs(each, migrated, restored)]
         problems = _problems(restored, migrated, templates, migrator)
     except UneditableError as error:
@@ -201,13 +199,6 @@ def restore_file(file: SourceFile, migrator: Migrator, outcome: Migration) -> No
     outcome.files.append(FileOutcome(file, after))
 
 
-def _objects(text: str) -> dict[tuple[str, ...], Object]:
-    """The objects of a restored text; empty if it cannot be read."""
-    documents, errors = scan_documents(text, limits=LIMITS, keeps_duplicates=True)
-    found = () if errors else (each for document in documents for each in unwrap_lists(document.value))
-    return {identity_of(each): each for each in found}
-
-
 def _is_template_of(document: Object, migrated: Iterable[Manifest]) -> bool:
     """True if a migrated object refers to a template, which goes with it."""
     name = {name_of(document): ""}
@@ -221,10 +212,7 @@ def _differs(manifest: Manifest, migrated: list[Manifest], restored: Mapping[tup
 
 
 def _problems(
-    restored: Mapping[tuple[str, ...], Object],
-    migrated: list[Manifest],
-    templates: dict[str, str],
-    migrator: Migrator,
+    restored: Mapping[tuple[str, ...], Object], migrated: list[Manifest], templates: dict[str, str], migrator: Migrator
 ) -> dict[tuple[str, ...], str]:
     """Why objects cannot be turned back, by identity: a second migration must give the object again."""
     problems = {}
@@ -256,12 +244,7 @@ class UnwritableFileError(click.ClickException):
 
 
 def migrate_files(
-    paths: Sequence[str],
-    cluster: Sequence[str],
-    settings: str | None,
-    namespace: str,
-    running: RunningCluster | None,
-    to: Literal["dra", "device-plugin"],
+    paths: Sequence[str], source: ClusterOptions, running: RunningFacts | None, to: Literal["dra", "device-plugin"]
 ) -> Migration:
     """Migrate the objects of files and folders in memory.
 
@@ -270,15 +253,13 @@ def migrate_files(
         click.UsageError: The files have no objects.
     """
     reader = MigrationReader()
-    files = cluster_files(cluster, settings, reader) if running is None else running.files(settings, reader)
-    files.print_notes()
-    named = NamedFiles([*(("--cluster", path) for path in cluster), ("--settings", settings)])
+    files = read_facts(source, running, reader)
+    named = NamedFiles([*(("--cluster", path) for path in source.cluster), ("--settings", source.settings)])
     manifests = reader.repository(paths, None, named)
     reader.problems += reader.empty
     reader.check()
-    reviewed = [in_namespace(manifest.object, namespace) for manifest in manifests]
-    view = ManifestsView(files.facts, reviewed) if running is None else running.view(files.settings, reviewed)
-    migrator = Migrator(reader.files.values(), namespace, view, files.settings)
+    reviewed = [in_namespace(manifest.object, source.namespace) for manifest in manifests]
+    migrator = Migrator(reader.files.values(), source.namespace, files.view(reviewed), files.settings)
     outcome = Migration(skipped=tuple(reader.others.lines))
     for file in reader.files.values():
         if to == "dra":
@@ -291,7 +272,7 @@ def migrate_files(
         outcome.notes += manual
     if not manifests and not outcome.notes:
         raise click.UsageError(f"nothing to migrate: no objects in {', '.join(paths)}")
-    if running is None and not cluster and any(line.kind == "migrated" for line in outcome.lines):
+    if running is None and not source.cluster and any(line.kind == "migrated" for line in outcome.lines):
         outcome.notes.append(_UNKNOWN_CLUSTER)
     return outcome
 

@@ -1,25 +1,33 @@
-"""Writes a snapshot: reads everything that the offline commands need, and writes it into a folder."""
+"""Writes a snapshot: everything that the offline commands need, in a folder."""
 
 from __future__ import annotations
 
-import asyncio
+import errno
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version as version_of
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import click
+import orjson
+import yaml
 
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.configuration import is_configuration
 from policies.kubernetes.names import format_count
-from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
-from webhook.cli.dump import dump
-from webhook.cli.running_clusters.connections import NoClusterError, connected_client, stored_settings, typed_list
-from webhook.cli.snapshots.folders import HEAD, ListFile, check_target, replaced_folder
+from webhook.cli.running_clusters import NoClusterError, run_connected, stored_settings, typed_list
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
+from webhook.cli.text_layout import dump
 from webhook.cluster.clockwork import rfc3339
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages, read_version
 from webhook.cluster.manifests import ManifestsView
@@ -27,16 +35,189 @@ from webhook.cluster.resources import LARGE_PAGE, RESOURCES, workload_resources
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable, Iterator
+    from types import FrameType
 
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 
-__all__ = ["Snapshot", "take_snapshot"]
+__all__ = ["HEAD", "ListFile", "Snapshot", "check_target", "replaced_folder", "take_snapshot"]
+
+
+class ListFile:
+    """The file with all objects of a resource; removed again if it is not finished."""
+
+    def __init__(self, folder: Path, resource: Resource, namespace: str = "") -> None:
+        """`namespace` is the only one whose objects are in the file; empty for all."""
+        self.name = f"{resource.name}.json"
+        self.count = 0
+        self._is_discarded = False
+        self._path = folder / self.name
+        self._file = self._path.open("wb")
+        head: Object = {"apiVersion": resource.api_version, "kind": f"{resource.kind}List"}
+        if namespace:
+            head["metadata"] = {"namespace": namespace}
+        self._file.write(orjson.dumps(head).removesuffix(b"}") + b',"items":[')
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        is_kept = kind is None and not self._is_discarded
+        if is_kept:
+            self._file.write(b"\n]}\n")
+        self._file.close()
+        if not is_kept:
+            self._path.unlink()
+
+    def discard(self) -> None:
+        """Remove the file at the end, because not all objects can be read."""
+        self._is_discarded = True
+
+    def add(self, objects: list[Object]) -> None:
+        """Add objects."""
+        for each in objects:
+            self._file.write((b",\n" if self.count else b"\n") + orjson.dumps(each))
+            self.count += 1
+
+
+HEAD = "snapshot.yaml"
+"""The file that says what the others are."""
+_HINTS = {
+    errno.EBUSY: "; if it is a mount point, name a folder in it",
+    errno.ENOTEMPTY: "; another command wrote into it at the same moment",
+}
+
+
+class UnwritableFolderError(click.ClickException):
+    """A snapshot cannot be written."""
+
+    exit_code = 2
+
+
+@contextmanager
+def _file_errors(folder: Path) -> Iterator[None]:
+    """Turn errors of files into one sentence about the folder of the snapshot.
+
+    Raises:
+        UnwritableFolderError: The snapshot cannot be written.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower() + _HINTS.get(error.errno or 0, "")
+        raise UnwritableFolderError(f"the snapshot cannot be written to {folder}: {reason}") from error
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to replace a folder that has other files than those of a snapshot.
+
+    Raises:
+        click.UsageError: The folder cannot be replaced.
+        UnwritableFolderError: The folder cannot be read.
+    """
+    with _file_errors(folder):
+        _check_target(folder)
+
+
+def _check_target(folder: Path) -> None:
+    if not folder.exists():
+        if not folder.parent.is_dir():
+            raise click.UsageError(f"the folder {folder.parent} does not exist")
+        return
+    if not folder.is_dir():
+        raise click.UsageError(f"{folder} is a file, and a snapshot is a folder")
+    if folder.resolve() == Path.cwd():
+        raise click.UsageError("name a folder below the current one, because the whole folder is replaced")
+    _check_files(folder, folder)
+
+
+def _check_files(folder: Path, name: Path) -> None:
+    """Refuse other files in a folder than those of a snapshot; messages call it `name`."""
+    if others := _others_in(folder):
+        more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+        raise click.UsageError(
+            f"{name} has files that are not of a snapshot ({others[0]}{more}), and would be replaced; name another folder"
+        )
+
+
+def _others_in(folder: Path) -> list[str]:
+    return sorted({each.name for each in folder.iterdir()} - _files_of(folder))
+
+
+def _files_of(folder: Path) -> set[str]:
+    """The files that a snapshot wrote into a folder; empty if it is not that of a snapshot."""
+    try:
+        head = yaml.safe_load((folder / HEAD).read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return set()
+    files = lookup(head, ("snapshot", "files"))
+    return {HEAD, *files} if isinstance(files, dict) else set()
+
+
+@contextmanager
+def replaced_folder(folder: Path) -> Iterator[Path]:
+    """An empty folder to write into, which replaces `folder` at the end.
+
+    Nothing is left of it after an error or a signal, except SIGKILL. Only the user may read it: it says what runs in the cluster.
+
+    Raises:
+        click.UsageError: Other files have come into the folder.
+        UnwritableFolderError: Nothing can be written, such as on a full disk.
+    """
+    target = Path(os.path.realpath(folder))
+    with _signals_that_exit(), _file_errors(folder):
+        written = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            yield written
+            _move(written, target, folder)
+        except BaseException:
+            shutil.rmtree(written, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def _signals_that_exit() -> Iterator[None]:
+    """Let the end of a job or of a terminal raise SystemExit, so that what was written is removed."""
+    # nohup lets SIGHUP be ignored, and it stays so.
+    ending = [each for each in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(each) is signal.SIG_DFL]
+    for each in ending:
+        signal.signal(each, _exit)
+    try:
+        yield
+    finally:
+        for each in ending:
+            signal.signal(each, signal.SIG_DFL)
+
+
+def _exit(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+def _move(written: Path, target: Path, folder: Path) -> None:
+    if not target.exists():
+        written.rename(target)
+        return
+    before = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        # An empty folder is replaced in one step.
+        target.rename(before)
+        # Reading the cluster takes minutes, in which files of others may have come.
+        _check_files(before, folder)
+        written.rename(target)
+    except BaseException:
+        try:
+            before.rename(target)
+        except OSError:
+            if not _others_in(before):
+                shutil.rmtree(before)
+        raise
+    shutil.rmtree(before)
+
 
 _NAMESPACE, _CONFIG_MAP = "Namespace", "ConfigMap"
 _FIRST = (_NAMESPACE, "ClusterPolicy", "NVIDIADriver", "GPUCluster")
@@ -64,16 +245,12 @@ class Snapshot:
         return f"{objects} of {kinds} written to {folder}{unknown}"
 
 
-def take_snapshot(
-    folder: Path, kubeconfig: str | None, context: str | None, namespace: str, progress: Progress, *, renames: bool
-) -> Snapshot:
+def take_snapshot(folder: Path, source: ClusterOptions, progress: Progress, *, renames: bool) -> Snapshot:
     """Write a snapshot of a running cluster.
 
     Args:
         folder: Is created, or replaced if it is empty or has a snapshot.
-        kubeconfig: A file; None for the one that kubectl uses.
-        context: The context of the kubeconfig; its current one if None.
-        namespace: The only namespace to read; empty for all.
+        source: The cluster; only its namespace is read, if it names one.
         progress: Shows what is read.
         renames: True to replace the names that users choose.
 
@@ -82,33 +259,30 @@ def take_snapshot(
         click.UsageError: The folder has other files, or the namespace does not exist.
     """
     check_target(folder)
-    return asyncio.run(_take(folder, kubeconfig, context, namespace, progress, renames=renames))
+    return run_connected(source, lambda client: _take(client, folder, source.namespace, progress, renames=renames))
 
 
-async def _take(
-    folder: Path, kubeconfig: str | None, context: str | None, namespace: str, progress: Progress, *, renames: bool
-) -> Snapshot:
-    async with connected_client(kubeconfig, context) as client:
-        answer = await read_version(client)
-        settings, notes = await stored_settings(client)
-        snapshot = Snapshot(client.url, notes=notes)
-        with replaced_folder(folder) as written:
-            rename = ReplacedNames(settings.configuration.operator_namespaces).rename if renames else None
-            writer = _Writer(client, written, namespace, settings, progress, snapshot, rename)
-            await writer.write()
-            head = {
-                "serverVersion": answer,
-                "snapshot": {
-                    "gpuAdmission": version_of("gpu-admission"),
-                    "time": rfc3339(datetime.now(UTC)),
-                    **({} if renames else {"server": client.url, "namespace": namespace}),
-                    "namesReplaced": renames,
-                    "unknown": [each.redacted if renames else str(each) for each in snapshot.unknown],
-                    "files": snapshot.files,
-                },
-            }
-            (written / HEAD).write_text(dump(head), encoding="utf-8")
-        return snapshot
+async def _take(client: APIClient, folder: Path, namespace: str, progress: Progress, *, renames: bool) -> Snapshot:
+    answer = await read_version(client)
+    settings, notes = await stored_settings(client)
+    snapshot = Snapshot(client.url, notes=notes)
+    with replaced_folder(folder) as written:
+        rename = ReplacedNames(settings.configuration.operator_namespaces).rename if renames else None
+        writer = _Writer(client, written, namespace, settings, progress, snapshot, rename)
+        await writer.write()
+        head = {
+            "serverVersion": answer,
+            "snapshot": {
+                "gpuAdmission": version_of("gpu-admission"),
+                "time": rfc3339(datetime.now(UTC)),
+                **({} if renames else {"server": client.url, "namespace": namespace}),
+                "namesReplaced": renames,
+                "unknown": [each.redacted if renames else str(each) for each in snapshot.unknown],
+                "files": snapshot.files,
+            },
+        }
+        (written / HEAD).write_text(dump(head), encoding="utf-8")
+    return snapshot
 
 
 @dataclass(slots=True)

@@ -26,9 +26,8 @@ from policies.kubernetes.names import quote
 from policies.kubernetes.objects import FieldPath
 from policies.rules.registry import get_rule
 from policies.rules.settings.parsing import type_problem
-from webhook.cli.folders import files_of
+from webhook.cli.folders import SUITE_GROUP, files_of, is_suite
 from webhook.cli.manifest_reader import Problem
-from webhook.cli.other_files import SUITE_GROUP, is_suite
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

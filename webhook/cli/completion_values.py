@@ -1,0 +1,145 @@
+"""The values that shells offer; each kind of value imports what it needs when it is looked up."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Literal
+
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import click
+
+    from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
+
+__all__ = ["Values", "completion_items"]
+
+Values = Literal["contexts", "kinds", "namespaces", "objects", "products", "rules"]
+
+_HARMLESS = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_@%+=:,./-]*")
+"""Values that no shell reads as anything else than a word. Shells insert values as they are, and files have any names."""
+_LARGEST = 1_000_000
+"""The most bytes of files that are read; larger ones take longer than a second."""
+_SECONDS = 1.5
+"""Time limit for a cluster to answer; a user who presses TAB waits."""
+_MOST = 500
+"""The most objects that are listed."""
+
+
+def completion_items(values: Values, ctx: click.Context, incomplete: str) -> list[CompletionItem[Any]]:
+    """The values that begin with what is written so far."""
+    found: Iterable[str]
+    match values:
+        case "rules":
+            from importlib.resources import files
+
+            lines = (files("policies") / "rule_titles.txt").read_text(encoding="utf-8").splitlines()
+            rules = (line.partition(" ") for line in lines if line.startswith(incomplete.upper()))
+            return [CompletionItem(rule_id, help=title) for rule_id, _, title in rules]
+        case "contexts":
+            from webhook.cluster.contexts import context_names
+
+            found = (name for name in context_names(_option(ctx, "kubeconfig")) if name.startswith(incomplete))
+        case "kinds":
+            import policies.admission  # noqa: F401 - registers all rules
+            from policies.rules.registry import ruled_kinds
+
+            found = (kind for kind in ruled_kinds() if kind.lower().startswith(incomplete.lower()))
+        case "products":
+            found = _products(incomplete.lower())
+        case "namespaces":
+            from policies.kubernetes.objects import name_of
+            from webhook.cluster.resources import RESOURCES
+
+            names = map(name_of, _objects(ctx, RESOURCES["Namespace"], ""))
+            found = sorted(name for name in names if name.startswith(incomplete))
+        case "objects":
+            found = _named_objects(ctx, incomplete)
+    return [CompletionItem(value) for value in found if _HARMLESS.fullmatch(value)]
+
+
+def _option(ctx: click.Context, name: str) -> Any:
+    """The value of an option of the command, or of the group that it belongs to."""
+    contexts = (each for each in (ctx, ctx.parent) if each is not None)
+    return next((each.params[name] for each in contexts if each.params.get(name)), None)
+
+
+def _products(typed: str) -> list[str]:
+    """The known products without their brand; as labels have them once its first letter is written."""
+    from policies.nvidia.known_products import KNOWN_PRODUCTS
+
+    brand = "NVIDIA-"
+    names = {name for label in KNOWN_PRODUCTS for name in (label, label.removeprefix(brand))}
+    found = sorted(name for name in names if name.lower().startswith(typed))
+    return found if typed.startswith("n") else [name for name in found if not name.startswith(brand)]
+
+
+def _named_objects(ctx: click.Context, incomplete: str) -> list[str]:
+    """Objects of the namespace as `KIND/NAME`; pods with devices and manifests if no kind is written yet."""
+    from pathlib import Path
+
+    from webhook.cli.folders import SUFFIXES
+
+    word, slash, _ = incomplete.partition("/")
+    if slash:
+        return _objects_of_kind(ctx, word, incomplete) if word and not Path(word).is_dir() else []
+    pods = _objects_of_kind(ctx, "pod", incomplete) if "pod/".startswith(word) else []
+    manifests = sorted(each.name for each in Path().iterdir() if each.suffix in SUFFIXES) if pods else []
+    return [*pods, *(name for name in manifests if name.startswith(incomplete))]
+
+
+def _objects_of_kind(ctx: click.Context, word: str, incomplete: str) -> list[str]:
+    """The objects of a kind in the namespace, as `KIND/NAME`."""
+    from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of
+    from policies.nvidia.pod_conditions import REQUESTS_DEVICES
+    from webhook.cluster.lookups import find_resource
+
+    resource = find_resource(word)
+    namespace = _option(ctx, "namespace") or ""
+    if not namespace and not _option(ctx, "cluster"):
+        from webhook.cluster.contexts import context_namespace
+
+        namespace = context_namespace(_option(ctx, "kubeconfig"), _option(ctx, "context"))
+    found = _objects(ctx, resource, namespace or DEFAULT_NAMESPACE)
+    if resource.kind == "Pod":
+        found = filter(REQUESTS_DEVICES.holds, found)
+    return sorted(name for each in found if (name := f"{word}/{name_of(each)}").startswith(incomplete))
+
+
+def _objects(ctx: click.Context, resource: Resource, namespace: str) -> Iterable[Object]:
+    """The objects of a kind, of --cluster or else of the cluster; of all namespaces for an empty one.
+
+    Raises:
+        OSError: kubectl is not installed.
+        subprocess.SubprocessError: kubectl failed or did not answer in time.
+    """
+    if paths := _option(ctx, "cluster"):
+        from pathlib import Path
+
+        from policies.kubernetes.view import Unknown
+        from webhook.cli.manifest_reader import ManifestReader
+        from webhook.cluster.manifests import ManifestsView
+
+        files = [file for path in paths for file in (Path(path), *Path(path).rglob("*")) if file.is_file()]
+        if sum(file.stat().st_size for file in files) > _LARGEST:
+            return ()
+        listed = ManifestsView(ManifestReader().cluster(paths)).list(resource.kind, namespace)
+        return () if isinstance(listed, Unknown) else listed
+    import json
+    import os
+    import subprocess
+
+    # Read by kubectl: our own client would import kubernetes-asyncio.
+    kubeconfig, context = _option(ctx, "kubeconfig"), _option(ctx, "context")
+    command = ["kubectl", "get", "--raw", f"{resource.path(namespace)}?limit={_MOST}"]
+    command += ["--context", context] if context else []
+    environ = {**os.environ, **({"KUBECONFIG": kubeconfig} if kubeconfig else {})}
+    # Without input, a credential plugin cannot wait for a password.
+    done = subprocess.run(  # noqa: S603 - no shell reads the arguments
+        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True
+    )
+    items: list[Object] = json.loads(done.stdout)["items"]
+    return items

@@ -1,1 +1,0 @@
-"""The values that shells offer, each in a module that imports what its values need."""

@@ -1,1 +1,0 @@
-"""The command doctor: reads of a running installation, and its page."""

@@ -1,0 +1,1 @@
+"""Where objects fit, which devices a selector matches, and what a change would break."""

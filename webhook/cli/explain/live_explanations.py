@@ -1,0 +1,327 @@
+"""Explanations in a running cluster, by the user's own rights or by the Service of gpu-admission."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from policies.analyses.explain import Explanation, explain
+from policies.kubernetes.names import format_list
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of, parse_document
+from policies.kubernetes.view import ChangedView
+from policies.outcome import READ_FROM, questions
+from webhook.cli.explain.explanations import Name, check_found, read_sources
+from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.progress import Progress
+from webhook.cli.running_clusters import (
+    Discovery,
+    NoClusterError,
+    connected_client,
+    read_cluster,
+    running_cluster,
+    stored_settings,
+)
+from webhook.cli.settings import chosen_settings
+from webhook.cluster.answers import APIError
+from webhook.cluster.client import NoTokenError
+from webhook.cluster.kind_reads import Why, read_object
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.replica_config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
+from webhook.server.config import EXPLAIN_PORT
+from webhook.server.explain_gate import HEADER
+from webhook.server.questions import namespaced_path
+from webhook.server.turns import LONGEST_SECONDS
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cluster.answers import ServiceAnswer
+    from webhook.cluster.client import APIClient
+
+__all__ = ["PROXY", "LiveQuestion", "ServiceRefusal", "ask_service", "explain_running_cluster"]
+
+
+_MOST_RETRIES = 20
+"""Of one question, while the rate is limited."""
+_DEFAULT_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until the next try, without Retry-After and at most."""
+PROXY = f"/api/v1/namespaces/{NAMESPACE}/services/https:{EXPLAIN_SERVICE}:https/proxy"
+"""The path of the Service in the API server."""
+_SERVICE = f"the Service {EXPLAIN_SERVICE} in namespace {NAMESPACE}"
+_NO_TOKEN = (
+    f"{_SERVICE} identifies users by bearer tokens, and these credentials are a client certificate or none; use a context "
+    "with a token, for example of a service account: kubectl config set-credentials explain "
+    "--token=$(kubectl create token NAME -n NAMESPACE)"
+)
+
+
+class ServiceRefusal(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """The service gives no explanation. Its text says why and what to do, without a full stop."""
+
+
+async def ask_service(
+    client: APIClient,
+    question: dict[str, Any],
+    namespace: str,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> list[Explanation]:
+    """The explanations of a question as `/v1/explain` takes it, about an object of a namespace.
+
+    If the service limits the rate, waits as long as it says and asks again.
+
+    Raises:
+        ServiceRefusal: There is no explanation.
+        Unreachable: The API server did not answer.
+    """
+    answer = await _ask_once(client, question, namespace)
+    for _ in range(_MOST_RETRIES):
+        if answer.status != HTTPStatus.TOO_MANY_REQUESTS:
+            break
+        await sleep(min(answer.retry_after or _DEFAULT_PAUSE, _LONGEST_PAUSE))
+        answer = await _ask_once(client, question, namespace)
+    if answer.status != HTTPStatus.OK:
+        raise ServiceRefusal(_refusal(answer))
+    try:
+        explanations: list[Explanation] = parse_document(json.loads(answer.body), list[Explanation])
+    except ValueError as error:
+        sentence = (
+            f"{_SERVICE} answers in a form that this version does not know ({error}); use its version of this command"
+        )
+        raise ServiceRefusal(sentence) from error
+    return explanations
+
+
+async def _ask_once(client: APIClient, question: dict[str, Any], namespace: str) -> ServiceAnswer:
+    path, query = f"{PROXY}{namespaced_path(namespace)}", {"timeout": f"{LONGEST_SECONDS:g}s"}
+    try:
+        return await client.ask_service(path, question, query, HEADER, timeout=LONGEST_SECONDS + 5.0)
+    except NoTokenError as error:
+        raise ServiceRefusal(_NO_TOKEN) from error
+
+
+def _refusal(answer: ServiceAnswer) -> str:
+    """Why there is no explanation: a Status is from the API server, plain text from the service."""
+    text = answer.body.decode(errors="replace").strip()
+    try:
+        status = json.loads(text)
+    except ValueError:
+        status = None
+    if not isinstance(status, dict):
+        return text[:2000].rstrip(".") or f"{_SERVICE} answers with status {answer.status}"
+    message = str(status.get("message") or "")
+    match answer.status:
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return f"the API server limits the rate of requests ({message}); try again in a few minutes"
+        case HTTPStatus.FORBIDDEN:
+            return (
+                f"you may not reach {_SERVICE} ({message}); ask an administrator for kubectl create rolebinding explain -n "
+                f"{NAMESPACE} --role={EXPLAIN_SERVICE_ROLE} --group=system:authenticated"
+            )
+        case HTTPStatus.NOT_FOUND:
+            return (
+                f"{_SERVICE} does not exist; ask an administrator to install gpu-admission with deploy/install.yaml of this "
+                "version"
+            )
+    return (
+        f"the API server cannot reach {_SERVICE} ({message}); ask an administrator whether its pods are ready, and whether "
+        f"a firewall or NetworkPolicy lets API servers reach port {EXPLAIN_PORT} of them"
+    )
+
+
+_PLACES = frozenset({"Node", "ResourceSlice"})
+"""Either of these kinds makes an explanation worth reading, even if others are unknown."""
+_OWN_RIGHTS = "Explained with your own permissions."
+_BY_SERVICE = (
+    "Explained by the Service gpu-admission-explain, which got your bearer token, because you may not list {}."
+)
+
+
+class LiveQuestion(NamedTuple):
+    """What to explain, and in which cluster."""
+
+    files: tuple[str, ...]
+    """Files, folders, or `-`."""
+    names: tuple[str, ...]
+    """The same, or `KIND/NAME` for objects of the cluster."""
+    source: ClusterOptions
+    """The cluster; its namespace is that of objects without one, empty for that of the context."""
+
+
+class _Subject(NamedTuple):
+    """An object to explain."""
+
+    document: Object | None
+    """None if the user may not read it."""
+    name: Name | None
+    """Its name on the command line; None for an object of a file."""
+
+
+def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
+    """Read what the user may read, explain, and say on standard error how.
+
+    Raises:
+        NoClusterError: The cluster cannot be read, and the Service does not explain.
+        UnreadableInputError: Files have problems, or names are not found.
+        click.UsageError: The input has no objects that can be explained.
+    """
+    with Progress() as progress:
+        try:
+            answer = asyncio.run(_explain(question, progress))
+        except _NoServiceError as refused:
+            asked = refused.asked
+            if set(refused.unlisted) >= _PLACES or not any(subject.document for subject in asked.subjects):
+                raise
+            with running_cluster(question.source, progress) as cluster:
+                explanations = _explain_by_objects(cluster.view(asked.policy, ()), asked, progress)
+            answer = _Answer(explanations, asked.lines, refused.method)
+    for line in answer.lines:
+        click.echo(line, err=True)
+    check_found(answer.explanations, [*question.files, *question.names])
+    click.echo(answer.method, err=True)
+    return answer.explanations
+
+
+class _Answer(NamedTuple):
+    explanations: list[Explanation]
+    lines: list[str]
+    """What was skipped, notes and warnings."""
+    method: str
+    """How the explanations were obtained."""
+
+
+class _Asked(NamedTuple):
+    """The subjects of a question, as they were read from files and from the cluster."""
+
+    subjects: list[_Subject]
+    namespace: str
+    """Of objects without one."""
+    policy: GPUAdmissionPolicy
+    lines: list[str]
+    """What was skipped."""
+
+
+class _NoServiceError(NoClusterError):
+    """The user may not list all that is needed, and the Service does not explain."""
+
+    def __init__(self, url: str, asked: _Asked, unlisted: Sequence[str], refusal: ServiceRefusal) -> None:
+        reason = f"you may not list {_plurals(unlisted)}, and {refusal}"
+        super().__init__(f"{url}: it is unknown where this fits, because {reason}")
+        self.asked = asked
+        self.unlisted = unlisted
+        self.method = f"Explained with what you may list: {reason}."
+
+
+async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
+    chosen = chosen_settings(question.source.settings)
+    reader = ManifestReader()
+    async with connected_client(question.source) as client:
+        namespace = question.source._replace(live=True).with_namespace().namespace or DEFAULT_NAMESPACE
+        stored = await stored_settings(client)
+        policy = chosen or stored[0]
+        sources = read_sources(question.files, question.names, namespace, policy, reader)
+        reader.check()
+        subjects = [subject for source in sources for subject in await _subjects(client, source, namespace, reader)]
+        reader.check()
+        asked = _Asked(subjects, namespace, policy, [*reader.others.lines])
+        may = await asyncio.gather(*(_may_list(client, kind) for kind in READ_FROM))
+        unlisted = [kind for kind, allowed in zip(READ_FROM, may, strict=True) if not allowed]
+        if not unlisted:
+            async with read_cluster(client, progress, stored) as cluster:
+                explanations = _explain_by_objects(cluster.view, asked, progress)
+            notes = [f"Note: {note}." for note in cluster.notes]
+            return _Answer(explanations, [*asked.lines, *notes], _OWN_RIGHTS)
+        try:
+            explanations = await _explain_by_service(client, asked, progress)
+        except ServiceRefusal as refusal:
+            raise _NoServiceError(client.url, asked, unlisted, refusal) from refusal
+    ignored = "Warning: --settings has no effect: the Service uses the settings of the cluster."
+    lines = [*asked.lines, *([ignored] if chosen is not None else [])]
+    return _Answer(explanations, lines, _BY_SERVICE.format(_plurals(unlisted)))
+
+
+async def _subjects(
+    client: APIClient, source: list[Object] | Name, namespace: str, reader: ManifestReader
+) -> list[_Subject]:
+    """The objects of a file, or the one with a name; missing ones go to the reader's problems."""
+    if not isinstance(source, Name):
+        return [_Subject(document, None) for document in source]
+    resource, found = source.resource, None
+    # A kind that the settings add has no version; the API server prefers one.
+    versions = [resource.version] if resource.version else await Discovery(client).versions(resource.group)
+    try:
+        if versions:
+            found = await read_object(client, replace(resource, version=versions[0]), source.name, namespace)
+    except ValueError as error:
+        reader.problems.append(Problem(source.argument, str(error)))
+        return []
+    if isinstance(found, dict):
+        return [_Subject(found, source)]
+    if found is not None and found.why is Why.FORBIDDEN:
+        return [_Subject(None, source)]
+    missing = f"{resource.kind} {source.name} in namespace {namespace} not found; -n names another namespace"
+    reader.problems.append(Problem(source.argument, missing if found is None else str(found)))
+    return []
+
+
+def _plurals(kinds: Sequence[str]) -> str:
+    return format_list([RESOURCES[kind].plural for kind in kinds])
+
+
+async def _may_list(client: APIClient, kind: str) -> bool:
+    resource, review = RESOURCES[kind], RESOURCES["SelfSubjectAccessReview"]
+    attributes = {"verb": "list", "group": resource.group, "resource": resource.plural}
+    document = {"apiVersion": review.api_version, "kind": review.kind, "spec": {"resourceAttributes": attributes}}
+    try:
+        answer = await client.post(review.path(), document)
+    except APIError as error:
+        if not error.is_forbidden:
+            raise
+        return False
+    return answer["status"].get("allowed") is True
+
+
+def _explain_by_objects(cluster: ClusterView, asked: _Asked, progress: Progress) -> list[Explanation]:
+    subjects, home, policy = asked.subjects, asked.namespace, asked.policy
+    of_files = [subject.document for subject in subjects if subject.document and not subject.name]
+    keyed = {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files}
+    # Objects of files refer to each other. They run nowhere, so what is in use is that of the cluster.
+    view = ChangedView(cluster, keyed, lists=False)
+    found = [
+        each
+        for subject in subjects
+        if subject.document is not None
+        for each in questions(subject.document, home, view, policy, found=subject.name is not None)
+    ]
+    return [explain(each, view, policy) for each in progress.count("explaining", found)]
+
+
+async def _explain_by_service(client: APIClient, asked: _Asked, progress: Progress) -> list[Explanation]:
+    """The explanations of the Service.
+
+    Raises:
+        ServiceRefusal: It gives none.
+    """
+    explanations: list[Explanation] = []
+    for subject in progress.count("explaining", asked.subjects):
+        home = (namespace_of(subject.document) if subject.document else "") or asked.namespace
+        explanations += await ask_service(client, _posted_question(subject), home)
+    return explanations
+
+
+def _posted_question(subject: _Subject) -> dict[str, Any]:
+    """The question as the service takes it; an object that the user may not read is named."""
+    if subject.document is not None:
+        return {"object": subject.document}
+    if subject.name is None:
+        raise ValueError("a subject has an object or a name")
+    return {"kind": subject.name.resource.name, "name": subject.name.name}

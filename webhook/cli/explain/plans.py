@@ -1,0 +1,355 @@
+"""Plans of changed configuration: reads what changes, reviews it, and plans it against a cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from policies.admission import review
+from policies.analyses.plan import (
+    KINDS,
+    ChangeError,
+    PlanJSON,
+    PlannedChange,
+    changed_objects,
+    key_of,
+    plan_change,
+    plan_json,
+)
+from policies.fleet.offers import estimates_clause
+from policies.kubernetes.names import format_count, format_list, printable
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
+from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.outcome import Outcome, Situation
+from policies.rules.decision import Severity
+from policies.rules.request import Request
+from policies.rules.settings.choices import workload_kinds
+from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.options import check_namespace_exists
+from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
+from webhook.cli.settings import read_facts
+from webhook.cli.subjects import Circumstances, SubjectReader, admit
+from webhook.cli.text_layout import (
+    fitted_columns,
+    item,
+    output_text,
+    paragraph,
+    sentence_table,
+    terminal_width,
+    truncation,
+)
+from webhook.cluster.resources import RESOURCES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.analyses.plan import NodeChange, Plan
+    from policies.analyses.plan.disruptions import Disruption
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import Key
+    from policies.outcome import FitComparison
+    from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cli.manifest_reader import Manifest
+    from webhook.cli.progress import Progress
+    from webhook.cli.settings import RunningFacts
+
+__all__ = ["PlanInput", "PlanReport", "PlanReportJSON", "as_json", "make_plan", "text"]
+
+
+class PlanInput(NamedTuple):
+    """What to plan."""
+
+    paths: Sequence[str]
+    """Files, folders, or `-`, with the objects as they are to be applied."""
+    deletions: Sequence[str]
+    """`KIND/NAME` of objects that are to be deleted."""
+    source: ClusterOptions
+    """The cluster; only pods and quotas of its namespace are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """A plan, or the review that refuses the change."""
+
+    plan: Plan | None
+    """None if review refuses something."""
+    review: Review | None
+    """The review of all objects of the files, if it refuses one."""
+    refusals: tuple[str, ...] = ()
+    """Why objects and deletions are refused, sentences without full stops."""
+    warnings: tuple[str, ...] = ()
+    """What review warns about, sentences without full stops."""
+    refused_deletions: tuple[str, ...] = ()
+    """The refusals that the review of the files does not have."""
+
+
+def make_plan(given: PlanInput, running: RunningFacts | None, progress: Progress) -> PlanReport:
+    """Read everything, review the changed objects, and plan them.
+
+    Args:
+        given: What to plan.
+        running: A running cluster, instead of the files of one.
+        progress: Shows what is done.
+
+    Raises:
+        UnreadableInputError: Files have problems, or objects cannot be planned.
+        click.UsageError: Nothing would change, or the cluster has no nodes.
+        NoNamespaceError: The namespace does not exist.
+    """
+    reader = ManifestReader()
+    files = read_facts(given.source, running, reader)
+    manifests = reader.manifests(given.paths)
+    view = files.view()
+    before = Situation(view, files.settings)
+    by_key = _by_key(manifests, given.source.namespace, before, reader)
+    deleted = list(_deleted_keys(given, before, reader))
+    reader.check()
+    for line in reader.others.lines:
+        click.echo(line, err=True)
+    if not by_key and not deleted:
+        raise click.UsageError(f"nothing to plan: no objects in {', '.join(given.paths)}")
+    if view.list("Node") is UNKNOWN:
+        raise click.UsageError("nothing to compare with: the cluster has no Nodes, or you may not list them")
+    check_namespace_exists(view, given.source.namespace)
+    try:
+        objects = changed_objects({key: each.object for key, each in by_key.items()}, deleted, before)
+    except ChangeError as error:
+        raise click.UsageError(str(error)) from error
+    progress.show("reviewing")
+    reviewed = _review(by_key, objects, before)
+    refusals = tuple(_refused_deletions(deleted, before))
+    if refusals or reviewed.exit_code == 1:
+        found = (*_findings(reviewed, Severity.DENY), *refusals)
+        return PlanReport(None, reviewed, found, refused_deletions=refusals)
+    progress.show("planning")
+    plan = plan_change(PlannedChange(before, objects, given.source.namespace))
+    return PlanReport(plan, None, (), tuple(_findings(reviewed, Severity.WARN)))
+
+
+def _by_key(
+    manifests: Sequence[Manifest], namespace: str, before: Situation, reader: ManifestReader
+) -> dict[Key, Manifest]:
+    """The manifests by what they are about; others go to the reader's problems."""
+    operator = before.settings.configuration.operator_namespaces[0]
+    found: dict[Key, Manifest] = {}
+    for manifest in manifests:
+        try:
+            key = key_of(manifest.object, namespace, operator)
+        except ChangeError as error:
+            reader.problems.append(Problem(manifest.file, str(error), manifest.position()))
+            continue
+        if key in found:
+            where = found[key].position()
+            text = f"{key[0]} {key[2]} is there twice, first in {found[key].file}:{where.line}; leave one of them out"
+            reader.problems.append(Problem(manifest.file, text, manifest.position()))
+        found[key] = manifest
+    return found
+
+
+def _deleted_keys(given: PlanInput, before: Situation, reader: ManifestReader) -> Iterator[Key]:
+    for argument in given.deletions:
+        word, _, name = argument.partition("/")
+        kind = next((kind for kind in KINDS if word.lower() in (kind.lower(), RESOURCES[kind].plural)), None)
+        if kind is None or not name or "/" in name:
+            text = f"not KIND/NAME of configuration, such as deviceclass/gpu.nvidia.com; kinds: {', '.join(KINDS)}"
+            reader.problems.append(Problem(f"--delete {argument}", text))
+            continue
+        default = before.settings.configuration.operator_namespaces[0] if kind == "ConfigMap" else DEFAULT_NAMESPACE
+        yield kind, (given.source.namespace or default) if KINDS[kind][1] else "", name
+
+
+def _review(by_key: Mapping[Key, Manifest], objects: Mapping[Key, Object | None], before: Situation) -> Review:
+    """The review of the objects as they would be stored, new ones as created and others as updated."""
+    view = ChangedView(before.view, objects)
+    new, updated, old = [], [], []
+    for key, manifest in by_key.items():
+        kind, namespace, name = key
+        stored, after = before.view.get(kind, name, namespace), objects[key]
+        whole = replace(manifest, object=after or {})
+        if isinstance(stored, dict):
+            updated.append(whole)
+            old.append(replace(manifest, object=in_namespace(stored, namespace)))
+        else:
+            new.append(whole)
+    kinds = workload_kinds(before.settings)
+    subjects = [
+        *SubjectReader(Circumstances("CREATE"), [], kinds, view).subjects(new),
+        *SubjectReader(Circumstances("UPDATE"), [], kinds, view).subjects(updated, old),
+    ]
+    results = [admit(subject, view, before.settings) for subject in subjects]
+    found = tuple(ReviewedObject(result, tuple(findings_of(result))) for result in results)
+    return Review(found, (), (), fails_on_warnings=False)
+
+
+def _refused_deletions(deleted: Sequence[Key], before: Situation) -> Iterator[str]:
+    for kind, namespace, name in deleted:
+        stored = before.view.get(kind, name, namespace)
+        if not isinstance(stored, dict):
+            continue
+        request = Request(
+            None, operation="DELETE", group=KINDS[kind][0], kind=kind, namespace=namespace, name=name, old_object=stored
+        )
+        for finding in review(request, before.view, before.settings).denials:
+            yield f"{kind} {name}: {finding.message}; {finding.remedy} [{finding.rule.id}]"
+
+
+def _findings(reviewed: Review, severity: Severity) -> Iterator[str]:
+    """The findings of a severity, sentences without full stops."""
+    for each in reviewed.objects:
+        subject = each.result.subject
+        for finding in each.result.findings:
+            if finding.severity is severity and not finding.waived:
+                remedy = f"; {finding.remedy}" if finding.remedy else ""
+                yield f"{finding.rule.id} {subject.label} {finding.path}: {finding.message}{remedy}"
+
+
+_MOST_SHOWN = 20
+"""Rows of a section; JSON has all of them."""
+_NARROWEST_REASON = 30
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReportJSON:
+    """The output of `gpu-admission plan -o json`; `plan` is null if something is refused."""
+
+    plan: PlanJSON | None
+    refusals: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def as_json(report: PlanReport) -> str:
+    """The plan and the warnings of the review as one mapping; `plan` is null if something is refused."""
+    plan = None if report.plan is None else plan_json(report.plan)
+    return output_text(PlanReportJSON(plan, report.refusals, report.warnings), PlanReportJSON)
+
+
+def text(report: PlanReport, width: int | None = None) -> str:
+    """The plan as sections; `width` is that of the terminal if None."""
+    width = terminal_width() if width is None else width
+    plan = report.plan
+    if plan is None:
+        return "\n".join(line for each in report.refused_deletions for line in item(f"refused: {each}", width))
+    sections = [
+        paragraph(_summary(plan), width),
+        [*_nodes(plan.nodes, width)],
+        [*_section("Disrupted now:", map(_disruption, plan.disrupted), len(plan.disrupted), width)],
+        [*_lost(plan, width)],
+        [*_changed_fits(plan, width)],
+        [*_quotas(plan, width)],
+        [*_unknown(plan, width)],
+        [line for each in report.warnings for line in paragraph(f"Warning: {each}", width)],
+        [line for each in plan.remarks for line in paragraph(f"Note: {each}.", width)],
+        paragraph(_unaffected_text(plan), width),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+
+
+def _summary(plan: Plan) -> str:
+    """The plan in one sentence."""
+    lost, unknown = plan.fits_with(Outcome.LOST), plan.fits_with(Outcome.UNKNOWN)
+    limits = len(plan.broken_limits)
+    refused = len(plan.refusals)
+    stopped = sum(bool(each.refusal) for each in plan.nodes)
+    parts = [
+        f"the device plugin would exit on {format_count(stopped, 'node')}" if stopped else "",
+        f"{format_count(len(plan.disrupted), 'pod')} would be disrupted" if plan.disrupted else "",
+        f"{format_count(len(lost), 'workload')} would not start again as before" if lost else "",
+        *(f"{format_count(pods, 'pod')} would get {gist}" for gist, pods in plan.changed_pods.items()),
+        f"{format_count(limits, 'limit')} of quotas would count or allow something else" if limits else "",
+        f"quotas would refuse {format_count(refused, 'workload')}" if refused else "",
+        f"{format_count(len(unknown) + len(plan.unknown), 'question')} cannot be answered"
+        if unknown or plan.unknown
+        else "",
+    ]
+    said = [each for each in parts if each]
+    return f"{'; '.join(said)[:1].upper()}{'; '.join(said)[1:]}." if said else "Nothing would break."
+
+
+def _nodes(nodes: Sequence[NodeChange], width: int) -> Iterator[str]:
+    listed = [each for each in nodes if each.before != each.after or each.interrupts]
+    shown = listed[:_MOST_SHOWN]
+    if not shown:
+        return
+    rows = [
+        (
+            (printable(each.node), printable(each.before), printable(each.after)),
+            "; ".join(filter(None, (*each.reasons, estimates_clause(each.estimates)))),
+        )
+        for each in shown
+    ]
+    columns = fitted_columns(("NODE", "OFFERS NOW", "PREDICTED"), [cells for cells, _ in rows])
+    yield from sentence_table(columns, "BECAUSE", rows, width, _NARROWEST_REASON)
+    yield from truncation(len(listed), len(shown))
+
+
+def _section(title: str, rows: Iterable[str], total: int, width: int) -> Iterator[str]:
+    """A title and one item for each row; nothing without rows."""
+    if not total:
+        return
+    yield click.style(title, bold=True)
+    for row in islice(rows, _MOST_SHOWN):
+        yield from item(row, width)
+    yield from truncation(total, min(total, _MOST_SHOWN))
+
+
+def _disruption(each: Disruption) -> str:
+    workload = f" ({each.workload})" if each.workload else ""
+    return f"{each.name}{workload} on {each.node}: {each.why}; {each.remedy}"
+
+
+def _lost(plan: Plan, width: int) -> Iterator[str]:
+    lost = plan.fits_with(Outcome.LOST)
+    rows = (f"{_subject(each)}: {each.sentence}; {plan.remedies[each.subject.label]}" for each in lost)
+    return _section("Would not start again:", rows, len(lost), width)
+
+
+def _changed_fits(plan: Plan, width: int) -> Iterator[str]:
+    changed = plan.fits_with(Outcome.CHANGED)
+    rows = (f"{_subject(each)}: {each.sentence}; {plan.remedies[each.subject.label]}" for each in changed)
+    return _section("Would get other GPUs:", rows, len(changed), width)
+
+
+def _subject(each: FitComparison) -> str:
+    """The subject, and its pods if it is not one pod itself."""
+    pods = each.subject.pod_names
+    is_named = not pods or (len(pods) == 1 and each.subject.label == f"pod {pods[0]}")
+    return each.subject.label if is_named else f"{each.subject.label} ({format_list(pods, 3)})"
+
+
+def _quotas(plan: Plan, width: int) -> Iterator[str]:
+    limits = [f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}" for each in plan.broken_limits]
+    refused = [f"{each.subject.label}, when a pod of it starts again: {each.sentence}" for each in plan.refusals]
+    rows = [*limits, *refused]
+    return _section("Quotas:", rows, len(rows), width)
+
+
+def _unknown(plan: Plan, width: int) -> Iterator[str]:
+    rows = [
+        *plan.unknown,
+        *(f"{_subject(each)}: {each.sentence.removeprefix('unknown: ')}" for each in plan.fits_with(Outcome.UNKNOWN)),
+        *(
+            f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}"
+            for each in plan.limits
+            if each.outcome is Outcome.UNKNOWN
+        ),
+    ]
+    return _section("Unknown:", rows, len(rows), width)
+
+
+def _unaffected_text(plan: Plan) -> str:
+    """What stays as it is, as counts."""
+    kept, gained = plan.fits_with(Outcome.KEPT), plan.fits_with(Outcome.GAINED)
+    subjects = [*(each.subject for each in kept), *plan.unaffected]
+    pods = sum(len(each.pods) for each in subjects)
+    parts = [f"Not affected: {format_count(len(subjects), 'workload')} with {format_count(pods, 'pod')}."]
+    if gained:
+        parts.append(f"Gains a place: {format_list([each.subject.label for each in gained], 3)}.")
+    limits = sum(each.outcome is Outcome.KEPT for each in plan.limits)
+    if limits:
+        parts.append(
+            f"{format_count(limits, 'limit')} of quotas {'stays' if limits == 1 else 'stay'} as {'it is' if limits == 1 else 'they are'}."
+        )
+    return " ".join(parts)

@@ -1,0 +1,262 @@
+"""Analyses of selectors: reads the selectors and the cluster, and prints the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from policies.analyses.selectors import (
+    Analysis,
+    AnalysisJSON,
+    DeviceVerdict,
+    Truth,
+    analysis_json,
+    analyze,
+    selector_set_of_expression,
+    selector_sets_of,
+)
+from policies.kubernetes.names import format_count, format_list, printable
+from policies.kubernetes.resourceslices import LONGEST_SELECTOR
+from webhook.cli.folders import SUFFIXES
+from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.settings import read_facts
+from webhook.cli.text_layout import (
+    GAP,
+    Column,
+    column,
+    fitted_columns,
+    item,
+    output_text,
+    paragraph,
+    sentence_table,
+    table,
+    terminal_width,
+    truncation,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.analyses.selectors import DeviceRow, SelectorSet
+    from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cli.progress import Progress
+    from webhook.cli.settings import RunningFacts
+
+__all__ = ["AnalysesJSON", "SelectorInput", "analyses_of", "as_json", "exit_code", "text"]
+
+
+AnalysesJSON = list[AnalysisJSON]
+"""The output of `gpu-admission cel -o json`."""
+_MOST_SHOWN = 20
+"""Rows of a table; JSON has all of them."""
+_MOST_BYTES = 4 * LONGEST_SELECTOR
+"""Bytes of a file with an expression, with blanks; longer expressions than the API server allows are refused later."""
+_SIGNS = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.FAILS: "!", Truth.SKIPPED: "."}
+_COLOURS = {
+    DeviceVerdict.MATCHES: "green",
+    DeviceVerdict.FAILS: "red",
+    DeviceVerdict.EXCLUDED: "yellow",
+    DeviceVerdict.NOT_EVALUATED: "yellow",
+}
+
+
+class SelectorInput(NamedTuple):
+    """What to analyze."""
+
+    selectors: str
+    """A file, a folder, `-`, or an expression."""
+    edit: str | None
+    """A file with an expression, or an expression; None for no comparison."""
+    device_class: str
+    """The class whose devices an expression is evaluated on; empty for all devices."""
+    request: str
+    """The only request to analyze; empty for all."""
+    source: ClusterOptions
+    """The cluster."""
+
+
+def analyses_of(given: SelectorInput, running: RunningFacts | None, progress: Progress) -> list[Analysis]:
+    """Read everything, then analyze the selectors of each request and class.
+
+    Args:
+        given: What to analyze.
+        running: A running cluster, instead of the files of one.
+        progress: Shows what is done.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+        click.UsageError: The input has no selectors, or options do not fit it.
+    """
+    reader = ManifestReader()
+    files = read_facts(given.source, running, reader)
+    selector_sets = _selector_sets(given, reader)
+    edit = None if given.edit is None else _expression(given.edit, reader)
+    reader.check()
+    for line in reader.others.lines:
+        click.echo(line, err=True)
+    source = printable(given.selectors)
+    if not selector_sets:
+        raise click.UsageError(
+            f"nothing to analyze: no ResourceClaim, ResourceClaimTemplate or DeviceClass in {source}"
+        )
+    names = list(dict.fromkeys(each.request for each in selector_sets if each.request))
+    chosen = [each for each in selector_sets if not given.request or each.request == given.request]
+    if not chosen:
+        there = f"; it has {format_list(names)}" if names else ""
+        raise click.UsageError(f"no request {printable(given.request)} in {source}{there}")
+    if given.edit is not None and len(chosen) > 1:
+        raise click.UsageError(
+            f"--edit is for one request or class, and {source} has {len(chosen)}; choose one by --request"
+        )
+    selector_sets = chosen
+    view = files.view()
+    return [analyze(each, view, files.settings, edit) for each in progress.count("evaluating selectors", selector_sets)]
+
+
+def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[SelectorSet]:
+    source = given.selectors
+    if not _is_path(source) or (source != "-" and not source.endswith(SUFFIXES) and not Path(source).is_dir()):
+        return [selector_set_of_expression(_expression(source, reader), given.device_class)]
+    if given.device_class:
+        raise click.UsageError("--class is for an expression; leave it out: the requests in a file name their class")
+    return [each_set for each in reader.manifests([source]) for each_set in selector_sets_of(each.object)]
+
+
+def _is_path(source: str) -> bool:
+    return source == "-" or _exists(source) or (source.endswith(SUFFIXES) and not set(source) & set("\"' "))
+
+
+def _exists(source: str) -> bool:
+    """True if there is a file or folder of this name; an expression may be longer than a name can be."""
+    try:
+        return bool(source) and Path(source).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _expression(source: str, reader: ManifestReader) -> str:
+    """The expression of a file, or the argument itself; problems go to the reader."""
+    if not _exists(source):
+        return source
+    try:
+        with Path(source).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) <= _MOST_BYTES:
+            return content.decode().strip()
+        reason = f"is larger than {_MOST_BYTES:,} bytes; a selector may have at most {LONGEST_SELECTOR:,}"
+    except (OSError, ValueError) as error:
+        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "is not UTF-8"
+    reader.problems.append(Problem(source, reason))
+    return ""
+
+
+def exit_code(analyses: Sequence[Analysis]) -> int:
+    """0 if every request or class has a device and no selector fails; 2 if one is refused; else 1.
+
+    With an edit, the edited selectors count.
+    """
+    counted = [each if each.comparison is None else each.comparison.edited for each in analyses]
+    if any(not each.compiles or not all(one.is_affordable for one in each.selectors) for each in counted):
+        return 2
+    return 0 if all(each.matched and not each.failed for each in counted) else 1
+
+
+def as_json(analyses: Sequence[Analysis]) -> str:
+    """A list with one mapping for each request or class."""
+    return output_text([*map(analysis_json, analyses)], AnalysesJSON)
+
+
+def text(analyses: Sequence[Analysis], width: int | None = None) -> str:
+    """All analyses; `width` is that of the terminal if None."""
+    width = terminal_width() if width is None else width
+    return "\n\n".join("\n".join(_lines(each, width)) for each in analyses)
+
+
+def _lines(analysis: Analysis, width: int) -> Iterator[str]:
+    yield from _head(analysis, width)
+    comparison = analysis.comparison
+    if comparison is None:
+        return
+    yield ""
+    yield click.style("With the edit:", bold=True)
+    yield from _head(comparison.edited, width)
+    yield ""
+    gained = format_count(comparison.gained, "device")
+    yield f"The edit gains {gained} and loses {comparison.lost:,}; a selector fails on {comparison.failing:,} more."
+    if comparison.changes:
+        shown = comparison.changes[:_MOST_SHOWN]
+        yield from _device_table([(str(each.change), each.row) for each in shown], "CHANGE", width)
+        yield from truncation(len(comparison.changes), len(shown))
+
+
+def _head(analysis: Analysis, width: int) -> Iterator[str]:
+    yield f"{click.style(analysis.label, bold=True)}  {click.style(analysis.summary, fg=_colour(analysis))}"
+    for selector in analysis.selectors:
+        owner = f"{selector.owner}: " if selector.owner else ""
+        yield from paragraph(f"{owner}{selector.cost_sentence}", width)
+    for problem in analysis.problems:
+        yield from item(str(problem), width)
+    for note in analysis.notes:
+        yield from paragraph(f"Note: {note}.", width)
+    if not analysis.rows:
+        return
+    yield ""
+    if any(selector.clauses for selector in analysis.selectors):
+        yield from _conditions(analysis, width)
+        yield ""
+        yield "TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."
+    rows = [row for row in analysis.rows if not _class_that_excludes(row, analysis)]
+    shown = (rows or analysis.rows)[:_MOST_SHOWN]
+    yield from _device_table([(_truths(row), row) for row in shown], "TRUTH", width)
+    yield from truncation(len(rows or analysis.rows) + analysis.rows_left_out, len(shown))
+    others = sum(row.count for row in analysis.rows) - sum(row.count for row in rows)
+    if rows and others:
+        owner = next(selector.owner for selector in analysis.selectors if selector.owner)
+        yield f"{owner} excludes {format_count(others, 'more device')}; -o json and -o html show them."
+
+
+def _class_that_excludes(row: DeviceRow, analysis: Analysis) -> str:
+    """The class whose selector excludes the devices; empty if none does."""
+    return "" if row.excluded_by is None else analysis.selectors[row.excluded_by[0]].owner
+
+
+def _colour(analysis: Analysis) -> str:
+    return "red" if not analysis.is_valid else "green" if analysis.matched else "yellow"
+
+
+def _conditions(analysis: Analysis, width: int) -> Iterator[str]:
+    """The conditions in the order of the signs of a truth."""
+    clauses = [(clause, bool(selector.owner)) for selector in analysis.selectors for clause in selector.clauses]
+    numbers = [
+        [f"{number}", *(f"{each:,}" for each in (clause.true, clause.false, clause.failed, clause.excluded)), alone]
+        for number, (clause, is_of_class) in enumerate(clauses, 1)
+        for alone in ["" if is_of_class else f"{clause.alone:,}"]
+    ]
+    titles = ("#", "TRUE", "FALSE", "FAILS", "EXCLUDES", "ALONE")
+    rows = [(row, clause.text) for row, (clause, _) in zip(numbers, clauses, strict=True)]
+    yield from sentence_table(fitted_columns(titles, numbers, titles), "CONDITION", rows, width, 20, most_lines=3)
+
+
+def _truths(row: DeviceRow) -> str:
+    """One sign for each condition, with a blank between selectors."""
+    return " ".join("".join(_SIGNS[truth] for truth in each) for each in row.truths)
+
+
+def _device_table(rows: Sequence[tuple[str, DeviceRow]], title: str, width: int) -> Iterator[str]:
+    firsts = [(first, str(row.verdict), f"{row.count:,}") for first, row in rows]
+    columns = fitted_columns((title, "VERDICT", "DEVICES"), firsts, ("DEVICES",))
+    columns[0] = Column(title, min(columns[0].width, 24))
+    room = width - sum(each.width + GAP for each in columns)
+    kind_width = min(column("KIND", (row.kind for _, row in rows)).width, max(16, room // 2))
+    why_width = max(20, room - kind_width - GAP)
+    body = [
+        [
+            *first,
+            [*paragraph(row.kind, kind_width), *paragraph(row.places, kind_width)],
+            paragraph(row.error or row.why, why_width),
+        ]
+        for first, (_, row) in zip(firsts, rows, strict=True)
+    ]
+    yield from table([*columns, Column("KIND", kind_width), Column("WHY", why_width)], body)

@@ -1,0 +1,1 @@
+"""Commands about the installation: preflight, doctor, and its webhook configurations."""

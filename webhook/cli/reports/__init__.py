@@ -1,0 +1,1 @@
+"""The reports of a cluster: audit, quota, usage, and the page of all of them."""

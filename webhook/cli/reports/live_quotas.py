@@ -1,0 +1,144 @@
+"""Quotas and usage of running clusters."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from policies.analyses.usage import READ_FROM, usage_report
+from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.view import PassingView, Unknown
+from policies.quota.quota_report import COUNTED_FROM, QUOTA
+from webhook.cli.options import check_namespace_exists
+from webhook.cli.progress import Progress
+from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
+from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage
+from webhook.cli.running_clusters import (
+    NoClusterError,
+    list_namespaces,
+    list_trimmed,
+    run_connected,
+    stored_settings,
+    typed_list,
+)
+from webhook.cli.settings import chosen_settings
+from webhook.cluster.answers import APIError
+from webhook.cluster.kind_reads import Unreadable, Why
+from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES, list_all
+from webhook.cluster.store import OtherPods
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cluster.client import APIClient
+
+__all__ = ["report_quotas", "report_usage"]
+
+
+_KINDS = (*COUNTED_FROM, "DeviceClass")
+"""Listed beside quotas and namespaces: the kinds that hold GPUs, and those that describe the GPUs."""
+
+
+def report_quotas(source: ClusterOptions) -> QuotaReports:
+    """Report the quotas of a running cluster.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        UnreadableInputError: The settings have problems.
+    """
+    with Progress() as progress:
+        chosen = chosen_settings(source.settings)
+        return run_connected(source, lambda client: _report_quotas(client, source.namespace, chosen, progress))
+
+
+async def _report_quotas(
+    client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
+) -> QuotaReports:
+    policy, notes = (chosen, []) if chosen else await stored_settings(client)
+    facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
+    listed = await asyncio.gather(*(list_trimmed(client, kind, namespace, progress) for kind in _KINDS))
+    view = ManifestsView([*facts, *(each for each in listed if not isinstance(each, Unreadable))])
+    check_namespace_exists(view, namespace)
+    unreadable = {each.wanted.kind: each for each in listed if isinstance(each, Unreadable)}
+    gaps = [f"{unreadable[kind].clause}, so {WITHOUT[kind]}" for kind in unknown_kinds(view, namespace)]
+    return report_quotas_of_view(view, policy, namespace, [*notes, *gaps])
+
+
+async def _list_quotas(client: APIClient, namespace: str) -> Object:
+    resource = RESOURCES[QUOTA]
+    try:
+        return typed_list(resource, await list_all(client, resource, namespace))
+    except APIError as error:
+        if error.is_not_found:
+            raise NoClusterError(
+                f"{client.url} serves no GPUQuotas: the CustomResourceDefinition {resource.name} is not installed; "
+                "kubectl apply -f deploy/install.yaml installs it, see docs/install.md"
+            ) from error
+        if error.is_forbidden:
+            role = "request the ClusterRole gpu-admission-quota-view"
+            one = "" if namespace else "; with -n NAMESPACE only those of one namespace are listed"
+            raise NoClusterError(f"{client.url}: {error}; {role}{one}") from error
+        raise
+
+
+def report_usage(source: ClusterOptions) -> Usage:
+    """Report the usage of the GPUs of a running cluster.
+
+    Pods and claims of all namespaces are read, if the user may list them, because they decide which GPUs are free.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        NoNamespaceError: The namespace does not exist.
+    """
+    with Progress() as progress:
+        return run_connected(source, lambda client: _report_usage(client, source.namespace, progress))
+
+
+async def _report_usage(client: APIClient, namespace: str, progress: Progress) -> Usage:
+    others = OtherPods()
+    listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others, progress) for kind in READ_FROM))
+    facts = [found for found, _ in listed if not isinstance(found, Unreadable)]
+    if namespace:
+        facts += await list_namespaces(client, namespace)
+    known = ManifestsView(facts)
+    check_namespace_exists(known, namespace)
+    reads = [*zip(READ_FROM, listed, strict=True)]
+    partial = [kind for kind, (found, is_whole) in reads if not is_whole and not isinstance(found, Unreadable)]
+    notes = []
+    for kind, (found, _) in reads:
+        if kind in partial:
+            notes.append(f"you may list {kind}s of namespace {namespace} only, so {USAGE_WITHOUT[kind]}")
+        elif isinstance(found, Unreadable):
+            notes.append(f"{found.clause}, so {USAGE_WITHOUT[kind]}")
+    return Usage(usage_report(_WithOtherPods(known, others), namespace, partial=partial), tuple(notes))
+
+
+async def _list_widely(
+    client: APIClient, kind: str, namespace: str, others: OtherPods, progress: Progress
+) -> tuple[Object | Unreadable, bool]:
+    """The objects of a kind, of all namespaces if the user may list them, and whether they are all."""
+
+    def count(item: Object) -> None:
+        others.put(namespace_of(item), name_of(item), item)
+
+    found = await list_trimmed(client, kind, "", progress, drop=count if kind == "Pod" else None)
+    if isinstance(found, Unreadable) and found.why is Why.FORBIDDEN and namespace and RESOURCES[kind].namespaced:
+        return await list_trimmed(client, kind, namespace, progress), False
+    return found, True
+
+
+class _WithOtherPods(PassingView):
+    """A view that knows what pods without GPUs use, which are not kept."""
+
+    def __init__(self, view: ClusterView, others: OtherPods) -> None:
+        super().__init__(view)
+        self._others = others
+
+    def others_on(self, node: str) -> Mapping[str, int] | Unknown:
+        """The resources of a node that pods without GPUs use."""
+        return self._others.on(node)

@@ -1,0 +1,336 @@
+"""The report of a review: every object with its findings, and what of them fails the review."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from policies.admission.coverage import UNREVIEWED
+from policies.kubernetes.names import format_count, printable
+from policies.rules.decision import Rule, Severity
+from webhook.cli.manifest_reader import STDIN
+from webhook.cli.text_layout import truncation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.rules.decision import Finding
+    from webhook.cli.manifest_reader import Problem
+    from webhook.cli.subjects import Result, Subject
+
+__all__ = [
+    "UNREADABLE",
+    "KnownFinding",
+    "Level",
+    "Review",
+    "ReviewFinding",
+    "ReviewedObject",
+    "count_lines",
+    "failure_lines",
+    "findings_of",
+    "is_stdin",
+    "objects_by_verdict",
+    "place_of",
+    "repository_path",
+    "show_summary",
+    "verdict_of",
+]
+
+
+_REFUSED = 1
+_UNREADABLE = 2
+_GPUS_MISSED = 4
+_INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
+
+
+class Level(StrEnum):
+    """How bad a finding is, in the words of SARIF."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+_LEVELS = {Severity.DENY: Level.ERROR, Severity.WARN: Level.WARNING, Severity.AUDIT: Level.NOTE}
+
+UNREADABLE = Rule(
+    "unreadable-input",
+    title="All input must be readable",
+    default=Severity.DENY,
+    why="What cannot be read is not reviewed, and can have any mistake.",
+    remedy="correct the file, or leave it out with --exclude",
+    source="docs/review.md",
+)
+_REMARK = Rule(
+    "remark",
+    title="Something about the object could not be reviewed, or has no effect",
+    default=Severity.WARN,
+    why="kubectl prints such a warning too; no rule belongs to it.",
+    remedy="",
+    source="docs/review.md",
+)
+_LEFT_OUT = Rule(
+    "more-findings",
+    title="An object must not have more findings than a review shows",
+    default=Severity.WARN,
+    why="The most severe findings of an object are shown, and at least one of each rule. The others are counted.",
+    remedy="correct the findings that are shown first",
+    source="docs/review.md",
+)
+
+
+class KnownFinding(NamedTuple):
+    """What stays of a finding when lines move: an entry of a baseline."""
+
+    file: str
+    """Relative to the folder of the baseline."""
+    object: str
+    """Kind, namespace and name."""
+    rule: str
+    level: str
+    """`error` or `warning`, so that a known warning that becomes a refusal is new."""
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewFinding:
+    """A finding as reports show it, with its place in a file."""
+
+    level: Level
+    rule: Rule
+    label: str
+    """Kind, namespace and name of the object."""
+    file: str
+    line: int
+    column: int
+    path: str
+    """The path of the field; empty for the whole object."""
+    message: str
+    """What is wrong and what to do, on one line."""
+    count: int = 1
+    """The number of findings that it stands for."""
+    is_known: bool = False
+    """True if the baseline has it."""
+    waived: str = ""
+    """Why an annotation of the object waives it; empty if it is not waived. A waived finding is a note."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedObject:
+    """An object with the result of its review and its findings."""
+
+    result: Result
+    findings: tuple[ReviewFinding, ...]
+    """First those of `result.findings`, in the same order, then other warnings."""
+
+    @property
+    def is_known(self) -> bool:
+        """True if the object has errors or warnings, and the baseline has all of them."""
+        serious = [finding for finding in self.findings if finding.level is not Level.NOTE]
+        return bool(serious) and all(finding.is_known for finding in serious)
+
+    @property
+    def is_problem(self) -> bool:
+        """True if the object has a problem that the baseline does not have."""
+        return self.result.is_problem and not self.is_known
+
+    @property
+    def misses_gpus(self) -> bool:
+        """True if it mentions GPUs, was not reviewed, and the baseline does not have that."""
+        return self.result.misses_gpus and any(each.rule is UNREVIEWED and not each.is_known for each in self.findings)
+
+    def is_failure(self, *, fails_on_warnings: bool) -> bool:
+        """True if the object is refused for a new reason, or has a new warning where warnings count."""
+        new = {finding.level for finding in self.findings if not finding.is_known}
+        return Level.ERROR in new or (fails_on_warnings and Level.WARNING in new)
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The results of a review, and what could not be reviewed."""
+
+    objects: tuple[ReviewedObject, ...]
+    problems: tuple[Problem, ...]
+    """What cannot be read."""
+    skipped: tuple[str, ...]
+    """The numbers of files and documents in folders that are not manifests; a line for each reason."""
+    fails_on_warnings: bool = False
+    """True if a warning counts like a refusal."""
+    baseline: str = ""
+    """The file with the known findings; empty without one."""
+    stale: tuple[KnownFinding, ...] = ()
+    """Known findings that are no longer found."""
+    unreviewed: tuple[Subject, ...] = ()
+    """The objects that were left when the review was interrupted."""
+    shortages: tuple[str, ...] = ()
+    """A sentence for each limit of a quota that is too small for all objects together, without a full stop."""
+
+    @property
+    def interruption(self) -> tuple[str, ...]:
+        """A line with the number of files that are left, if the review was interrupted."""
+        if not self.unreviewed:
+            return ()
+        objects = format_count(len(self.unreviewed), "object")
+        files = format_count(len({each.manifest.file for each in self.unreviewed}), "file")
+        return (f"interrupted: {objects} in {files} not reviewed",)
+
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """The results of all objects."""
+        return tuple(each.result for each in self.objects)
+
+    @property
+    def failures(self) -> tuple[ReviewedObject, ...]:
+        """The objects because of which the exit code is not 0."""
+        return tuple(each for each in self.objects if self.is_failure(each) or each.misses_gpus)
+
+    @property
+    def known(self) -> int:
+        """The number of findings that the baseline has."""
+        return sum(finding.count for each in self.objects for finding in each.findings if finding.is_known)
+
+    @property
+    def exit_code(self) -> int:
+        """130 if interrupted, 2 if input cannot be read, 1 if an object fails, 4 if GPUs were not reviewed."""
+        if self.unreviewed:
+            return _INTERRUPTED
+        if self.problems:
+            return _UNREADABLE
+        if any(self.is_failure(each) for each in self.objects):
+            return _REFUSED
+        return _GPUS_MISSED if any(each.misses_gpus for each in self.objects) else 0
+
+    def is_failure(self, reviewed: ReviewedObject) -> bool:
+        """True if the exit code is 1 because of an object."""
+        return reviewed.is_failure(fails_on_warnings=self.fails_on_warnings)
+
+
+def findings_of(result: Result) -> Iterator[ReviewFinding]:
+    """The findings of an object: those of rules, other warnings, and one for all that were left out."""
+    for finding in result.findings:
+        yield _finding(result, finding)
+    for remark in result.remarks:
+        yield _about_object(result, Level.WARNING, _REMARK, remark)
+    if result.left_out:
+        is_waived = all(finding.waived for finding in result.findings)
+        level = Level.ERROR if result.is_refused else Level.NOTE if is_waived else Level.WARNING
+        message = f"and {result.left_out:,} more findings; {_LEFT_OUT.remedy}"
+        yield _about_object(result, level, _LEFT_OUT, message, result.left_out)
+
+
+def is_stdin(file: str) -> bool:
+    """True if objects come from standard input; the name may have the Helm template in parentheses."""
+    return file == STDIN or file.startswith(f"{STDIN} (")
+
+
+def repository_path(file: str) -> str:
+    """The path of a file relative to the current folder; as it is if the file is elsewhere."""
+    if is_stdin(file):
+        return file
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else relative
+
+
+def _finding(result: Result, finding: Finding) -> ReviewFinding:
+    subject = result.subject
+    place = subject.position_of(finding)
+    waived = f" (waived because {finding.waived})" if finding.waived else ""
+    return ReviewFinding(
+        Level.NOTE if waived else _LEVELS[finding.severity],
+        finding.rule,
+        printable(subject.label),
+        subject.manifest.file,
+        place.line,
+        place.column,
+        printable(str(finding.path)),
+        printable(finding.text) + waived,
+        waived=finding.waived,
+    )
+
+
+def _about_object(result: Result, level: Level, rule: Rule, message: str, count: int = 1) -> ReviewFinding:
+    subject = result.subject
+    place = subject.position()
+    label, file = printable(subject.label), subject.manifest.file
+    return ReviewFinding(level, rule, label, file, place.line, place.column, "", printable(message), count)
+
+
+_COLOURS = {"admitted": "green", "refused": "red", "not reviewed": "yellow"}
+_MOST_LISTED = 50
+"""Failures and stale entries that are listed; `-o json` has all failures."""
+
+
+def show_summary(review: Review) -> None:
+    """Print the summary to standard error, because standard output is for a program."""
+    for line in (*failure_lines(review), *count_lines(review)):
+        click.echo(line, err=True)
+
+
+def failure_lines(review: Review) -> Iterator[str]:
+    """A line for each object that fails the review, with the rules that it breaks."""
+    failed = review.failures
+    if not failed:
+        return
+    yield click.style("What fails:", bold=True)
+    for reviewed in failed[:_MOST_LISTED]:
+        result = reviewed.result
+        yield f"  {place_of(result)}  {printable(result.subject.label)}  {verdict_of(result)}  {', '.join(_rules(reviewed))}"
+    yield from (f"  {line}" for line in truncation(len(failed), _MOST_LISTED))
+
+
+def count_lines(review: Review) -> Iterator[str]:
+    """The numbers of objects by verdict, of known findings, and of those that are no longer found."""
+    yield objects_by_verdict(review.results)
+    file = printable(review.baseline)
+    if review.known:
+        yield f"{format_count(review.known, 'finding')} left out, because {file} has them"
+    if review.stale:
+        count = format_count(len(review.stale), "known finding")
+        yield f"{file}: {count} no longer found; --update-baseline removes them:"
+        for entry in review.stale[:_MOST_LISTED]:
+            yield printable(f"  {entry.file}  {entry.object}  {entry.rule} {entry.level}  {entry.path}".rstrip())
+        yield from (f"  {line}" for line in truncation(len(review.stale), _MOST_LISTED))
+
+
+def place_of(result: Result) -> str:
+    """The file and line of an object."""
+    return f"{printable(result.subject.manifest.file)}:{result.subject.position().line}"
+
+
+def verdict_of(result: Result) -> str:
+    """The verdict on an object, in its colour."""
+    return click.style(result.verdict, fg=_COLOURS[result.verdict], bold=True)
+
+
+def _rules(reviewed: ReviewedObject) -> list[str]:
+    """The rules of the new findings because of which an object fails."""
+    new = [finding for finding in reviewed.findings if not finding.is_known]
+    worst = Level.ERROR if any(finding.level is Level.ERROR for finding in new) else Level.WARNING
+    return list(dict.fromkeys(finding.rule.id for finding in new if finding.level is worst))
+
+
+def objects_by_verdict(results: Sequence[Result]) -> str:
+    """The numbers of objects by verdict, and of admitted objects with warnings or conversion."""
+    numbers = Counter(result.verdict for result in results)
+    admitted = [result for result in results if result.verdict == "admitted"]
+    details = _join(
+        {
+            "with warnings": sum(bool(result.warnings) for result in admitted),
+            "with waived findings": sum(any(each.waived for each in result.findings) for result in admitted),
+            "converted": sum(result.change == "converted" for result in admitted),
+        }
+    )
+    admitted_as = f"admitted ({details})" if details else "admitted"
+    verdicts = {verdict: numbers[verdict] for verdict in ("refused", "not reviewed")}
+    numbers_by_verdict = _join({admitted_as: len(admitted), **verdicts})
+    return ": ".join(filter(None, (format_count(len(results), "object"), numbers_by_verdict)))
+
+
+def _join(numbers: dict[str, int]) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in numbers.items() if number)

@@ -1,0 +1,162 @@
+"""Results for people: what kubectl prints, the places of findings, and diffs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from policies.admission.pods import MALFORMED
+from policies.kubernetes.names import format_count, printable
+from policies.kubernetes.objects import lookup
+from policies.rules.waivers import once_per_cause
+from webhook.cli import kubectl
+from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
+from webhook.cli.text_layout import colour_line, diff, terminal_width, wrap_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from policies.admission.objects import Refusal
+    from policies.kubernetes.objects import Object
+    from policies.rules.decision import Finding
+    from webhook.cli.review import TextOptions
+    from webhook.cli.review.review_report import Review, ReviewedObject
+    from webhook.cli.subjects import Result
+
+__all__ = ["show", "show_messages"]
+
+_EXCERPT = 100
+"""The characters of an expression that are shown around a place in it."""
+_MANY = 10
+"""The number of objects beyond which failures are listed again at the end."""
+
+
+def show(review: Review, options: TextOptions) -> None:
+    """Print each object, then what fails if there are many objects, and the numbers of objects.
+
+    A warning whose cause lies outside the objects is printed once, with the number of objects.
+    """
+    results = [_without_known(reviewed) for reviewed in review.objects]
+    reported = once_per_cause([result.findings for result in results], "object")
+    shown = 0
+    for reviewed, result, findings in zip(review.objects, results, reported, strict=True):
+        if reviewed.is_problem or not options.is_quiet:
+            lines = _lines(reviewed, replace(result, findings=findings))
+            changes = _changes(result) if options.with_diffs else ()
+            click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_fit_to_terminal(_templates(result)), ""]))
+            shown += 1
+    for line in _fit_to_terminal((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review))):
+        click.echo(line)
+
+
+def show_messages(review: Review) -> None:
+    """Print what kubectl would print to standard error, because standard output is for the documents."""
+    for result in review.results:
+        for line in _kubectl_lines(result):
+            click.echo(line, err=True)
+        if result.is_refused:
+            label = printable(result.subject.label)
+            click.echo(f"{place_of(result)}: {label} is left out, because it is refused", err=True)
+
+
+def _fit_to_terminal(lines: Iterable[str]) -> Iterator[str]:
+    """The lines, wrapped if standard output is a terminal."""
+    if not sys.stdout.isatty():
+        yield from lines
+        return
+    width = terminal_width()
+    for line in lines:
+        for part in line.split("\n"):
+            yield from wrap_line(part, width)
+
+
+def _without_known(reviewed: ReviewedObject) -> Result:
+    """The result without findings that the baseline has."""
+    result, findings = reviewed.result, reviewed.findings
+    if not any(finding.is_known for finding in findings):
+        return result
+    of_rules = zip(result.findings, findings, strict=False)
+    new = tuple(found for found, finding in of_rules if not finding.is_known)
+    others = findings[len(result.findings) :]
+    refusals = (
+        replace(refusal, findings=tuple(found for found in refusal.findings if found in new))
+        for refusal in result.refusals
+    )
+    return replace(
+        result,
+        findings=new,
+        remarks=tuple(remark for remark, each in zip(result.remarks, others, strict=False) if not each.is_known),
+        refusals=tuple(refusal for refusal in refusals if refusal.findings),
+        left_out=0 if findings[-1].is_known else result.left_out,
+    )
+
+
+def _kubectl_lines(result: Result) -> Iterator[str]:
+    """The lines that kubectl prints: warnings, then refusals."""
+    yield from map(kubectl.warning, result.warnings)
+    for refusal in result.refusals:
+        yield _refusal(result, refusal)
+
+
+def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
+    """The lines of an object; `result` has what the baseline does not have."""
+    subject = result.subject
+    file = printable(subject.manifest.file)
+    more = f", {result.change}" if result.change else f": {result.not_reviewed}" if result.not_reviewed else ""
+    known = sum(finding.count for finding in reviewed.findings if finding.is_known)
+    note = f" ({format_count(known, 'known finding')})" if known else ""
+    label = click.style(printable(subject.label), bold=True)
+    yield f"{place_of(result)}  {label}  {verdict_of(reviewed.result)}{more}{note}"
+    yield from _kubectl_lines(result)
+    for finding in result.findings:
+        place = subject.position_of(finding)
+        said = f"waived because {finding.waived}" if finding.waived else finding.rule.title
+        yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {said}"
+        if not finding.waived:
+            yield from _excerpt(subject.document, finding)
+    if result.left_out:
+        yield f"  and {result.left_out:,} more findings; put these right first"
+
+
+def _changes(result: Result) -> Iterator[str]:
+    """A diff of the object, never wrapped."""
+    if result.patch and result.before is not None and result.after is not None:
+        yield from map(colour_line, diff(result.before, result.after, printable(result.subject.label)))
+
+
+def _templates(result: Result) -> Iterator[str]:
+    if result.templates:
+        names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
+        yield f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"
+
+
+def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
+    """The line of an expression with a finding, and a caret below the place."""
+    place = finding.place
+    if place is None or place.path[-1:] != ("expression",):
+        return
+    lines = str(lookup(document, place.path)).split("\n")
+    line = printable(lines[place.line - 1]) if place.line <= len(lines) else ""
+    width = min(_EXCERPT, terminal_width() - 4) if sys.stdout.isatty() else _EXCERPT
+    first = max(0, place.column - 1 - width // 2) if len(line) > width else 0
+    yield f"    {line[first : first + width]}"
+    yield f"    {' ' * (place.column - 1 - first)}^"
+
+
+def _refusal(result: Result, refusal: Refusal) -> str:
+    subject, findings = result.subject, refusal.findings
+    # The API server refuses a malformed pod before it calls webhooks, with the same words.
+    if all(finding.rule is MALFORMED or finding.rule.names_fields for finding in findings):
+        causes = [printable(str(finding)) for finding in findings]
+        return kubectl.invalid_object(subject.request.kind, printable(subject.name), causes)
+    message = "\n".join(printable(str(finding)) for finding in findings)
+    if not refusal.webhook:
+        return f'Error when reviewing "{printable(subject.manifest.file)}": {message}'
+    message = kubectl.denial(refusal.webhook, message)
+    if refusal.of_pods:
+        return kubectl.failed_create_event(message)
+    reason = "TooManyRequests" if refusal.is_later else "Forbidden"
+    return kubectl.refusal(reason, printable(subject.manifest.file), subject.request.operation, message)

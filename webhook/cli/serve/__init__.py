@@ -1,0 +1,1 @@
+"""The server and the sandbox: their options and their start."""
