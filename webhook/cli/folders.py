@@ -311,7 +311,7 @@ def _is_chart_template(file: str) -> bool:
 
 
 def _reason_to_skip(error: YAMLError) -> str:
-    """Why a document that cannot be parsed is skipped; empty if it looks like a broken manifest."""
+    """The reason to skip a document that cannot be parsed; empty if it looks like a broken manifest."""
     if _PLACEHOLDERS.search(error.text):
         return TEMPLATES
     return NO_OBJECTS if error.text and not _has_outer_keys(error.text) else ""

@@ -79,7 +79,7 @@ STDIN = "STDIN"
 """The name of standard input in messages of kubectl."""
 
 _JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*[{\[]")
-"""How a mapping or list of JSON begins, with or without a byte order mark."""
+"""The beginning of a mapping or list of JSON, with or without a byte order mark."""
 _LABELS = FieldPath(("metadata", "labels"))
 LIMITS = Limits(size=1 << 30, depth=100, nodes=100_000_000, aliased=100_000)
 """Wider than for the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes. Aliases are limited,
@@ -339,7 +339,7 @@ def untyped_problem(value: dict[str, Any]) -> tuple[str, str] | None:
 
 
 def _why_no_object(value: Any) -> str:
-    """Why a value other than a mapping is not an object."""
+    """A sentence on a value that is not a mapping."""
     is_patch = isinstance(value, list) and bool(value) and all(isinstance(lookup(each, ("op",)), str) for each in value)
     if is_patch:
         return "looks like a JSON patch; review the output of `kubectl kustomize`"

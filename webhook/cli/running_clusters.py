@@ -61,6 +61,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
+# Notes and errors say what goes wrong; without a handler, Python would print the log messages as well.
+logging.getLogger("gpu_admission").addHandler(logging.NullHandler())
+
+_MOST_AT_ONCE = 6
+"""Requests that are sent at a time."""
+_SECONDS = 60.0
+"""Time limit for the first lists; those of 100,000 pods take 10 seconds."""
+_NAMESPACE = "Namespace"
+_PER_NAMESPACE = frozenset({"Pod", "ResourceClaim"})
+"""Kinds with so many objects that a question about one namespace reads only that one."""
+
+
 class NoClusterError(click.ClickException):
     """A cluster cannot be read."""
 
@@ -166,10 +178,6 @@ class Discovery:
             raise
 
 
-_MOST_AT_ONCE = 6
-"""Requests that are sent at a time."""
-
-
 async def in_parallel(call: Callable[[Item], Awaitable[Result]], items: Iterable[Item]) -> list[Result]:
     """The results of a call for each item, in their order, a few at a time."""
     limit = asyncio.Semaphore(_MOST_AT_ONCE)
@@ -251,13 +259,6 @@ async def list_trimmed(
     return listed if isinstance(listed, Unreadable) else typed_list(resource, listed)
 
 
-# Notes and errors say what goes wrong; without a handler, Python would print the log messages as well.
-logging.getLogger("gpu_admission").addHandler(logging.NullHandler())
-
-_SECONDS = 60.0
-"""Time limit for the first lists; those of 100,000 pods take 10 seconds."""
-
-
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A cluster that was read once."""
@@ -312,11 +313,6 @@ def _progress_of(sync: Sync) -> str:
     return f"reading the cluster: {done} of {len(caches)} kinds"
 
 
-_NAMESPACE = "Namespace"
-_PER_NAMESPACE = frozenset({"Pod", "ResourceClaim"})
-"""Kinds with so many objects that a question about one namespace reads only that one."""
-
-
 class RunningCluster:
     """A cluster that is read while a review runs; only reads are sent."""
 
@@ -325,7 +321,7 @@ class RunningCluster:
         self._runner = runner
         self._progress = progress
         self.unknown: dict[str, None] = {}
-        """Why facts that rules needed are unknown, without full stops."""
+        """Sentences on facts that rules needed and that are unknown, without full stops."""
 
     def settings(self) -> tuple[GPUAdmissionPolicy, list[str]]:
         """The settings of the cluster, and notes on them."""

@@ -64,7 +64,7 @@ _MOST_BLOCKERS = 50
 
 
 class ShownState(NamedTuple):
-    """How a picture shows a state: never by colour alone."""
+    """The form of a state in a picture: never a colour alone."""
 
     name: str
     """The class in a style."""
@@ -90,7 +90,7 @@ class DeviceCell(NamedTuple):
     """Empty for a device of a device plugin."""
     state: ShownState
     why: str
-    """Why it cannot be used, or its state."""
+    """The reason why it cannot be used, or its state."""
     short: str
     """The same without what all devices of the column that cannot be used have in common."""
 
@@ -118,7 +118,7 @@ class NodeColumn:
     cells_left_out: int
     rows: tuple[OutcomeRow, ...]
     why: tuple[str, ...]
-    """Why the nodes do not fit, in sentences, or the devices that the first one would give."""
+    """The reasons why the nodes do not fit, in sentences, or the devices that the first one would give."""
 
     @property
     def fit_words(self) -> str:
@@ -132,13 +132,13 @@ class NodeColumn:
 
     @property
     def counts(self) -> str:
-        """How many of the devices that are shown have which state: `2 would be allocated, 6 in use`."""
+        """The numbers of the shown devices by state: `2 would be allocated, 6 in use`."""
         counts = {state: sum(cell.state is state for cell in self.cells) for state in STATES.values()}
         return ", ".join(f"{count} {state.words}" for state, count in counts.items() if count)
 
 
 class Blocker(NamedTuple):
-    """What holds devices that a request could have."""
+    """A holder of devices that a request could have."""
 
     holder: str
     devices: str
@@ -157,7 +157,7 @@ def states_in(columns: Sequence[NodeColumn]) -> list[ShownState]:
 
 
 def blockers_of(explanation: Explanation, columns: Sequence[NodeColumn]) -> tuple[list[Blocker], int]:
-    """What holds devices on the first nodes of groups that do not fit, and how many are left out."""
+    """The holders of devices on the first nodes of groups that do not fit, and the number left out."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for column, group in zip(columns, explanation.groups, strict=True):
         for outcome in () if group.fits else group.outcomes:

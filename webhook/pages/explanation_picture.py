@@ -50,7 +50,7 @@ class DrawnShape(NamedTuple):
     width: int = 0
     height: int = 0
     title: str = ""
-    """What a pointer over a rectangle shows."""
+    """The text that a pointer over a rectangle shows."""
 
 
 class Drawing:

@@ -94,7 +94,7 @@ _REASON_WORDS = {
     UnusableKind.NODE_MISSING: "no such node",
     UnusableKind.NOT_ADVERTISED: "not offered",
 }
-"""Why a GPU is unusable, in words that are short enough for a cell."""
+"""The reasons why a GPU is unusable, in words that are short enough for a cell."""
 
 
 def _rules(overview: Overview) -> list[RuleFindings]:

@@ -26,7 +26,7 @@ __all__ = ["RuleJSON", "RulesJSON", "command"]
 
 _WIDTH = 100
 _LIKENESS = 0.7
-"""How much a kind must have in common with what was written, from 0 to 1."""
+"""The least likeness of a kind and the written word, from 0 to 1."""
 _COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
 
 

@@ -110,7 +110,7 @@ async def _ask_once(client: APIClient, question: dict[str, Any], namespace: str)
 
 
 def _refusal(answer: ServiceAnswer) -> str:
-    """Why there is no explanation: a Status is from the API server, plain text from the service."""
+    """The reason for a refusal: a Status is from the API server, plain text from the service."""
     text = answer.body.decode(errors="replace").strip()
     try:
         status = json.loads(text)
@@ -147,7 +147,7 @@ _BY_SERVICE = (
 
 
 class LiveQuestion(NamedTuple):
-    """What to explain, and in which cluster."""
+    """The objects to explain, and their cluster."""
 
     files: tuple[str, ...]
     """Files, folders, or `-`."""
@@ -194,9 +194,9 @@ def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
 class _Answer(NamedTuple):
     explanations: list[Explanation]
     lines: list[str]
-    """What was skipped, notes and warnings."""
+    """Skipped files, notes and warnings."""
     method: str
-    """How the explanations were obtained."""
+    """A sentence on the source of the explanations."""
 
 
 class _Asked(NamedTuple):
@@ -207,7 +207,7 @@ class _Asked(NamedTuple):
     """Of objects without one."""
     policy: GPUAdmissionPolicy
     lines: list[str]
-    """What was skipped."""
+    """Skipped files."""
 
 
 class _NoServiceError(NoClusterError):

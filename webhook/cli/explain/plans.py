@@ -60,7 +60,7 @@ __all__ = ["PlanInput", "PlanReport", "PlanReportJSON", "as_json", "make_plan", 
 
 
 class PlanInput(NamedTuple):
-    """What to plan."""
+    """The change to plan, and the cluster."""
 
     paths: Sequence[str]
     """Files, folders, or `-`, with the objects as they are to be applied."""
@@ -79,9 +79,9 @@ class PlanReport:
     review: Review | None
     """The review of all objects of the files, if it refuses one."""
     refusals: tuple[str, ...] = ()
-    """Why objects and deletions are refused, sentences without full stops."""
+    """The reasons for refusals of objects and deletions, sentences without full stops."""
     warnings: tuple[str, ...] = ()
-    """What review warns about, sentences without full stops."""
+    """The warnings of the review, sentences without full stops."""
     refused_deletions: tuple[str, ...] = ()
     """The refusals that the review of the files does not have."""
 
@@ -340,7 +340,7 @@ def _unknown(plan: Plan, width: int) -> Iterator[str]:
 
 
 def _unaffected_text(plan: Plan) -> str:
-    """What stays as it is, as counts."""
+    """The counts of workloads and limits that stay as they are."""
     kept, gained = plan.fits_with(Outcome.KEPT), plan.fits_with(Outcome.GAINED)
     subjects = [*(each.subject for each in kept), *plan.unaffected]
     pods = sum(len(each.pods) for each in subjects)

@@ -63,7 +63,7 @@ _COLOURS = {
 
 
 class SelectorInput(NamedTuple):
-    """What to analyze."""
+    """The selectors to analyze, and the cluster."""
 
     selectors: str
     """A file, a folder, `-`, or an expression."""

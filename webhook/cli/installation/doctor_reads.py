@@ -93,7 +93,7 @@ async def read_named(client: APIClient, resource: Resource, name: str, namespace
 
 
 async def read_manifest_object(client: APIClient, discovery: Discovery, wanted: Object) -> Object | Unread | None:
-    """What is stored of an object of the manifests; None if it does not exist, or its kind is not served.
+    """The stored object for one of the manifests; None if it does not exist, or its kind is not served.
 
     The right that is missing is that for all objects of the kind, so that it is named once.
     """
@@ -113,7 +113,7 @@ async def list_objects(client: APIClient, wanted: Watched) -> Sequence[Object] |
 
 
 async def count_nodes(client: APIClient, resource: Resource, most: int) -> int | Unread:
-    """How many nodes are ready and accept all pods; stops to read beyond `most`."""
+    """The number of nodes that are ready and accept all pods; stops to read beyond `most`."""
 
     async def read() -> int:
         count = 0
@@ -138,7 +138,7 @@ def _accepts_pods(node: Object) -> bool:
 
 
 async def read_calls(client: APIClient) -> APIServerCalls | Unread:
-    """What the API server counted of our webhooks; only these lines of its metrics are kept."""
+    """The calls of our webhooks that the API server counted; only these lines of its metrics are kept."""
 
     async def read() -> Any:
         async with contextlib.aclosing(client.text_lines("/metrics", timeout=_SECONDS)) as lines:
@@ -201,7 +201,7 @@ _LINE = re.compile(r'(\w+)(?:\{version="([^"]*)"\})? (\S+)')
 
 
 async def read_replica(client: APIClient, pod: Object) -> ReplicaAnswers:
-    """What the replica in a pod answers to `/readyz` and `/metrics`."""
+    """The answers of the replica in a pod to `/readyz` and `/metrics`."""
     name = f"{name_of(pod)}:{_probe_port(pod)}"
     path = RESOURCES["Pod"].path(namespace_of(pod), name, "proxy")
     right = f"get pods/proxy -n {namespace_of(pod)}"

@@ -136,7 +136,7 @@ async def list_objects(
     keep: Callable[[Object], Object | None] = lambda document: document,
     namespace: str = "",
 ) -> Sequence[Object] | Unknown:
-    """What `keep` returns of the objects of a collection; unknown if they cannot be read."""
+    """The parts that `keep` returns of the objects of a collection; unknown if they cannot be read."""
     found = await read_list(client, Watched(resource, namespace), keep)
     return UNKNOWN if isinstance(found, Unreadable) else found
 
@@ -293,7 +293,7 @@ async def read_user(client: APIClient) -> str:
 
 
 async def review_rights(client: APIClient, planned: Sequence[PlannedObject]) -> dict[Right, bool | None]:
-    """Whether the user has each right that applying the objects needs; None if that is unknown."""
+    """The rights that applying the objects needs, each with True if the user has it; None if unknown."""
     rights = list(dict.fromkeys([*needed_rights(planned), *granting_rights(planned)]))
 
     async def review(right: Right) -> bool | None:

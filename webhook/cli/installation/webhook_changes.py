@@ -77,7 +77,7 @@ def _call_the_service(manifests: VersionManifests) -> bool:
 
 
 async def rollout_remainder(client: APIClient, deployment: Object) -> str:
-    """What a rollout still waits for; empty once every pod is one of the newest template.
+    """The remaining step of a rollout; empty once every pod is one of the newest template.
 
     Pods that drain count: the API server may have a connection to one of them.
     """

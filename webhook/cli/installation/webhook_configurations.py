@@ -33,7 +33,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class VersionManifests:
-    """What a file has of a version."""
+    """The webhook configurations and the image of a version, as a file has them."""
 
     configurations: tuple[Object, ...]
     """Both webhook configurations of gpu-admission."""
@@ -68,7 +68,7 @@ def image_of(deployment: Object) -> str:
 
 
 def _problems(found: list[Object]) -> Iterator[str]:
-    """Why configurations cannot be applied; half of a version leaves webhooks that nothing answers."""
+    """Sentences on configurations that cannot be applied; of half a version, nothing answers."""
     kinds = [each["kind"] for each in found]
     if missing := [f"{kind} {name}" for kind, name in CONFIGURATIONS if kind not in kinds]:
         yield f"has no {' and no '.join(missing)}; give the manifests of one version of gpu-admission"

@@ -72,7 +72,7 @@ class MigrationReader(RepositoryReader):
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What happened to an object, or a warning about it."""
+    """The outcome for an object, or a warning about it."""
 
     kind: Literal["migrated", "left", "unchanged", "warning"]
     file: str

@@ -68,7 +68,7 @@ def prove_cluster(source: ClusterOptions) -> Proof:
 
 @dataclass(frozen=True, slots=True)
 class _WorkloadProofJSON:
-    """What becomes of a workload; `left` says why it is not migrated."""
+    """The effects of a migration on a workload; `left` says why it is not migrated."""
 
     workload: str
     namespace: str

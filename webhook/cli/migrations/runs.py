@@ -65,7 +65,7 @@ class Migrator:
         return namespace_of(document) or self._namespace
 
     def migrate(self, document: Object) -> MigratedObject:
-        """What an object becomes; the names of its templates are taken then."""
+        """The migrated object; the names of its templates are taken then."""
         namespace = self.namespace_of(document)
 
         def is_taken(name: str, spec: Any) -> bool:
@@ -146,7 +146,7 @@ class Migrator:
 
 
 def _unwritable(manifest: Manifest, migrated: MigratedObject) -> str:
-    """Why the text of an object that would be migrated is not rewritten; empty if it is."""
+    """The reason to leave the text of an object that would be migrated; empty if it is rewritten."""
     if migrated.after is None:
         return ""
     if manifest.document.duplicates:
@@ -214,7 +214,7 @@ def _differs(manifest: Manifest, migrated: list[Manifest], restored: Mapping[tup
 def _problems(
     restored: Mapping[tuple[str, ...], Object], migrated: list[Manifest], templates: dict[str, str], migrator: Migrator
 ) -> dict[tuple[str, ...], str]:
-    """Why objects cannot be turned back, by identity: a second migration must give the object again."""
+    """The reasons not to turn objects back, by identity: a second migration must give the object again."""
     problems = {}
     for manifest in migrated:
         identity = identity_of(manifest.object)

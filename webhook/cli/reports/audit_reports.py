@@ -39,7 +39,7 @@ class Published:
     summary: str
     """The numbers in one line."""
     problems: tuple[str, ...]
-    """Why some reports are not up to date; sentences without full stops."""
+    """The reasons why some reports are not up to date; sentences without full stops."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Audited:
     server: str = ""
     """The URL of the API server; empty for files."""
     published: Published | None = None
-    """What became of the reports for policy tools; None if none were written."""
+    """The published reports for policy tools; None if none were written."""
 
 
 def audit_files(source: ClusterOptions) -> Audited:

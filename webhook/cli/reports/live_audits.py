@@ -50,6 +50,93 @@ if TYPE_CHECKING:
 __all__ = ["NoReportAPIError", "audit_cluster", "audited_cluster", "find_report_api", "publish"]
 
 
+_MOST_PUBLISHED = 50_000
+"""Findings of all reports together."""
+
+
+def audit_cluster(source: ClusterOptions, *, publishes: bool = False) -> Audited:
+    """Audit a running cluster.
+
+    Args:
+        source: The cluster.
+        publishes: True if the findings are written into the cluster as reports for policy tools.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        NoReportAPIError: The cluster serves no API for reports.
+        UnreadableInputError: The settings have problems.
+    """
+    chosen = chosen_settings(source.settings)
+
+    async def run(progress: Progress) -> Audited:
+        async with audited_cluster(source, chosen, progress, publishes=publishes) as audited:
+            return audited
+
+    with Progress() as progress:
+        return asyncio.run(run(progress))
+
+
+@asynccontextmanager
+async def audited_cluster(
+    source: ClusterOptions, chosen: GPUAdmissionPolicy | None, progress: Progress, *, publishes: bool = False
+) -> AsyncIterator[Audited]:
+    """The audit of a running cluster, whose view is kept up to date until the end.
+
+    Args:
+        source: The cluster.
+        chosen: The administrator's settings; if None, those of the cluster.
+        progress: Shows what is read.
+        publishes: True to write the findings into the cluster, as reports for policy tools.
+
+    Raises:
+        NoClusterError: The cluster cannot be read.
+        NoReportAPIError: The cluster serves no API for reports.
+    """
+    namespace = source.namespace
+    async with connected_client(source) as client, read_cluster(client, progress) as cluster:
+        api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
+        check_namespace_exists(cluster.view, namespace)
+        policy = chosen or cluster.settings
+        survey = Survey(cluster.view, policy, namespace)
+        count = 0
+
+        async def take(page: list[Object]) -> None:
+            nonlocal count
+            survey.add(page)
+            count += len(page)
+            progress.show(f"auditing: {count:,} objects")
+
+        await survey_cluster(client, survey, take)
+        notes = (*cluster.notes, *await _uncovered_notes(client, policy))
+        report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
+        if api is not None:
+            reports = policy_reports(report, api, namespace, _redaction(cluster.view))
+            published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
+        shown = report.limit_findings(MOST_FINDINGS)
+        yield Audited(shown, notes, cluster.view, policy, client.url, published)
+
+
+def _redaction(view: ClusterView) -> Callable[[str, str], str]:
+    """Removes names from texts in the report of a namespace, which users can read who may not list nodes."""
+
+    @cache
+    def redactor(namespace: str) -> Callable[[str], str]:
+        return name_redactor(view, Audience(namespace, sees_nodes=False))
+
+    return lambda namespace, text: redactor(namespace)(text) if namespace else text
+
+
+async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
+    stored = []
+    for kind, name in CONFIGURATIONS:
+        found = await read_object(client, RESOURCES[kind], name)
+        if isinstance(found, Unreadable):
+            return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
+        if found is not None:
+            stored.append(found)
+    return uncovered_notes(stored, policy)
+
+
 _ATTEMPTS = 3
 """Attempts to write a report that changes at the same time."""
 _OURS = f"{MANAGED}=true"
@@ -265,90 +352,3 @@ def _label(report: Object) -> str:
 def _problem(report: Object, done: str, error: APIError) -> str:
     remedy = f"; {_GRANT}" if error.is_forbidden else ""
     return f"{_label(report)} is not {done}: {error}{remedy}"
-
-
-_MOST_PUBLISHED = 50_000
-"""Findings of all reports together."""
-
-
-def audit_cluster(source: ClusterOptions, *, publishes: bool = False) -> Audited:
-    """Audit a running cluster.
-
-    Args:
-        source: The cluster.
-        publishes: True if the findings are written into the cluster as reports for policy tools.
-
-    Raises:
-        NoClusterError: The cluster cannot be read.
-        NoReportAPIError: The cluster serves no API for reports.
-        UnreadableInputError: The settings have problems.
-    """
-    chosen = chosen_settings(source.settings)
-
-    async def run(progress: Progress) -> Audited:
-        async with audited_cluster(source, chosen, progress, publishes=publishes) as audited:
-            return audited
-
-    with Progress() as progress:
-        return asyncio.run(run(progress))
-
-
-@asynccontextmanager
-async def audited_cluster(
-    source: ClusterOptions, chosen: GPUAdmissionPolicy | None, progress: Progress, *, publishes: bool = False
-) -> AsyncIterator[Audited]:
-    """The audit of a running cluster, whose view is kept up to date until the end.
-
-    Args:
-        source: The cluster.
-        chosen: The administrator's settings; if None, those of the cluster.
-        progress: Shows what is read.
-        publishes: True to write the findings into the cluster, as reports for policy tools.
-
-    Raises:
-        NoClusterError: The cluster cannot be read.
-        NoReportAPIError: The cluster serves no API for reports.
-    """
-    namespace = source.namespace
-    async with connected_client(source) as client, read_cluster(client, progress) as cluster:
-        api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
-        check_namespace_exists(cluster.view, namespace)
-        policy = chosen or cluster.settings
-        survey = Survey(cluster.view, policy, namespace)
-        count = 0
-
-        async def take(page: list[Object]) -> None:
-            nonlocal count
-            survey.add(page)
-            count += len(page)
-            progress.show(f"auditing: {count:,} objects")
-
-        await survey_cluster(client, survey, take)
-        notes = (*cluster.notes, *await _uncovered_notes(client, policy))
-        report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
-        if api is not None:
-            reports = policy_reports(report, api, namespace, _redaction(cluster.view))
-            published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
-        shown = report.limit_findings(MOST_FINDINGS)
-        yield Audited(shown, notes, cluster.view, policy, client.url, published)
-
-
-def _redaction(view: ClusterView) -> Callable[[str, str], str]:
-    """Removes names from texts in the report of a namespace, which users can read who may not list nodes."""
-
-    @cache
-    def redactor(namespace: str) -> Callable[[str], str]:
-        return name_redactor(view, Audience(namespace, sees_nodes=False))
-
-    return lambda namespace, text: redactor(namespace)(text) if namespace else text
-
-
-async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
-    stored = []
-    for kind, name in CONFIGURATIONS:
-        found = await read_object(client, RESOURCES[kind], name)
-        if isinstance(found, Unreadable):
-            return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
-        if found is not None:
-            stored.append(found)
-    return uncovered_notes(stored, policy)

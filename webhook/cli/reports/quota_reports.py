@@ -59,7 +59,7 @@ WITHOUT = {
     "Node": "pods are shown with the most that they could have got",
     "ResourceSlice": "pods and claims with devices of DRA are shown with the most that they could have got",
 }
-"""What a report lacks if a kind cannot be read."""
+"""The gaps of a report if a kind cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ def _modes(report: QuotaReport) -> str:
 
 
 def _bar(use: LimitUse) -> str:
-    """How much of a limit is used and reserved; the bar of an exceeded limit ends with an arrow."""
+    """The used and reserved parts of a limit; the bar of an exceeded limit ends with an arrow."""
     if use.used is None:
         return f"[{'?' * BAR}]"
     used = BarPart(use.used, "#", "red" if use.is_over else "green")

@@ -17,7 +17,7 @@ PROBLEM_FORMATS = ("junit", "sarif", "github")
 
 @dataclass(frozen=True, slots=True)
 class TextOptions:
-    """How much text for people shows; other formats are always complete."""
+    """The parts that text for people shows; other formats are always complete."""
 
     is_quiet: bool = False
     """True to leave out objects without a problem."""

@@ -39,7 +39,7 @@ _LEVELS = (str(Level.ERROR), str(Level.WARNING))
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What was reviewed: entries of a baseline about other files are left alone."""
+    """The reviewed files: entries of a baseline about other files are left alone."""
 
     paths: Sequence[str]
     exclusion: Exclusion | None

@@ -54,7 +54,7 @@ class _FindingJSON:
 
 @dataclass(frozen=True, slots=True)
 class ReviewedObjectJSON:
-    """What admission would do with one object."""
+    """The verdict of admission on one object, with its findings and changes."""
 
     object: _ObjectJSON
     source: _SourceJSON

@@ -50,7 +50,7 @@ _INTERRUPTED = 130
 
 
 class Level(StrEnum):
-    """How bad a finding is, in the words of SARIF."""
+    """The level of a finding, in the words of SARIF."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -86,7 +86,7 @@ _LEFT_OUT = Rule(
 
 
 class KnownFinding(NamedTuple):
-    """What stays of a finding when lines move: an entry of a baseline."""
+    """An entry of a baseline: the parts of a finding that stay when lines move."""
 
     file: str
     """Relative to the folder of the baseline."""
@@ -112,13 +112,13 @@ class ReviewFinding:
     path: str
     """The path of the field; empty for the whole object."""
     message: str
-    """What is wrong and what to do, on one line."""
+    """The problem and the remedy, on one line."""
     count: int = 1
     """The number of findings that it stands for."""
     is_known: bool = False
     """True if the baseline has it."""
     waived: str = ""
-    """Why an annotation of the object waives it; empty if it is not waived. A waived finding is a note."""
+    """The reason for which an annotation of the object waives it; empty if it is not waived. A waived finding is a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ class Review:
 
     objects: tuple[ReviewedObject, ...]
     problems: tuple[Problem, ...]
-    """What cannot be read."""
+    """Input that cannot be read."""
     skipped: tuple[str, ...]
     """The numbers of files and documents in folders that are not manifests; a line for each reason."""
     fails_on_warnings: bool = False

@@ -96,7 +96,7 @@ _INSTEAD = {
 
 
 def _url_problem(url: str) -> str:
-    """Why API servers cannot call a URL, or paths cannot be appended to it; empty if it is valid.
+    """The reason why API servers cannot call a URL, or append paths to it; empty if it is valid.
 
     Source: k8s.io/apiserver pkg/util/webhook/validation.go, ValidateWebhookURL.
     """

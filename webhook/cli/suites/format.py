@@ -144,7 +144,7 @@ class ExpectedFit(_Model):
 
 
 class Expectation(_Model):
-    """What gpu-admission is expected to do; a field that is missing is not compared."""
+    """The expected results of a case; a field that is missing is not compared."""
 
     verdict: Literal["admitted", "refused", "not reviewed"] | None = Field(default=None, description="The verdict.")
     change: Literal["none", "changed", "converted"] | None = Field(

@@ -41,13 +41,13 @@ _FAILED, _UNREADABLE = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """What became of a case."""
+    """The result of a case."""
 
     case: SuiteCase
     differences: tuple[Problem, ...] = ()
-    """What is not as expected, each at its place in the suite."""
+    """The differences from the expectation, each at its place in the suite."""
     problems: tuple[Problem, ...] = ()
-    """Why the case could not be tried."""
+    """The problems because of which the case could not be tried."""
     is_updated: bool = False
     """True if its golden file was written."""
 
@@ -174,7 +174,7 @@ def show_junit(run: SuiteRun) -> None:
 
 
 def _lines(outcome: CaseOutcome) -> list[str]:
-    """What is not as expected, or why the case was not tried; a diff has several lines."""
+    """The differences, or the problems of a case that was not tried; a diff has several lines."""
     found = outcome.problems or outcome.differences
     texts = [
         f"{each.file}:{each.position.line}:{each.position.column}: {each.message}" if each.position else str(each)

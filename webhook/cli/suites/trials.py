@@ -67,7 +67,7 @@ class Trial:
 
     @cached_property
     def result(self) -> Result:
-        """What admission does to the object."""
+        """The review of the object."""
         return admit(self.subject, self.view, self.files.settings)
 
     @property
@@ -203,7 +203,7 @@ def golden_text(result: Result) -> str:
 
 
 def golden_difference(file: str, text: str) -> str:
-    """How a golden file differs from a text, without a full stop; empty if it does not.
+    """The difference of a golden file from a text, without a full stop; empty if they are equal.
 
     Raises:
         OSError: The file exists, and cannot be read.
@@ -276,7 +276,7 @@ def differences(expected: Expectation, trial: Trial) -> Iterator[Difference]:
 
 
 def _reason(trial: Trial) -> str:
-    """Why the verdict is what it is; empty if the object is admitted."""
+    """The reason for the verdict; empty if the object is admitted."""
     refusals = trial.result.refusals
     findings = [finding for refusal in refusals for finding in refusal.findings]
     return str(findings[0]) if findings else trial.result.not_reviewed
