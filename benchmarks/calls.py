@@ -12,7 +12,6 @@ from benchmarks.pods import OTHER_NAMESPACE, claim, pod
 if TYPE_CHECKING:
     from benchmarks.servers import Streams
 
-__all__ = ["KINDS", "call_for", "calls_of", "check_answer", "post", "review_of"]
 
 _PRODUCT = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 _TWO = {"nvidia.com/gpu": "2"}

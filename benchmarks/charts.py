@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from benchmarks.figures import Figure
 
-__all__ = ["COLOURS", "number", "ratio_chart", "value_chart"]
 
 COLOURS = {
     "text": ("#5c636b", "#8d959e"),

@@ -10,7 +10,6 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["CLASS", "DOMAIN", "GPUS", "example_cluster", "gpu", "node", "resource_slice"]
 
 GPUS = 8
 DOMAIN = 'device.attributes["gpu.nvidia.com"]'

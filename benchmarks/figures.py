@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["ALLOWANCE", "Column", "Figure", "Pair", "Theme", "ThemeResults", "Verdict", "figure_of_rounds"]
 
 Pair = tuple[float, float]
 """What was measured in one round, and its control."""

@@ -10,19 +10,6 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "GPUS",
-    "GPU_PODS",
-    "MADE",
-    "NODES",
-    "PODS",
-    "VERSION",
-    "claim",
-    "namespace",
-    "node",
-    "pod",
-    "resource_slice",
-]
 
 NODES, GPUS, PODS, GPU_PODS = 5_000, 8, 100_000, 20_000
 VERSION = "4000000000"

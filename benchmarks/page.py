@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from benchmarks.figures import Figure, ThemeResults
     from benchmarks.results import Results
 
-__all__ = ["DOCS", "rendered_files", "write_page"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = "performance.md"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-__all__ = ["GPU", "NAMESPACE", "OTHER_NAMESPACE", "affinity", "claim", "pod"]
-
 NAMESPACE = "team-a"
 """A namespace of examples/cluster whose pods are converted."""
 OTHER_NAMESPACE = "team-legacy"

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from webhook.cluster.client import APIClient
 
-__all__ = ["EtcdObjects", "define_quotas", "real_api_server"]
 
 _PROGRAMS = ("etcd", "kube-apiserver")
 _FOLDERS = {"Node": "minions", "GPUQuota": "gpu-admission.io/gpuquotas"}

@@ -19,7 +19,6 @@ from benchmarks.figures import ThemeResults  # noqa: TC001 - pydantic reads the 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FOLDER", "Machine", "Results", "commit", "kubernetes", "newest_file", "read_results", "write_results"]
 
 FOLDER = Path(__file__).with_name("results")
 _ROOT = Path(__file__).parents[1]

@@ -43,7 +43,8 @@ from policies.rules.charges import Bill, Charge
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import APIClient
-from webhook.cluster.resources import PAGE, RESOURCES, raw_pages
+from webhook.cluster.lists import PAGE, raw_pages
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound, DeviceRound

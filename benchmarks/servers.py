@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
     from webhook.server.listeners import Ready
 
-__all__ = ["BARE", "WEBHOOK", "Server", "Streams", "address_line", "serve_webhook", "server_process"]
 
 WEBHOOK = ("benchmarks.servers", "webhook")
 BARE = ("benchmarks.servers", "bare")

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from benchmarks.figures import Pair
 
-__all__ = ["READING", "json_reader", "seconds_of", "time_in_turns"]
 
 ROUNDS = 9
 READING = "reading it from JSON"

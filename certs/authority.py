@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-__all__ = ["bundle_holds", "make_bundle", "refusal"]
-
 
 AUTHORITY_LIFETIME = timedelta(days=3650)
 ISSUED_LIFETIME = timedelta(days=365)

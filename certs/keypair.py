@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
 
-__all__ = ["load_key_pair"]
-
 
 class BadKeyPair(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
     """A certificate, its key, or the two together cannot be used.

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from certs.keypair import KeyPair
 
-__all__ = ["CHANGES", "MAX_RETIRING", "ChangeKind", "Observed", "RotationPolicy", "Step", "next_state"]
 
 ChangeKind = Literal["made", "announced", "published", "unpublished", "switched", "renewed", "dropped"]
 CHANGES: tuple[ChangeKind, ...] = ("made", "announced", "published", "unpublished", "switched", "renewed", "dropped")

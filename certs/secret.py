@@ -22,7 +22,6 @@ from certs.keypair import BadKeyPair, KeyPair, parse_certificates
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BadSecret", "NewerSecret", "Retiring", "RotationState", "parse_secret", "secret_data"]
 
 FORMAT = 1
 """The version of the Secret's keys and of the content of `rotation.json`."""

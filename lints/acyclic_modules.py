@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from grimp import ImportGraph
 
-__all__ = ["AcyclicModulesContract", "import_circles"]
-
 
 class AcyclicModulesContract(Contract):
     """No module imports itself by way of others."""

@@ -17,7 +17,6 @@ from grimp import build_graph
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["MOST_FLOORS", "MOST_ROOMS", "FloorPlan", "measured_plan"]
 
 SHIPPED = ("policies", "webhook", "certs")
 OTHERS = ("benchmarks", "lints", "release", "testbed", "website")

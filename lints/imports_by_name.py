@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["imports_by_name"]
 
 ROOT = Path(__file__).parents[1]
 CHECKED = ("policies", "webhook", "certs")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Breach", "breaches"]
 
 ROOT = Path(__file__).parents[1]
 CHECKED = ("policies", "webhook", "certs", "testbed", "lints", "deploy", "benchmarks", "docs", "README.md")

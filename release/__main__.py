@@ -15,8 +15,6 @@ from release.plugin import PLATFORMS, krew_manifest, write_archive
 from release.project import PRODUCT, ROOT, release_notes, version
 from release.sbom import bill_of_materials
 
-__all__ = ["has_sources", "main", "manifest_with_image", "write_checksums", "write_files", "write_packages"]
-
 _PATH = r"[a-z0-9][a-z0-9._-]*"
 _IMAGE = re.compile(
     rf"([A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?/)?{_PATH}(/{_PATH})*"

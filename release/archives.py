@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["TIME", "sha256", "write_tarball"]
 
 TIME = datetime(2020, 2, 2, tzinfo=UTC)
 """The time of all files, as in the wheel."""

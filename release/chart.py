@@ -13,8 +13,6 @@ from pathlib import Path
 from release.archives import write_tarball
 from release.project import ROOT, version
 
-__all__ = ["write_chart"]
-
 _CHART = ROOT / "deploy" / "chart"
 _OWN_IMAGE = ("  repository: gpu-admission\n", '  tag: ""\n', '  digest: ""\n')
 """The lines of values.yaml that name the image."""

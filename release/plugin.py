@@ -19,7 +19,6 @@ from release.project import ROOT, version
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["PLATFORMS", "PYTHONS", "Platform", "krew_manifest", "write_archive"]
 
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 """The versions of Python that an archive has native packages for."""

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-__all__ = ["PRODUCT", "ROOT", "NoNotesError", "Pin", "pins", "release_notes", "version"]
-
 ROOT = Path(__file__).parents[1]
 PRODUCT = "gpu-admission"
 _UNRELEASED = "Unreleased"

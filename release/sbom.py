@@ -27,7 +27,6 @@ from release.project import PRODUCT, pins, version
 if TYPE_CHECKING:
     from cyclonedx.model.license import License
 
-__all__ = ["bill_of_materials"]
 
 _STATUS = ("var", "lib", "dpkg", "status.d")
 """Where the image keeps the control data of its Debian packages."""

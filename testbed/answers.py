@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Answer", "warnings_in"]
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from testbed.background import Background
     from webhook.cluster.credentials import Access, Credentials
 
-__all__ = ["API", "APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Headers"]
 
 Headers: TypeAlias = "Sequence[tuple[str, str]]"
 """Names and values; a name may occur several times."""

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from concurrent.futures import Future
 
-__all__ = ["Background"]
 
 T = TypeVar("T")
 

@@ -10,7 +10,6 @@ from testbed.waiting import until
 if TYPE_CHECKING:
     from testbed.api import API
 
-__all__ = ["Belongings"]
 
 OWNER = "gpu-admission-tests"
 _LABEL = "app.kubernetes.io/managed-by"

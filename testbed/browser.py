@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Page
 
-__all__ = ["chromium", "watched_page"]
 
 _ARGUMENTS = (
     "--disable-background-networking",

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from certs import KeyPair
 
-__all__ = ["issue_client"]
-
 
 def issue_client(
     authority: KeyPair, common_name: str, *, now: datetime, lifetime: timedelta = ISSUED_LIFETIME

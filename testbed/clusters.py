@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from testbed.answers import Answer
     from testbed.api import API, Headers
 
-__all__ = ["NODES", "Cluster"]
 
 NODES = ("test-node-1", "test-node-2")
 _SERVED = ("clusterpolicies.nvidia.com", "gpuadmissionpolicies.gpu-admission.io", "gpuquotas.gpu-admission.io")

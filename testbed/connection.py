@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from testbed.background import Background
 
-__all__ = ["connect"]
-
 
 def connect(background: Background, kubeconfig: Path) -> API:
     """The API server of a kubeconfig."""

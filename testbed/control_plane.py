@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from certs import KeyPair
 
-__all__ = ["ControlPlane", "kubeconfig"]
 
 _HOST = "127.0.0.1"
 _API_SERVER = "kube-apiserver"

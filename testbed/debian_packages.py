@@ -10,8 +10,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-__all__ = ["NoPackageError", "package_folder", "package_folder_with_libraries"]
-
 _CACHE = Path(sys.prefix) / "debian"
 _SECONDS = 120
 

@@ -10,15 +10,6 @@ from testbed import libyaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "ACCOUNT",
-    "NAMESPACE",
-    "USER",
-    "all_objects",
-    "explain_on_pods",
-    "objects_outside",
-    "operator_access",
-]
 
 NAMESPACE = "gpu-admission"
 ACCOUNT = "gpu-admission"

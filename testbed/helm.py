@@ -21,7 +21,6 @@ from testbed import libyaml
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CHART", "VERSIONS", "Helm", "NoHelmError"]
 
 _ROOT = Path(__file__).parents[1]
 _CACHE = _ROOT / ".venv" / "helm"

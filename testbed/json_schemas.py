@@ -31,17 +31,6 @@ from webhook.cli.review.json import ReviewsJSON
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "FOLDER",
-    "OUTPUTS",
-    "check_output",
-    "closed_schema",
-    "exit_codes",
-    "output_schema",
-    "schema_file",
-    "schema_text",
-    "validator",
-]
 
 _DOCS = Path(__file__).parents[1] / "docs"
 FOLDER = _DOCS / "schemas"

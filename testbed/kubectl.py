@@ -9,8 +9,6 @@ import copy
 import json
 from typing import Any
 
-__all__ = ["WRITE", "difference", "patch_of", "with_last_applied"]
-
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 WRITE = {"fieldManager": "kubectl-client-side-apply", "fieldValidation": "Strict"}
 """The query of kubectl's writes."""

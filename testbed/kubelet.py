@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from testbed.api import API
 
-__all__ = ["NODE", "Command", "Kubelet"]
 
 NODE = "kubelet-of-tests"
 _PODS = RESOURCES["Pod"]

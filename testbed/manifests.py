@@ -5,24 +5,6 @@ from __future__ import annotations
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
-__all__ = [
-    "CLASS",
-    "claim",
-    "cluster_policy",
-    "config_map",
-    "deployment",
-    "device_class",
-    "limit_range",
-    "namespace",
-    "node",
-    "pod",
-    "pod_group",
-    "quota",
-    "resource_slice",
-    "settings",
-    "template",
-]
-
 CLASS = "gpu.nvidia.com"
 _PRODUCT = "NVIDIA H100 80GB HBM3"
 _MEMORY = "81559Mi"

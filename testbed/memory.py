@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["peak_mebibytes", "resident_mebibytes"]
-
 
 def resident_mebibytes(process: int | str = "self") -> float:
     """The resident memory of a process in MiB."""

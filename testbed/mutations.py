@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from random import Random
 
-__all__ = ["Mutator"]
 
 _GO_DEEPER = 0.85
 """Chance at each level that a mutation happens further down."""

@@ -8,9 +8,6 @@ import secrets
 import socket
 from urllib.parse import urlsplit
 
-__all__ = ["address_towards", "free_ports"]
-
-
 _FIRST, _END = 10_000, 32_768
 """Below the ports that Linux gives to connections: one of another test could take such a port before the server listens."""
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from testbed.api import API, Headers
     from testbed.background import Background
 
-__all__ = ["RealCluster", "node_lease"]
 
 _START_SECONDS = 60
 _ACCOUNT_SECONDS = 30

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-__all__ = ["Address", "Relay"]
 
 Address = tuple[str, int]
 _CHUNK = 65536

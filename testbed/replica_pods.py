@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from testbed.background import Background
     from testbed.clusters import Cluster
 
-__all__ = ["ReplicaPods", "address_of_pods"]
 
 _ELSEWHERE = "https://198.51.100.1"
 """An address of documentation (RFC 5737), to which nothing is sent."""

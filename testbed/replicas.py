@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from testbed.relay import Address
 
-__all__ = ["COUNT", "Replica", "Replicas"]
 
 COUNT = 3
 _FORESEEN = "webhook.cluster.answers."

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from testbed.control_plane import ControlPlane
     from testbed.service import Service
 
-__all__ = ["RealReplicatedCluster", "ReplicatedCluster", "SandboxProcess", "replicated_cluster"]
 
 _ROOT = Path(__file__).parents[1]
 _HOST = "127.0.0.1"

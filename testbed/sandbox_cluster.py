@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from testbed.api import Headers
     from testbed.background import Background
 
-__all__ = ["SandboxCluster"]
 
 _HOST = "127.0.0.1"
 

@@ -15,8 +15,6 @@ from typing import Any
 from testbed.ports import free_ports
 from testbed.waiting import until
 
-__all__ = ["ROOT", "Service", "environment"]
-
 ROOT = Path(__file__).parents[1]
 _START_SECONDS = 100
 _STOP_SECONDS = 60

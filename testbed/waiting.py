@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["until", "until_right"]
 
 T = TypeVar("T")
 _PAUSE = 0.05

@@ -9,7 +9,6 @@ from testbed import deploy
 if TYPE_CHECKING:
     from testbed.clusters import Cluster
 
-__all__ = ["IMAGE", "called_at", "current_configurations", "deployment", "roll_out"]
 
 IMAGE = "gpu-admission:tested"
 """The image of the Deployment."""

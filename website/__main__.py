@@ -10,8 +10,6 @@ from sphinx.cmd.build import build_main
 
 from website.sources import ROOT, write_sources
 
-__all__ = ["build_site"]
-
 
 def build_site(target: Path) -> int:
     """Build the site; returns the exit code of Sphinx, which prints the warnings."""

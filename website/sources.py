@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ROOT", "write_sources"]
 
 ROOT = Path(__file__).parents[1]
 _OTHER_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SCOPE.md", "SECURITY.md", "benchmarks/README.md")

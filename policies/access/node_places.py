@@ -16,19 +16,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.view import ClusterView
 
-__all__ = [
-    "OPEN_FILES",
-    "HostMount",
-    "NodePlace",
-    "NodePlaces",
-    "ancestors",
-    "is_within",
-    "leads_to_open_file",
-    "node_places",
-    "normalised_path",
-    "shown_path",
-]
-
 
 _LONGEST = 120
 """Characters of a path in messages."""

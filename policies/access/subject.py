@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "ACCESS",
-    "CIRCUMSTANCES",
-    "EVERY_GPU",
-    "EXEMPT",
-    "RECREATE",
-    "VISIBLE_DEVICES",
-    "Container",
-    "Subject",
-    "Variable",
-    "expand_references",
-    "is_exempt",
-    "parse_device_list",
-    "read_environment",
-    "request_or",
-]
-
 
 EVERY_GPU = ("all",)
 

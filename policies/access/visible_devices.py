@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from policies.access.subject import Container, Subject
     from policies.rules.registry import Problem
 
-__all__ = ["sourced_variable"]
-
 
 _SOURCES = {
     "configMapKeyRef": "from a ConfigMap",

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["judge_concern", "judge_configuration", "load_rules", "quota", "warm"]
-
 
 def judge_concern(
     concern: Concern, request: Request, view: ClusterView, settings: GPUAdmissionPolicy, review: Review

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["conversion", "conversion_check", "preview", "reapply", "with_own_templates"]
-
 
 @review_created_pod
 def conversion(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["OFFLINE_KINDS", "UNREVIEWED", "duplicate_keys", "find_gap", "reviewed_kinds"]
-
 
 DUPLICATE_KEY = rule(
     "GA710",

@@ -16,13 +16,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.settings.choices import GPUAdmissionPolicy
 
-__all__ = [
-    "NAME_LABEL",
-    "entry_of",
-    "excluded_namespaces",
-    "opened_webhooks",
-    "uncovered_settings",
-]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 _SUFFIX = ".gpu-admission.io"

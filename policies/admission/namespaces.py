@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["namespaces"]
 
 _LABELS = FieldPath(["metadata", "labels"])
 _SOURCE = "deploy/base/api/namespace-labels.yaml"

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["ObjectReview", "Refusal", "Verdict", "review_object"]
 
 Verdict = Literal["admitted", "refused", "not reviewed"]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["Charge", "Course", "Ensure", "Failure", "Finish", "Judge", "Part", "Read", "Step", "decide"]
-
 
 @dataclass(frozen=True, slots=True)
 class Failure:

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.request import Concern, Request
 
-__all__ = ["REPEATABLE", "as_created", "common_object", "common_request", "controller_label", "form_of", "slim_pod"]
-
 
 REPEATABLE: frozenset[Concern] = frozenset({"conversion", "preview", "placement", "conversion-check", "access"})
 """The concerns whose rules see only the common part of a new pod. A charge is about one pod, so quotas are not among them."""

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "MALFORMED",
-    "creates_pod",
-    "is_being_converted",
-    "is_of_mode",
-    "reapplies_pod",
-    "refused_amounts",
-    "review_created_pod",
-    "unknown_namespace",
-    "updates_pod",
-]
-
 
 def creates_pod(request: Request) -> bool:
     """True if a pod is created."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["entries_called", "judge", "review", "review_concern"]
-
 
 def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """The decision on a request: whether it is admitted, its patch, findings, templates and charges.

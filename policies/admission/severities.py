@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["finish", "is_final", "judged_findings"]
 
 _WAIVERS = ("metadata", "annotations", IGNORE)
 _REPORTED = (Severity.DENY, Severity.WARN)

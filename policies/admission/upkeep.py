@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Template
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["missing_templates", "needed_by_workloads"]
 
 _POD_UNITS, _CONVERSION_UNITS = 4, 500
 """Units of work to look at a pod, and to convert one."""

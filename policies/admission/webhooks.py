@@ -25,21 +25,6 @@ if TYPE_CHECKING:
     from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
     from policies.rules.request import Concern
 
-__all__ = [
-    "CALLS",
-    "CLAIM_KINDS",
-    "CONFIGURATIONS",
-    "ENTRIES",
-    "WEBHOOKS",
-    "WRITES",
-    "Entry",
-    "FailurePolicy",
-    "NamespaceLabel",
-    "ResourceRule",
-    "Webhook",
-    "kinds_of",
-]
-
 
 CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "gpu-admission"),

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["templates_of", "unread_pods"]
-
 
 class UnreadPods(NamedTuple):
     """Pods of a workload that no review sees before they are created."""

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["MOST_TEMPLATES", "Review", "WorkloadPods", "not_reviewed", "shortage", "workloads"]
 
 Review = Callable[[Request, "ClusterView", "GPUAdmissionPolicy"], Decision]
 """Decides on a request as all entries together do."""

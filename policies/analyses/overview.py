@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from policies.quota.quota_report import LimitUse, QuotaReport
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["HIDDEN", "NodeOverview", "Overview", "QuotaOverview", "limited_overview", "overview", "visible_overview"]
-
 
 @dataclass(frozen=True, slots=True)
 class NodeOverview:

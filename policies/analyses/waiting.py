@@ -27,24 +27,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.outcome import NamedClaim, Question
 
-__all__ = [
-    "LONGEST_MESSAGE",
-    "NOTHING_WRITTEN",
-    "ConditionStep",
-    "EventStep",
-    "PodState",
-    "WaitingResult",
-    "WrittenEvent",
-    "WrittenToPod",
-    "alike_key",
-    "condition_step",
-    "event_step",
-    "for_all_alike",
-    "is_waiting",
-    "pod_state",
-    "waiting_result",
-]
-
 
 _SCHEDULED = "PodScheduled"
 """The type of the condition that the scheduler writes."""

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from policies.cel.syntax import Expression
     from policies.cel.types import Type
 
-__all__ = ["AUTHORIZATION_CHECK", "NOMINAL_FUNCTIONS", "CallEstimate", "EstimatedCall", "Operand", "estimate_call"]
-
 
 AUTHORIZATION_CHECK = 350_000
 """The charge of Kubernetes for a call of an authorizer's `check`."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from policies.cel.types import Type
     from policies.cel.values import Value
 
-__all__ = ["Function", "Overload", "function", "member", "no_overload"]
-
 
 @dataclass(frozen=True, slots=True)
 class Overload:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from policies.cel.values import Value
 
-__all__ = ["CONDITION", "WHOLE", "CelDevice", "DomainMap", "StringMap", "Visible"]
 
 _KEPT_TEXTS = 1024
 """Versions and quantities that are not read again: a cluster has thousands of devices, and few kinds of them."""

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from policies.cel.declarations import Overload
 
-__all__ = ["DEVICE", "CelFeatures", "Environment", "selector_environment"]
 
 _LIBRARIES: tuple[tuple[Overload, ...], ...] = (
     operators.LIBRARY,

@@ -7,21 +7,6 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 
-__all__ = [
-    "COST_LIMIT_EXCEEDED",
-    "NO_OVERLOAD",
-    "STEP_LIMIT",
-    "CelCompileError",
-    "CelRuntimeError",
-    "EvaluationAborted",
-    "Issue",
-    "IssueList",
-    "begin_evaluation",
-    "spend_steps",
-    "steps_spent",
-]
-
-
 NO_OVERLOAD = "no such overload"
 """cel-go's message for arguments that no overload takes."""
 _WIDEST_CARET_LINE = 200

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from policies.cel.syntax import Expression, StructLiteral
     from policies.cel.types import Type
 
-__all__ = ["Inference", "infer"]
-
 
 _OPTIONAL_SELECT = "_?._"
 _LOGICAL = frozenset({"_&&_", "_||_"})

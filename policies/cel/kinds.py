@@ -19,21 +19,6 @@ if TYPE_CHECKING:
     from policies.cel.types import Type
     from policies.cel.values import List, Value
 
-__all__ = [
-    "Mark",
-    "Unconvertible",
-    "bool_result",
-    "display_text",
-    "go_type",
-    "is_list",
-    "kind",
-    "nested_text",
-    "printed_text",
-    "quoted_text",
-    "runtime_type",
-    "usable",
-]
-
 
 _RUNTIME_TYPES: dict[type, Type] = {
     type(None): types.NULL,

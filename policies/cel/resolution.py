@@ -30,18 +30,6 @@ if TYPE_CHECKING:
     from policies.cel.errors import IssueList
     from policies.cel.syntax import Expression
 
-__all__ = [
-    "Fields",
-    "Scopes",
-    "Substitution",
-    "TypesTooLargeError",
-    "is_dynamic",
-    "is_dynamic_or_error",
-    "resolve_overloads",
-    "signature",
-    "unqualified_name",
-]
-
 
 _MOST_STEPS = 200_000
 """More than five times what a text of 10 KiB needs that does not aim at it."""

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
-__all__ = ["ATTRIBUTE", "QUALIFIER", "Charge", "Outcome", "call_charge", "stops_early"]
-
-
 Outcome = Value | CelRuntimeError
 """The outcome of an argument or a call."""
 

@@ -35,16 +35,6 @@ if TYPE_CHECKING:
     from policies.cel.values import Value
     from policies.kubernetes.resourceslices import Read
 
-__all__ = [
-    "MOST_COST",
-    "UNBOUNDED_COST",
-    "Conjunct",
-    "Selector",
-    "compile_selector",
-    "split_conjuncts",
-    "without_conjunct",
-]
-
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _LOOSER = frozenset({"||", "?"})

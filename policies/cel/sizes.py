@@ -18,27 +18,6 @@ if TYPE_CHECKING:
     from policies.cel.syntax import Checked, Expression
     from policies.cel.types import Type
 
-__all__ = [
-    "INCLUDES_MAX",
-    "LIST_COST",
-    "MAP_COST",
-    "REGEX_FACTOR",
-    "STRING_FACTOR",
-    "STRUCT_COST",
-    "UNKNOWN",
-    "EntrySizes",
-    "Estimate",
-    "ExpressionSizes",
-    "FieldPath",
-    "LocalVariable",
-    "exactly",
-    "maximum_size",
-    "saturate",
-    "scaled_cost",
-    "uint64",
-    "wrap_uint64",
-]
-
 
 LIST_COST = 10
 """The cost of a list of any length; this and the next from cel-go common/cost.go."""

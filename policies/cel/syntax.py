@@ -13,23 +13,6 @@ if TYPE_CHECKING:
     from policies.cel.declarations import Overload
     from policies.cel.types import Type
 
-__all__ = [
-    "Call",
-    "CallReference",
-    "Checked",
-    "Comprehension",
-    "Constant",
-    "Entry",
-    "Expression",
-    "Identifier",
-    "ListLiteral",
-    "Literal",
-    "MapLiteral",
-    "NameReference",
-    "Select",
-    "StructLiteral",
-    "function_name",
-]
 
 Constant = bool | int | UInt | float | str | bytes | None
 

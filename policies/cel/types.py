@@ -8,31 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "ANY",
-    "BOOL",
-    "BYTES",
-    "DOUBLE",
-    "DURATION",
-    "DYN",
-    "ERROR",
-    "INT",
-    "NULL",
-    "STRING",
-    "TIMESTAMP",
-    "UINT",
-    "Type",
-    "declared_name",
-    "list_of",
-    "map_of",
-    "opaque",
-    "optional_of",
-    "result_name",
-    "runtime_name",
-    "type_of",
-    "type_parameter",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Type:

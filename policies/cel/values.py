@@ -25,24 +25,6 @@ from policies.cel.errors import EvaluationAborted, spend_steps
 if TYPE_CHECKING:
     from policies.cel.types import Type
 
-__all__ = [
-    "ABSENT",
-    "UINT64_MAX",
-    "UNHASHABLE",
-    "Absent",
-    "Accumulation",
-    "Concatenation",
-    "Growing",
-    "List",
-    "Map",
-    "Opaque",
-    "Optional",
-    "UInt",
-    "Value",
-    "size",
-    "wrap_int64",
-]
-
 
 UNHASHABLE = "internal error: runtime error: hash of unhashable type {}"
 """The message for cel-go's panics."""

@@ -23,21 +23,6 @@ if TYPE_CHECKING:
 
     from policies.cel import Checked, Constant, Expression, Selector
 
-__all__ = [
-    "ANYTHING",
-    "ITEM",
-    "MAPS",
-    "Assumption",
-    "Place",
-    "Presence",
-    "Unset",
-    "Value",
-    "constant",
-    "join",
-    "outcome",
-    "truth",
-]
-
 
 Place = tuple[str, ...]
 """A place in a device: () is the device, ("attributes",) all domains, ("attributes", domain, name) one attribute."""

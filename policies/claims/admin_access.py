@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["validate_namespace"]
 
 _LABEL = "resource.kubernetes.io/admin-access"
 _LABEL_PATH = FieldPath(["metadata", "labels", _LABEL])

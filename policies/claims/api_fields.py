@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from policies.claims.claim_subject import Subject
     from policies.kubernetes.schema import SchemaProblem
 
-__all__ = ["right_place"]
-
 
 _PATH = FieldPath(["apiVersion"])
 _COMPUTE_DOMAIN = "resource.nvidia.com/v1beta1"

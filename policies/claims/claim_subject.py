@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "CLAIMS",
-    "CLAIM_OR_TEMPLATE",
-    "COMPUTE_DOMAIN",
-    "DEVICE_CLASS",
-    "Facts",
-    "SelectorText",
-    "Subject",
-    "cache_per_review",
-]
-
 
 class Facts:
     """The facts of a view about claims. Every answer may be `UNKNOWN`."""

@@ -38,17 +38,6 @@ if TYPE_CHECKING:
     from policies.claims.absence import Place
     from policies.claims.claim_subject import Facts, Subject
 
-__all__ = [
-    "LiteralProblem",
-    "misspellings",
-    "mistakes",
-    "place_of",
-    "similar_values",
-    "text_comparisons",
-    "text_of",
-    "walk",
-]
-
 
 if TYPE_CHECKING:
     Bound = Mapping[str, Expression]

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from policies.devices.published_devices import DeviceGroup, PublishedDevices
     from policies.devices.resource_claims import Subrequest
 
-__all__ = ["near_misses", "requested_capacity", "shortage", "with_capacity"]
-
 
 _LISTED = 5
 

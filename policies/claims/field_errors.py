@@ -15,26 +15,6 @@ from policies.kubernetes.names import is_dns_label, is_label_key, is_label_value
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "LONGEST_LABEL",
-    "LONGEST_SUBDOMAIN",
-    "REQUIRED",
-    "as_dns_label",
-    "as_dns_subdomain",
-    "as_label_value",
-    "driver_name_error",
-    "duplicate",
-    "forbidden",
-    "invalid",
-    "label_error",
-    "label_key_error",
-    "label_value_error",
-    "qualified_name_error",
-    "subdomain_error",
-    "too_long",
-    "too_many",
-    "unsupported_value",
-]
 
 REQUIRED = "Required value"
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from policies.devices.published_devices import DeviceGroup
     from policies.devices.resource_claims import Subrequest
 
-__all__ = ["Failure", "Missing", "Reason", "failures", "missing_reads"]
-
 
 Reason = Literal["domain", "release", "optional", "unknown"]
 """The reason why it is missing: no driver publishes the domain, the release of the driver does not publish it, only some devices have

@@ -18,19 +18,6 @@ if TYPE_CHECKING:
 
     from policies.claims.absence import Place
 
-__all__ = [
-    "DRIVERS",
-    "KINDS",
-    "REMOVED",
-    "SINCE",
-    "STANDARD",
-    "DeviceSchema",
-    "Removal",
-    "class_with",
-    "is_published",
-    "shipped_kinds",
-]
-
 
 STANDARD = "resource.kubernetes.io"
 DRIVERS = (DRIVER, COMPUTE_DOMAIN_DRIVER)

@@ -28,17 +28,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Config, Subrequest
     from policies.kubernetes.schema import Field, SchemaProblem
 
-__all__ = [
-    "NvidiaConfig",
-    "all_selectors",
-    "listed_types",
-    "most_devices",
-    "nvidia_configs",
-    "reached_requests",
-    "requested_types",
-    "types_selected",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class NvidiaConfig:

@@ -27,21 +27,6 @@ if TYPE_CHECKING:
     from policies.devices.published_devices import DeviceGroup, PublishedDevices
     from policies.devices.resource_claims import Subrequest
 
-__all__ = [
-    "EvaluatedSelector",
-    "class_selectors",
-    "compiled_selectors",
-    "cut",
-    "devices_for_request",
-    "devices_of_class",
-    "evaluated_selectors",
-    "format_devices",
-    "new_selectors",
-    "path_of",
-    "text_place",
-    "what",
-]
-
 
 _LONGEST = 80
 

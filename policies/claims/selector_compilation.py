@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from policies.claims.claim_subject import SelectorText, Subject
     from policies.rules.decision import Finding
 
-__all__ = ["excerpt_near", "independent_issues", "remedy", "visible"]
-
 
 _SHOWN = 50
 """Characters of an expression that a message shows."""

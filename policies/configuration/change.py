@@ -26,26 +26,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Operation, Request, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "APPLIED",
-    "CLUSTER_POLICY",
-    "CLUSTER_POLICY_DELETION",
-    "COMPONENTS",
-    "NVIDIA_DRIVER",
-    "SPEC",
-    "WITH_DRIVER",
-    "WITH_OPERANDS",
-    "Change",
-    "Embedded",
-    "Section",
-    "applied_spec",
-    "check_object",
-    "data_keys",
-    "is_lenient",
-    "is_operator",
-    "not_found",
-]
-
 
 _CONTROLLERS = frozenset(
     f"system:serviceaccount:kube-system:{name}" for name in ("namespace-controller", "generic-garbage-collector")

@@ -26,26 +26,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_configs import Configs, Entry
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "Facts",
-    "PluginRefusal",
-    "SelectableConfigs",
-    "configs_named",
-    "counted_names",
-    "gpu_claims",
-    "gpu_pods",
-    "is_k0s",
-    "is_microk8s",
-    "is_openshift",
-    "is_rancher",
-    "namespaced_name",
-    "plugin_refusal_of",
-    "quoted_names",
-    "runtime_of",
-    "selectable_configs",
-    "the_nodes",
-]
-
 
 class Facts:
     """The objects around the GPU Operator, by a view. Every result may be `UNKNOWN`."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.kubernetes.schema import Field
 
-__all__ = ["Component", "components_with"]
-
 
 _OFF_UNLESS_ENABLED = (
     *("ccManager", "gdrcopy", "gds", "kataSandboxDevicePlugin", "nodeStatusExporter", "sandboxDevicePlugin"),

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-__all__ = ["Driver", "drivers_of", "os_of"]
-
 
 _DEPLOY = "nvidia.com/gpu.deploy.driver"
 _OS_ID = "feature.node.kubernetes.io/system-os_release.ID"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-__all__ = ["IMAGE", "is_default_image", "usual_image"]
-
 
 IMAGE = ("repository", "image", "version")
 

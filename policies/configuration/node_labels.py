@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.request import UserInfo
 
-__all__ = ["NODE", "RESERVED", "is_kubelet", "label_path", "newly_set"]
-
 
 RESERVED = {
     "nvidia.com/gpu-operator.driver.owner": "says which NVIDIADriver a node belongs to",

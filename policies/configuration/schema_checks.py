@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.schema import SchemaProblem
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["ANY_KIND", "SCHEMA", "SETTINGS"]
-
 
 SCHEMA: Checks[Change] = Checks(*SCHEMAS, cluster_scoped=True)
 

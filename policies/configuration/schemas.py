@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from policies.kubernetes.schema import parse_schema
 
-__all__ = ["BLOCKS", "CLUSTER_POLICY", "GPU_CLUSTER", "NVIDIA_DRIVER", "SCHEMAS"]
-
-
 BLOCKS = {
     "env": "env: [object]\n  name!: string\n  value: string",
     "image": "image: string\nimagePullPolicy: string\nimagePullSecrets: [string]\nrepository: string\nversion: string",

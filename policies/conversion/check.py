@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["check"]
-
 
 STILL_REQUESTS = rule(
     "GA320",

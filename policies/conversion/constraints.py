@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from policies.nvidia.labels import Subject
     from policies.rules.patch import Editor
 
-__all__ = ["ConstraintError", "NodeConstraints"]
 
 _SELECTOR = SPEC / "nodeSelector"
 _AFFINITY = FieldPath([*SPEC, *REQUIRED])

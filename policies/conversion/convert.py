@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["convert"]
-
 
 def convert(
     pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy, wish: Wish, own: Pod

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Container, Pod
     from policies.rules.decision import Finding
 
-__all__ = ["MARKS", "conversion_record", "mark", "reapply", "remove_readded", "remove_resources"]
-
 
 MARKS = (FieldPath(["metadata", "annotations", RECORD]), FieldPath(["metadata", "labels", MANAGED]))
 """The paths of the marks of a converted pod."""

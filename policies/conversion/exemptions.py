@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "NAMESPACE",
-    "STRATEGIES",
-    "Mode",
-    "exemptions",
-    "ignored_opt_out",
-    "mode_of",
-    "strategy_of",
-    "strategy_problems",
-]
-
 
 NAMESPACE_UNKNOWN = rule(
     "GA324",

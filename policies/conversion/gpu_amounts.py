@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.pods import Container, Pod
 
-__all__ = ["Amounts", "gpu_resources", "limit_path", "read_amounts", "requests_gpus", "size_problems"]
-
 
 @dataclass(frozen=True, slots=True)
 class Amounts:

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from policies.nvidia.wishes import Wish
     from policies.rules.decision import Finding
 
-__all__ = ["GPUSemantics", "gpu_semantics", "requested_shares", "shares_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class GPUSemantics:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.decision import Finding
 
-__all__ = ["gpu_holding", "lost_preemption"]
 
 _MOST_RECORDS = 1024 * 1024
 """Characters of records whose resources are remembered."""

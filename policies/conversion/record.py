@@ -43,18 +43,6 @@ if TYPE_CHECKING:
     from policies.rules.patch import Editor
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "ContainerRequest",
-    "Conversion",
-    "ConversionCandidate",
-    "ConversionRecord",
-    "Piece",
-    "TooManyDevicesError",
-    "device_layout",
-    "most_at_once",
-    "requests_by_container",
-]
-
 
 class TooManyDevicesError(ValueError):
     """The pod requests more devices than a claim can hold; the text says how many."""

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.rules.decision import Finding
 
-__all__ = ["STRATEGIES", "leave", "notices", "rename", "template", "translations"]
-
 
 def template(candidate: ConversionCandidate) -> Conversion:
     """Convert a pod to a claim; works in every cluster that has DRA, from Kubernetes 1.34 on."""

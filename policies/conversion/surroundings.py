@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding, Template
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "REFUSED_CLAIM",
-    "claim_refusals",
-    "class_problems",
-    "kubelet_problem",
-    "node_problems",
-    "quota_problems",
-    "server_problem",
-    "template_problems",
-    "unmatched_requests",
-]
-
 
 _SINCE = (1, 36)
 

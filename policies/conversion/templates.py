@@ -31,25 +31,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "ExactRequest",
-    "Key",
-    "Step",
-    "cel_expressions",
-    "claim_template",
-    "content_name",
-    "is_marked",
-    "is_our_name",
-    "is_ours",
-    "mark",
-    "next_step",
-    "next_steps",
-    "references",
-    "unmark",
-    "used_by_pods",
-    "without_nulls",
-]
-
 
 _MOST_SELECTORS = 32
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from policies.kubernetes.schema import Field, parse_schema
 
-__all__ = ["EXACT_REQUEST_FIELDS", "VERSIONS", "schema_of"]
-
 VERSIONS = ("v1", "v1beta2", "v1beta1")
 """The versions of resource.k8s.io that have claims, newest first."""
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from policies.cel import Conjunct, Expression
 
-__all__ = ["Condition", "FailedCondition", "describe_failure", "device_reads", "failing_conjunct", "read_condition"]
-
 
 _COMPARISONS = {"_==_": "==", "_!=_": "!=", "_<_": "<", "_<=_": "<=", "_>_": ">", "_>=_": ">="}
 _MIRRORED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}

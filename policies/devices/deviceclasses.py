@@ -17,19 +17,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Config
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "CREATED_LAST",
-    "GPU_CLASS",
-    "MIG_CLASS",
-    "SHIPPED_TYPES",
-    "TYPES",
-    "DeviceClass",
-    "class_meant",
-    "extended_resource_name",
-    "newest_first",
-    "other_classes",
-    "selector_texts",
-]
 
 GPU_CLASS = "gpu.nvidia.com"
 MIG_CLASS = "mig.nvidia.com"

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from policies.devices.published_devices import DeviceGroup, PublishedDevices
     from policies.kubernetes.objects import FieldPath
 
-__all__ = [
-    "EACH",
-    "MOST_COST_OF_ALL",
-    "MOST_OF_CLASSES",
-    "MOST_TEXT",
-    "STORED",
-    "DeviceSelection",
-    "Effort",
-    "select_devices",
-    "size_of",
-]
-
 
 T = TypeVar("T")
 

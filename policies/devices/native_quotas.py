@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
 
-__all__ = [
-    "NativeQuotaRefusal",
-    "QuotaUse",
-    "counts_as_resource",
-    "counts_claims",
-    "counts_pod",
-    "native_quotas",
-    "refused_claims",
-    "refused_pod",
-]
 
 _CLAIMS = "count/resourceclaims.resource.k8s.io"
 _DEVICES = ".deviceclass.resource.k8s.io/devices"

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from policies.cel import Expression
     from policies.kubernetes.resourceslices import Device
 
-__all__ = ["as_selectors_see", "possible_types"]
 
 _Outcome = bool | None
 """The result of a part of an expression; None if it fails."""

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
 
-__all__ = [
-    "DeviceGroup",
-    "Evaluation",
-    "PublishedDevices",
-    "SliceDevices",
-    "device_count",
-    "gpu_groups",
-    "largest_node",
-    "published_devices",
-    "shown_value",
-]
-
 
 class DeviceGroup:
     """Devices that are alike but for what tells each one apart, such as the UUID."""

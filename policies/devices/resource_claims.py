@@ -30,27 +30,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.view import ClusterView
 
-__all__ = [
-    "MOST_DEVICES",
-    "MOST_ENTRIES",
-    "POD_GROUP",
-    "UNUSED",
-    "Claim",
-    "ClaimKind",
-    "Config",
-    "Constraint",
-    "DeviceRequest",
-    "Holder",
-    "PodGroup",
-    "Subrequest",
-    "is_pod_group",
-    "is_within_lists",
-    "pod_group",
-    "pod_group_name",
-    "read_configs",
-    "selector_expressions",
-]
-
 
 ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
 

@@ -9,7 +9,6 @@ from policies.devices.deviceclasses import TYPES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["selected_types", "shipped_expression"]
 
 _MOST_TEXT = 12 * 1024
 """Characters of selectors that are read; further selectors exclude no type."""

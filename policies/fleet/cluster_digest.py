@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.quantities import Amounts
 
-__all__ = ["Cluster", "Holding", "NodeShapes", "Nodes", "ResourceUsage", "read_cluster", "used_amounts"]
 
 T = TypeVar("T")
 

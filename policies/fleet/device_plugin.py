@@ -28,24 +28,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "MORE_THAN_A_NODE",
-    "SERVED_SINCE",
-    "WORKLOADS",
-    "WORKLOAD_CONFIG",
-    "OldKubelet",
-    "SingleShares",
-    "active_cluster_policy",
-    "largest_below",
-    "largest_of_class",
-    "node_workload",
-    "nodes_with_both",
-    "old_kubelets",
-    "oversized_finding",
-    "runs_device_plugin",
-    "sharing_labels",
-]
-
 
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 """The label that says what the GPUs of a node are for, if the ClusterPolicy enables sandbox workloads."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.nvidia.products import Product
 
-__all__ = ["GPUNode", "GPUNodes", "NodeTraits", "gpu_nodes", "has_gpu_labels", "narrows_gpus", "node_facts"]
 
 H = TypeVar("H", bound="Hashable")
 

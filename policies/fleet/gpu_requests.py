@@ -28,19 +28,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "GPUAccess",
-    "GPURequest",
-    "Loss",
-    "RequestKind",
-    "container_requests",
-    "extended_requests",
-    "gpu_access",
-    "gpu_requests",
-    "may_request_gpu",
-    "probably_gets_gpu",
-]
-
 
 class GPUAccess(Enum):
     """The access of a container to a GPU by a request, if the pod is scheduled."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["GPU_TYPES", "DeviceType", "KnownClasses", "has_nvidia_class_name", "known_classes"]
 
 DeviceType = Literal["gpu", "mig"]
 

@@ -19,14 +19,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
 
-__all__ = [
-    "MOST_CLAIMS",
-    "PodClaim",
-    "domain_template",
-    "number_of_template_claims",
-    "pod_claims",
-    "template_claims",
-]
 
 MOST_CLAIMS = 1000
 """Claims of a pod that are read; Kubernetes has no limit. Further claims count as giving no GPU, so a container that

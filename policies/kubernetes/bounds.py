@@ -27,20 +27,6 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
 
-__all__ = [
-    "LONGEST_KEY",
-    "BoundedCache",
-    "CachedFunction",
-    "TooMuchWork",
-    "Work",
-    "bounded_by",
-    "check_cancelled",
-    "count_work",
-    "remember",
-    "remember_short",
-    "text_length",
-]
-
 
 K = TypeVar("K", bound="Hashable")
 V = TypeVar("V")

@@ -11,39 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from fractions import Fraction
 
-__all__ = [
-    "DRA_LABEL",
-    "IGNORE",
-    "MANAGED",
-    "PREFIX",
-    "QUOTA_LABEL",
-    "RECORD",
-    "SCHEDULABLE",
-    "STRATEGY_LABEL",
-    "UNUSED_SINCE",
-    "closest",
-    "format_amount",
-    "format_count",
-    "format_list",
-    "format_ranges",
-    "inflect",
-    "is_dns_label",
-    "is_dns_subdomain",
-    "is_label_key",
-    "is_label_value",
-    "list_command",
-    "number_key",
-    "plural",
-    "printable",
-    "quote",
-    "resource_name",
-    "shorten",
-    "shown",
-    "with_capital",
-    "with_full_stop",
-    "write_closest",
-]
-
 
 _LONGEST_VALUE = 80
 

@@ -19,27 +19,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.pods import Pod
 
-__all__ = [
-    "COMPUTE_DOMAIN",
-    "GKE",
-    "GROVE",
-    "HAMI",
-    "KAI",
-    "KEYS_READ",
-    "KSERVE",
-    "KUBERAY",
-    "KUEUE",
-    "NEIGHBOURS",
-    "OBJECTS_WITH_QUEUED_PODS",
-    "QUEUE",
-    "RESOURCES_OF_NEIGHBOURS",
-    "VOLCANO",
-    "ForeignRequest",
-    "Neighbour",
-    "foreign_requests",
-    "kueue_mark",
-    "neighbour_of_scheduler",
-]
 
 _NONE: Mapping[str, str] = MappingProxyType({})
 

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "MOST_EXPRESSIONS",
-    "MOST_VALUES",
-    "REQUIRED",
-    "UNSCHEDULABLE",
-    "NodeIndex",
-    "NodeTaint",
-    "SelectionSize",
-    "Taint",
-    "allocatable",
-    "is_cordoned",
-    "labels_of",
-    "node_taint",
-    "preventing_taints",
-    "required_terms",
-    "tolerates_key",
-    "tolerates_taint",
-]
-
 
 _TEXT = frozenset({str})
 

@@ -14,28 +14,6 @@ if TYPE_CHECKING:
 
     from pydantic import TypeAdapter
 
-__all__ = [
-    "DEFAULT_NAMESPACE",
-    "FieldPath",
-    "Object",
-    "controller_of",
-    "documents_adapter",
-    "generate_name_of",
-    "has_ended",
-    "in_namespace",
-    "items_at",
-    "json_document",
-    "lookup",
-    "mapping_at",
-    "mappings_at",
-    "name_of",
-    "namespace_of",
-    "parse_document",
-    "replace_at",
-    "uid_of",
-    "with_conditions",
-]
-
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

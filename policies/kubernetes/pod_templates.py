@@ -14,28 +14,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
 
-__all__ = [
-    "PodCount",
-    "PodTemplate",
-    "clique_count",
-    "created_pod",
-    "default_class",
-    "is_count",
-    "job_count",
-    "jobset_count",
-    "lowest_priority",
-    "lws_count",
-    "pod_count",
-    "pod_of",
-    "pod_priority",
-    "pod_template",
-    "preempts",
-    "ray_count",
-    "template_of",
-    "with_defaults",
-    "with_limit_ranges",
-]
-
 
 _MARKS = ("labels", "annotations")
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["SPEC", "Container", "MalformedPodError", "Pod", "has_pod_constraints_shape", "resources_in_claim"]
 
 SPEC = FieldPath(["spec"])
 _METADATA = FieldPath(["metadata"])

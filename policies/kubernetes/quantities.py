@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "INT64_MAX",
-    "INT64_MIN",
-    "ONE",
-    "Amounts",
-    "QuantityError",
-    "amount_text",
-    "billionths",
-    "parse_integer",
-    "parse_quantity",
-    "pod_amounts",
-    "quantity_or_none",
-    "taken_by",
-]
-
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 

@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "LONGEST_SELECTOR",
-    "PCI_BUS_ID",
-    "Attribute",
-    "Device",
-    "PoolPart",
-    "Read",
-    "device_fields",
-    "devices_in",
-    "newest",
-]
 
 T = TypeVar("T")
 

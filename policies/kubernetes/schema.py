@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import FieldPath
 
-__all__ = ["Field", "SchemaProblem", "find_problems", "parse_schema"]
 
 _LINE = re.compile(r"( *)(?:\+ (?P<blocks>.+)|(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>.*))")
 _BOUND = re.compile(r"at (least|most) (\d+)")

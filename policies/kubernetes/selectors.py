@@ -12,20 +12,6 @@ from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, parse_integer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "ALWAYS",
-    "Alternatives",
-    "Conjunction",
-    "LabelSelectorError",
-    "NodeRequirement",
-    "Operator",
-    "Requirement",
-    "both",
-    "can_hold",
-    "parse_label_selector",
-    "term_requirements",
-]
-
 
 TextOperator = Literal["in", "notin", "=", "==", "!=", ">", "<", "exists", "!"]
 

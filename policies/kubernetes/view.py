@@ -17,19 +17,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "OTHER_PODS",
-    "SERVER_VERSION",
-    "UNKNOWN",
-    "ChangedView",
-    "ClusterView",
-    "Digest",
-    "Key",
-    "PassingView",
-    "ReadingView",
-    "ResultsPerObject",
-    "Unknown",
-]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -11,20 +11,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "CONFIG_MAP_CHANGED",
-    "IS_CONFIGURATION",
-    "NOT_BY_CONTROLLERS",
-    "SHOWS_GPU_ACCESS",
-    "TEMPLATE_CHANGED",
-    "TEMPLATE_MENTIONS_GPUS",
-    "WATCHED_LABELS_CHANGED",
-    "UnknownOperatorError",
-    "Write",
-    "rule_matches",
-    "selects",
-]
-
 
 class UnknownOperatorError(ValueError):
     """A label selector has an operator that Kubernetes does not know; the text is the operator."""

@@ -29,23 +29,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "CLUSTER_RUNTIME",
-    "MODELS",
-    "RUNTIME",
-    "TRAIN_JOB",
-    "WORKLOADS",
-    "WORKLOAD_KINDS",
-    "WorkloadKind",
-    "group_of",
-    "has_finished",
-    "path_steps",
-    "pod_templates",
-    "service_templates",
-    "train_job_templates",
-    "volcano_templates",
-]
-
 
 _GROUP = "trainer.kubeflow.org"
 TRAIN_JOB = (_GROUP, "TrainJob")

@@ -28,20 +28,6 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "Mark",
-    "Piece",
-    "Scalar",
-    "YAMLError",
-    "key",
-    "kind_of_tag",
-    "pieces",
-    "plain",
-    "quote_text",
-    "tagged_scalar",
-    "value",
-]
-
 
 Scalar = str | int | float | bool | None
 """A scalar as go-yaml resolves it; floats may still be infinite or not a number."""

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.yaml_events import Mark, Piece
 
-__all__ = ["Budget", "Composition", "Duplicates", "Node", "compose"]
 
 Duplicates = dict[tuple[str | int, ...], list[int]]
 """The lines of each key that a document has more than once, by the path of its value; lines are counted from 1."""

@@ -21,21 +21,6 @@ from policies.nvidia.identifiers import UNPARSED, brief, device_errors, name_err
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "API_VERSION",
-    "DRIVERS",
-    "GRAMMAR",
-    "SCHEMAS",
-    "SINCE",
-    "STRATEGIES",
-    "TYPES_OF_DRIVER",
-    "TYPE_OF",
-    "GrammarProblem",
-    "grammar_problems",
-    "is_older",
-    "misspelt_key",
-]
-
 
 STRATEGIES = ("none", "single", "mixed")
 """The MIG strategies."""

@@ -10,36 +10,6 @@ from policies.kubernetes.names import closest, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "CHANNEL_CLASS",
-    "COMPUTE_DOMAIN_DRIVER",
-    "COMPUTE_LABELS",
-    "COUNT_LABEL",
-    "CUDA_VERSION_LABEL",
-    "DEPLOY_OPERANDS_LABEL",
-    "DRIVER",
-    "DRIVER_VERSION_LABEL",
-    "FAMILY_LABEL",
-    "GPU_RESOURCE",
-    "MEMORY_LABEL",
-    "MIG_CAPABLE_LABEL",
-    "MIG_CONFIG_LABEL",
-    "MIG_STRATEGY_LABEL",
-    "OFF_BY_DEFAULT",
-    "ON_BY_DEFAULT",
-    "PLUGIN_CONFIG_LABEL",
-    "PRESENT_LABEL",
-    "PRODUCT_LABEL",
-    "UNPARSED",
-    "VENDOR_PREFIX",
-    "brief",
-    "device_errors",
-    "full_resource_name",
-    "guess_resource",
-    "name_error",
-    "name_exit",
-]
-
 
 VENDOR_PREFIX = "nvidia.com/"
 """The prefix of the resources of NVIDIA's device plugins, and of their labels."""

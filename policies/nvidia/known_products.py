@@ -15,8 +15,6 @@ from policies.nvidia.wishes import ProductPatterns, WishError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["KNOWN_PRODUCTS", "ProductChoice", "ProductNames", "bare_name", "choose_products"]
-
 
 KNOWN_PRODUCTS: tuple[str, ...] = (
     "Tesla-P4",

@@ -9,20 +9,6 @@ from functools import cache
 from policies.kubernetes.bounds import remember_short
 from policies.nvidia.identifiers import GPU_RESOURCE, VENDOR_PREFIX
 
-__all__ = [
-    "AMPERE",
-    "AMPERE_SMALL",
-    "BLACKWELL_GRAPHICS",
-    "IMPLICIT_PREFIX",
-    "GPUResource",
-    "Geometry",
-    "Layout",
-    "MIGProfile",
-    "Match",
-    "parse_resource",
-]
-
-
 _ATTRIBUTE = r"[a-z][A-Za-z0-9]*(?:\.[A-Za-z0-9]+)*"
 _PROFILE = re.compile(
     rf"(?:([1-9]\d?)c\.)?(\d{{1,2}})g\.(\d{{1,4}})gb((?:[+-]{_ATTRIBUTE}(?:,{_ATTRIBUTE})*)?)", re.ASCII

@@ -17,21 +17,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "CONFIGS",
-    "DEFAULT",
-    "FILE",
-    "LIMITS",
-    "WHOLE",
-    "Configs",
-    "DeviceID",
-    "Entry",
-    "configs_in",
-    "configs_of",
-    "file_of",
-    "is_count",
-    "shipped_entries",
-]
 
 FILE = "config.yaml"
 """The key of the ConfigMap: the MIG manager reads /mig-parted-config/config.yaml."""

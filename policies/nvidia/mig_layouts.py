@@ -13,20 +13,6 @@ if TYPE_CHECKING:
 
     from policies.nvidia.mig import Geometry, Match, MIGProfile
 
-__all__ = [
-    "MOST_GPUS",
-    "DeviceCounts",
-    "Placement",
-    "TooManyWaysError",
-    "excess",
-    "fewest_gpus",
-    "find_layouts",
-    "fitting_part",
-    "gpu_instances",
-    "place",
-    "possible_places",
-    "shortage",
-]
 
 MOST_GPUS = 16
 """The GPUs of the largest nodes that are sold."""

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import Geometry
     from policies.nvidia.mig_configs import Entry
 
-__all__ = [
-    "ENTRY_FIELDS",
-    "Applied",
-    "ApplyError",
-    "EntryError",
-    "GPUModel",
-    "GPUState",
-    "apply_entries",
-    "apply_on_node",
-    "entry_errors",
-]
 
 ENTRY_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
 _MOST_ENTRIES = 64

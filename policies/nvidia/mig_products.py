@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
     from policies.nvidia.mig import MIGProfile
 
-__all__ = [
-    "PRODUCTS",
-    "Engines",
-    "MIGProduct",
-    "MIGSize",
-    "device_ids",
-    "gpu_count",
-    "is_capable",
-    "mig_size",
-    "node_product",
-    "product_named",
-    "product_of_device",
-    "shipped_configs",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class MIGProduct:

@@ -17,7 +17,6 @@ from policies.nvidia.identifiers import UNPARSED, full_resource_name, name_exit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["LIMITS", "PluginConfig", "SharedResource", "Sharing", "Strategy"]
 
 LIMITS = Limits(size=1024 * 1024, depth=20, nodes=10_000)
 """A ConfigMap holds at most a mebibyte; no real configuration comes near the other limits."""

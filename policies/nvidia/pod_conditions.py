@@ -17,20 +17,6 @@ from policies.nvidia.mig import IMPLICIT_PREFIX
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "CHANGES_GPU_ACCESS",
-    "REQUESTS_DEVICES",
-    "REQUESTS_DEVICES_OR_WISHES",
-    "REQUESTS_NVIDIA_DEVICES",
-    "ChangeCondition",
-    "PodCondition",
-    "changed_cdi_annotations",
-    "changed_images",
-    "has_claims",
-    "has_our_annotations",
-    "requested_names",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PodCondition:

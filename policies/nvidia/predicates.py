@@ -20,34 +20,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.resourceslices import Attribute, Device
 
-__all__ = [
-    "ATTRIBUTES",
-    "CAPACITY",
-    "FALSE",
-    "TRUE",
-    "AllOf",
-    "AnyOf",
-    "CapacityIs",
-    "Comparison",
-    "MemoryWithin",
-    "Not",
-    "Predicate",
-    "Present",
-    "ProductLike",
-    "ProfileSlices",
-    "Spelling",
-    "TextIn",
-    "VersionAtLeast",
-    "VersionIs",
-    "VersionPart",
-    "all_of",
-    "any_of",
-    "attribute_of",
-    "cel_string",
-    "compare",
-    "negate",
-]
-
 
 ATTRIBUTES = f'device.attributes["{DRIVER}"]'
 CAPACITY = f'device.capacity["{DRIVER}"]'

@@ -15,23 +15,6 @@ from policies.nvidia.mig import MIGProfile
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = [
-    "BRAND",
-    "DriverVersion",
-    "Need",
-    "Product",
-    "any_matches",
-    "driver_needs",
-    "fold_name",
-    "is_within",
-    "lower_ascii",
-    "matching_texts",
-    "needs_open_modules",
-    "needs_proprietary_modules",
-    "regular_expression",
-    "spellings",
-]
-
 
 _SHARED = "-SHARED"
 _MIG = "-MIG-"

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
 
     from policies.nvidia.mig import MIGProfile
 
-__all__ = [
-    "FAMILIES",
-    "MOST_PATTERNS",
-    "ProductPatterns",
-    "Sharing",
-    "WishError",
-    "as_sold",
-    "driver_text",
-    "pair_text",
-    "product_spellings",
-    "read_compute_capability",
-    "read_cuda",
-    "read_driver",
-    "read_families",
-    "read_least_memory",
-    "read_most_memory",
-    "read_sharing",
-]
-
 
 class WishError(ValueError):
     """A text that cannot be read as a wish; the error's text says why, as a clause without a full stop."""

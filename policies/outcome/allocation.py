@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from policies.outcome.question import Question
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "NO_RESOURCES",
-    "AllocationProblem",
-    "Solution",
-    "SolutionState",
-    "Solver",
-    "allocation_problem",
-    "device_names",
-    "unknown_device_obstacles",
-]
 
 NO_RESOURCES: frozenset[str] = frozenset()
 

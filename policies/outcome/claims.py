@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Template
 
-__all__ = [
-    "MOST_PODS",
-    "NamedClaim",
-    "Obstacle",
-    "ObstacleKind",
-    "claim_from_template",
-    "claim_with_spec",
-    "claims_of_pod",
-    "class_obstacles",
-    "classes_of",
-    "is_stored",
-    "quota_obstacles",
-    "quota_remedy",
-    "reservations",
-    "split_claims",
-    "unknown_kind_remedy",
-]
 
 MOST_PODS = 256
 """Pods for which one claim can be reserved. Source: k8s.io/api/resource/v1 ResourceClaimReservedForMaxSize."""

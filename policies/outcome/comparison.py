@@ -39,22 +39,6 @@ if TYPE_CHECKING:
     from policies.rules.charges import Unit
     from policies.rules.decision import Finding
 
-__all__ = [
-    "MOST_SUBJECTS",
-    "FitComparer",
-    "FitComparison",
-    "LimitComparison",
-    "LimitUse",
-    "Outcome",
-    "QuotaRefusal",
-    "affected_subjects",
-    "certain_fits",
-    "certain_limits",
-    "compare_fits",
-    "compare_limits",
-    "quota_refusals",
-]
-
 
 MOST_SUBJECTS = 2_000
 """Templates that are compared; each takes up to 0.1 seconds in a cluster of 5,000 nodes. The rest is unknown."""

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from policies.outcome.allocation import AllocationProblem
     from policies.outcome.reasons import Holders
 
-__all__ = ["DeviceMismatch", "DeviceReasons", "constraint_reason"]
-
 
 @dataclass(frozen=True, slots=True)
 class DeviceMismatch:

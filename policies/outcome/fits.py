@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from policies.outcome.workloads import Subject
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["Fit", "FitFinder", "Situation"]
-
 
 class Situation(NamedTuple):
     """A cluster, and the administrator's settings in it."""

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from policies.outcome.survey import AlikeNodes, Survey
     from policies.quota.demands.device_kinds import NodeKind
 
-__all__ = ["Grant", "GrantFinder", "QualityChange", "quality_changes"]
 
 _EQUAL_MEMORY = 0.95
 """The part of the memory of before that counts as the same: sizes of MIG devices are predicted as exactly as that."""

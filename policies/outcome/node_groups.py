@@ -37,20 +37,6 @@ if TYPE_CHECKING:
     from policies.outcome.rejected_devices import Tally
     from policies.outcome.survey import AlikeNodes, Survey
 
-__all__ = [
-    "MOST_DEVICES",
-    "Assumption",
-    "Certainty",
-    "DeviceOutcome",
-    "DeviceOutcomes",
-    "NodeGroup",
-    "NodeGroups",
-    "OutcomeState",
-    "assumptions",
-    "certainty_with",
-    "node_groups",
-]
-
 
 class Certainty(StrEnum):
     """The basis of an answer."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from policies.outcome.allocation import AllocationProblem
     from policies.outcome.question import Question
 
-__all__ = ["NodeChecks"]
-
 
 class _Guard(NamedTuple):
     """The cordon and the taints of a node, which keep pods off that do not tolerate them."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from policies.outcome.trials import DeviceShortage
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["READ_FROM", "Feasibility", "PlacementOutcome", "simulate", "warm"]
 
 READ_FROM = ("Node", "Pod", "ResourceSlice", "ResourceClaim", "DeviceClass")
 """The kinds that explanations need from the whole cluster."""

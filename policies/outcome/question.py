@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision, Finding, Template
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["Question", "pod_question", "question_warnings", "questions"]
 
 _RESOURCE = "resource.k8s.io"
 

@@ -22,20 +22,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.outcome.question import Question
 
-__all__ = [
-    "EVERYTHING",
-    "OTHER_NAMESPACES",
-    "Audience",
-    "ClaimRefusal",
-    "Holders",
-    "NodeMismatch",
-    "Reason",
-    "ReasonKind",
-    "ShareRequest",
-    "Shortage",
-    "node_reason",
-]
-
 
 OTHER_NAMESPACES = "pods of other namespaces"
 """The name of a holder that must not be named."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Claim, Subrequest
     from policies.outcome.reasons import Holders
 
-__all__ = ["OF_CAPACITY", "DeviceRejection", "Tallies", "Tally", "described_rejections", "value_of"]
 
 OF_CAPACITY = (Check.CAPACITY, Check.CAPACITY_POLICY, Check.NO_SUCH_CAPACITY)
 """The reasons that concern requested capacity."""

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from policies.outcome.allocation import AllocationProblem
     from policies.outcome.survey import AlikeNodes, Survey
 
-__all__ = ["PodsToEnd", "ReplicaCount", "count_replicas", "pods_to_end"]
-
 
 _MOST_NODES = 16
 """Nodes that are tried, those with the fewest pods of lower priority first."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from policies.outcome.allocation import AllocationProblem, Solver
     from policies.outcome.survey import Failure
 
-__all__ = ["costly_selectors", "failure_obstacle"]
 
 _RUNTIME = "CEL runtime error: "
 _COMPILE = "CEL compile error: "

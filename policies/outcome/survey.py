@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from policies.outcome.reasons import Audience, NodeMismatch
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["AlikeNodes", "Failure", "Survey"]
 
 _MOST_VALUE_GROUPS = 4
 _MOST_REASONS = 6

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from policies.outcome.rejected_devices import DeviceRejection
     from policies.outcome.survey import Survey
 
-__all__ = [
-    "DeviceShortage",
-    "FitCount",
-    "RejectedDevices",
-    "RequestShortage",
-    "count_fits",
-    "device_shortages",
-    "nodes_short_of_a_resource",
-    "tainted_nodes",
-]
 
 _MOST_SHAPES = 512
 """Shapes of nodes on which a changed question is tried."""

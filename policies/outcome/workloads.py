@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["Subject", "subjects_of"]
 
 _CLAIM = "ResourceClaim"
 _MOST_OWNERS = 5

@@ -35,19 +35,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import GPUResource, MIGProfile
     from policies.rules.decision import Finding
 
-__all__ = [
-    "PASSED_THROUGH",
-    "ResourceRequest",
-    "alternative_to",
-    "correct_name",
-    "first_requests",
-    "is_device_plugin_name",
-    "nearest_name",
-    "nearest_profile",
-    "resource_requests",
-    "unadvertised_resources",
-]
-
 
 _DOMAIN = VENDOR_PREFIX.removesuffix("/")
 _LIKE_DOMAIN = 0.75

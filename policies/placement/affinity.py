@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.rules.patch import Editor
 
-__all__ = ["Contradiction", "TooManyTermsError", "contradiction", "require", "without_requirements"]
 
 MOST_TERMS = 200
 """Maximum terms of a pod after alternatives multiply them."""

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from policies.rules.patch import Editor
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["apply_wish", "unmet_wishes", "without_conditions"]
-
 
 _ADD_ONE = "add a node with such a GPU, or wait for an autoscaler to add one"
 _UNNOTICED = (

@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy, TaintTolerated
 
-__all__ = [
-    "TOLERATIONS",
-    "keep_tolerations",
-    "missing_tolerations",
-    "own_conditions",
-    "place",
-    "tolerate_gpu_nodes",
-    "validate_priority_class",
-]
-
 
 def place(
     pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor

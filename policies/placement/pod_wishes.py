@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from policies.rules.decision import Finding, Rule
 
-__all__ = ["ANNOTATIONS", "PodWishes"]
-
 
 ANNOTATIONS = FieldPath(["metadata", "annotations"])
 _DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "node_findings",
-    "oversized_claims",
-    "oversized_requests",
-    "shared_requests",
-    "unshared_conditions",
-    "unshared_nodes",
-    "unused_claims",
-    "ways_of_sharing",
-]
-
 
 _STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
 _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")

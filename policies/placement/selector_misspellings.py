@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
 
-__all__ = ["selector_misspellings"]
 
 _PRODUCT = ".product"
 _MEMORY = ".memory"

@@ -38,21 +38,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.placement.wish_labels import SeenProducts
 
-__all__ = [
-    "MOST_NAMES",
-    "ExistingGPU",
-    "RequestedGPU",
-    "UnlabelledGPUs",
-    "WantedNodes",
-    "existing_gpus",
-    "gpu_kinds",
-    "is_as_wished",
-    "named_nodes",
-    "requested_gpus",
-    "unlabelled_gpus",
-    "wanted_nodes",
-]
-
 
 _WHOLE_GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from policies.placement.wanted_nodes import RequestedGPU
     from policies.rules.decision import Finding
 
-__all__ = ["IMPOSSIBLE", "wish_problems", "without_conflicting_defaults"]
-
 
 _MIG = re.compile(r"mig|[0-9]g\.[0-9]+gb")
 """Text that only names of MIG devices contain."""

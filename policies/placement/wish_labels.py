@@ -38,23 +38,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "DRIVER",
-    "PRODUCT_SUFFIX",
-    "RUNTIME",
-    "SHARED",
-    "SeenProducts",
-    "alternatives",
-    "default_misspellings",
-    "excludes_mig",
-    "known_labels",
-    "label_prefix",
-    "mig_labels",
-    "mig_labels_like",
-    "product_misspellings",
-    "seen_products",
-]
-
 
 PRODUCT_SUFFIX = ".product"
 SHARED = "-SHARED"

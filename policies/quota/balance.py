@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from policies.rules.charges import Amounts, Charge, ChargeRequest
     from policies.rules.settings.choices import Quotas
 
-__all__ = ["QuotaBalance", "open_balance"]
-
 
 _MOST_OWNERS = 5
 """Maximum controllers above a pod that are followed. A pod of a CronJob has two."""

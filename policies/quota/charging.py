@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from policies.rules.settings.choices import Quotas
 
-__all__ = ["CHARGED_LATER", "MOST_UNSEEN", "ObjectOrigin", "charge_decision", "narrow_demands", "origin_of"]
-
 
 _OF_TEMPLATE = "resource.kubernetes.io/pod-claim-name"
 _OF_EXTENDED = "resource.kubernetes.io/extended-resource-claim"

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from policies.rules.charges import Amounts, DeviceDemand, DeviceKind
     from policies.rules.settings.choices import Quotas
 
-__all__ = ["Counter", "Measure", "Terms", "largest_memory", "uid_of"]
-
 
 _MOST_REMEMBERED = 4096
 

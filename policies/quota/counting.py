@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from policies.rules.settings.choices import Quotas
 
-__all__ = [
-    "Holding",
-    "charged_amounts",
-    "counted_ledger",
-    "cover",
-    "decisive_ledger",
-    "held_amounts",
-    "holders",
-    "outcome_by_view",
-]
-
 
 _UNITS = 4
 """Units of work to find the origin of a claim."""

@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 
     from policies.rules.charges import Amounts, ChargeRequest, Unit
 
-__all__ = [
-    "OUTCOMES",
-    "ChargeMessage",
-    "ChargeOutcome",
-    "Holder",
-    "Unavailable",
-    "charge_message",
-    "exceeded_message",
-    "outcome_name",
-    "settle",
-]
-
 
 _MOST_HOLDERS = 3
 _LONGEST_REASON = 200

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from policies.quota.quota_report import QuotaReport, Reservation
 
-__all__ = ["QuotasJSON", "quotas_json"]
-
 
 @dataclass(frozen=True, slots=True)
 class _LimitUseJSON:

@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from policies.rules.settings.choices import Quotas
 
-__all__ = [
-    "COUNTED_FROM",
-    "QUOTA",
-    "Condition",
-    "LimitUse",
-    "QuotaReport",
-    "QuotaState",
-    "Reservation",
-    "quota_report",
-    "quota_reports",
-    "remarks_on",
-]
-
 
 class QuotaState(StrEnum):
     """The state of a quota."""

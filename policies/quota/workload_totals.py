@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision, Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["PodsAtOnce", "find_shortage", "shortages"]
-
 
 TOGETHER = rule(
     "GA506",

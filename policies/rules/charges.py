@@ -11,19 +11,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.view import Key
 
-__all__ = [
-    "OWN",
-    "UNSEEN",
-    "Amounts",
-    "Bill",
-    "Charge",
-    "ChargeRequest",
-    "ChargedKind",
-    "DeviceDemand",
-    "DeviceKind",
-    "TooManyClaims",
-    "Unit",
-]
 
 Unit = Literal["gpus", "memory", "devices"]
 """The unit of a limit: whole GPUs, of which a device may be a fraction; bytes of GPU memory; devices of any size."""

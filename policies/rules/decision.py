@@ -15,22 +15,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath, Object
     from policies.rules.charges import ChargeRequest
 
-__all__ = [
-    "EVERY_KIND",
-    "LONGEST",
-    "MOST_FINDINGS",
-    "TEMPLATE",
-    "WORKLOAD",
-    "Decision",
-    "Finding",
-    "Operation",
-    "Place",
-    "Rule",
-    "Severity",
-    "Template",
-    "warning_lines",
-]
-
 
 LONGEST = 120
 """Characters of one warning. The API server cuts after 256 and drops a header with control characters."""

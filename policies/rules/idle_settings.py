@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern
     from policies.rules.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
 
-__all__ = ["idle_settings", "settings_remarks"]
 
 _CONCERNS: dict[str, Concern | None] = {
     "claims": None,

@@ -9,8 +9,6 @@ from policies.kubernetes.objects import FieldPath, lookup
 if TYPE_CHECKING:
     from policies.rules.decision import Operation
 
-__all__ = ["Editor"]
-
 
 class Editor:
     """Edits a document and records the JSON Patch operations of its edits.

@@ -19,19 +19,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding, Place, Severity
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "Checks",
-    "Problem",
-    "all_rules",
-    "get_rule",
-    "ineffective_rule_names",
-    "problem",
-    "rule",
-    "ruled_kinds",
-    "rules_of_kind",
-    "rules_on_demand",
-]
-
 
 P = ParamSpec("P")
 

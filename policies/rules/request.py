@@ -11,7 +11,6 @@ from policies.kubernetes.pods import Pod
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
-__all__ = ["ANONYMOUS", "Concern", "Operation", "Request", "UserInfo"]
 
 Concern = Literal[
     "conversion",

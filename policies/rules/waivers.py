@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "MAX_ANNOTATION_LENGTH",
-    "MAX_REASON_LENGTH",
-    "Waivers",
-    "once_per_cause",
-    "parse_waivers",
-    "unmatched_waivers",
-    "with_waivers",
-    "without_repeats",
-]
-
 
 _COUNT = re.compile(r" \([0-9,]+ (?:pod templates|objects)\)$")
 """The count of pod templates in an object, which the count of objects replaces."""

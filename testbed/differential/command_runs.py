@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from testbed.differential.material import Material
     from testbed.differential.seeded_objects import SeededObjects
 
-__all__ = ["CommandRuns", "command_environment", "command_of"]
 
 _SECONDS = 300
 _CHANGES = ("ClusterPolicy", "ConfigMap", "DeviceClass", "GPUQuota", "GPUAdmissionPolicy", "Namespace", "Node")

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Answers", "Expected", "Report", "read_expected"]
 
 _RANDOM_TEXTS = (
     (re.compile(r"\b(localhost|127\.0\.0\.1):\d+"), "ADDRESS"),

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["CLUSTERS", "Material", "collect", "listed_objects", "write_manifests"]
 
 _RULES = "policies/rule_examples"
 _FOLDERS = ("examples", _RULES, "tests/conversion/cases", "tests/configuration/valid")

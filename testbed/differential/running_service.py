@@ -19,7 +19,6 @@ from testbed.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["RunningService"]
 
 _HOST = "127.0.0.1"
 _START_SECONDS = 180

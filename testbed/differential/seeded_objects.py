@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-__all__ = ["SeededObjects"]
 
 _CONVERTING = tuple(name for name in NAMESPACES if "enabled" in name)
 _ODD_NAMESPACES = ("team-a", "team-preview", "team-legacy", "team-vision", "default", "kube-system", "gpu-operator")

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from random import Random
 
-__all__ = ["NAMESPACES", "namespaces", "quotas", "settings"]
 
 _DRA = (None, "enabled", "preview", "disabled")
 _QUOTA = (None, "enforced")

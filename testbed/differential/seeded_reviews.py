@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from testbed.differential.seeded_objects import SeededObjects
 
-__all__ = ["Call", "Entries", "SeededReviews"]
 
 _USERS = (
     *({"username": "alice", "groups": ["system:authenticated"]},) * 6,

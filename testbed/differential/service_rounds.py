@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     Both: TypeAlias = Callable[[Callable[[RunningService], Any]], list[Any]]
 
-__all__ = ["ServiceRounds"]
 
 _REVIEWS_OF_A_ROUND = 600
 _EXPLANATIONS_OF_A_ROUND = 100

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 from itertools import pairwise
 
+from webhook.cluster.lists import raw_pages
 from webhook.cluster.reflector import _AT_ONCE, Reflector
-from webhook.cluster.resources import RESOURCES, raw_pages
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import Store
 
 NODE = RESOURCES["Node"]

@@ -1,8 +1,8 @@
 """Caches of a cluster that a test updates."""
 
 from webhook.cluster.answers import APIError
+from webhook.cluster.lists import raw_pages
 from webhook.cluster.live import LiveView
-from webhook.cluster.resources import raw_pages
 from webhook.cluster.store import Listing
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import watched_kinds

@@ -190,7 +190,7 @@ async def test_pod_that_the_view_does_not_show_yet_keeps_its_template(
 
 
 async def test_pods_are_read_page_by_page(api, sweep_of, view_of, stored_template, converted, monkeypatch):
-    monkeypatch.setattr("webhook.cluster.resources.PAGE", 1)
+    monkeypatch.setattr("webhook.cluster.lists.PAGE", 1)
     stored = stored_template(OLD)
     for name in ("a", "b"):
         api.put(f"{PODS}/{name}", {"metadata": {"name": name, "namespace": "team-a"}, "spec": {}})

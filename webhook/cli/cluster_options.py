@@ -6,8 +6,6 @@ from typing import NamedTuple
 
 import click
 
-__all__ = ["ClusterOptions"]
-
 
 class ClusterOptions(NamedTuple):
     """The options that say which cluster a command reads, and with which settings."""

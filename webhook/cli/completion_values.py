@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
 
-__all__ = ["Values", "completion_items"]
 
 Values = Literal["contexts", "kinds", "namespaces", "objects", "products", "rules"]
 

@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.yaml import Document
 
-__all__ = [
-    "NO_OBJECTS",
-    "PATCHES",
-    "SUFFIXES",
-    "SUITE_GROUP",
-    "TEMPLATES",
-    "Exclusion",
-    "NamedFiles",
-    "OtherFiles",
-    "exclusion_of",
-    "files_of",
-    "is_covered",
-    "is_kustomization",
-    "is_special",
-    "is_suite",
-    "is_version",
-    "patch_files",
-    "replace_file",
-]
-
 
 SUFFIXES = (".yaml", ".yml", ".json")
 

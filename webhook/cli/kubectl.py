@@ -25,17 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Operation
     from webhook.cluster.resources import Resource
 
-__all__ = [
-    "Applied",
-    "apply",
-    "as_written",
-    "denial",
-    "failed_create_event",
-    "invalid_object",
-    "refusal",
-    "warning",
-    "warning_texts",
-]
 
 _DOING: dict[Operation, str] = {
     "CREATE": "creating",

@@ -18,8 +18,6 @@ from click.core import ParameterSource
 from webhook.cli import COMMANDS, LazyGroup
 from webhook.cli.options import connection_options, namespace_option
 
-__all__ = ["complete", "main", "plugin"]
-
 _PROGRAM = "kubectl gpu"
 _NAMES = {
     "why": "explain",

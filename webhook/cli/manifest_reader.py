@@ -26,19 +26,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import YAMLError
     from webhook.cli.folders import Exclusion, NamedFiles
 
-__all__ = [
-    "LIMITS",
-    "STDIN",
-    "Content",
-    "Manifest",
-    "ManifestReader",
-    "Problem",
-    "UnreadableInputError",
-    "quick_json",
-    "show_problems",
-    "untyped_problem",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Problem:

@@ -21,22 +21,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
-__all__ = [
-    "check_namespace_exists",
-    "cluster_options",
-    "complete_from",
-    "complete_paths",
-    "connection_options",
-    "filename_option",
-    "files_option",
-    "live_options",
-    "namespace_option",
-    "open_cluster",
-    "output_option",
-    "settings_option",
-    "takes_cluster",
-]
-
 
 if TYPE_CHECKING:
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]

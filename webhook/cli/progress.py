@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
-__all__ = ["Progress"]
 
 T = TypeVar("T")
 

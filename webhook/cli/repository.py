@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from webhook.cli.folders import Exclusion, NamedFiles, OtherFiles
     from webhook.cli.manifest_reader import Content, Manifest
 
-__all__ = ["RepositoryReader"]
-
 
 class RepositoryReader(ManifestReader):
     """Reads manifests for a review.

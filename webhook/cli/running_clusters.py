@@ -20,8 +20,9 @@ from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cluster.answers import APIError, ClusterError, Unreachable
 from webhook.cluster.client import APIClient
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, parse_version, read_list, read_object, read_version
+from webhook.cluster.lists import LARGE_PAGE
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.resources import LARGE_PAGE, RESOURCES, Resource
+from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import Watched, watched_kinds
@@ -35,26 +36,6 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.progress import Progress
     from webhook.cluster.live import LiveView
-
-__all__ = [
-    "Cluster",
-    "Discovery",
-    "LiveFacts",
-    "NoClusterError",
-    "RunningCluster",
-    "cluster_errors",
-    "connect",
-    "connected_client",
-    "in_parallel",
-    "list_namespaces",
-    "list_trimmed",
-    "read_clock",
-    "read_cluster",
-    "run_connected",
-    "running_cluster",
-    "stored_settings",
-    "typed_list",
-]
 
 
 Item = TypeVar("Item")

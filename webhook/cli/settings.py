@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = [
-    "ClusterFiles",
-    "RunningFacts",
-    "chosen_settings",
-    "cluster_files",
-    "read_cluster_files",
-    "read_facts",
-    "read_settings",
-    "settings_in",
-]
-
 
 class RunningFacts(Protocol):
     """A running cluster, read while a command needs it."""

@@ -7,9 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["RuleExamples", "read_examples", "shipped_path"]
-
-
 _INSTALLED = Path(__file__).parents[1] / "shipped"
 _CHECKOUT = Path(__file__).parents[2]
 

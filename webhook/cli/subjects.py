@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.manifest_reader import Manifest
 
-__all__ = ["ChargedReviews", "Circumstances", "Result", "Subject", "SubjectReader", "admit"]
-
 
 _REVIEWED_OBJECT = FieldPath(["request", "object"])
 _REVIEWED_OLD_OBJECT = FieldPath(["request", "oldObject"])

@@ -25,29 +25,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "BAR",
-    "GAP",
-    "BarPart",
-    "Column",
-    "bar",
-    "colour_line",
-    "column",
-    "diff",
-    "dump",
-    "dump_all",
-    "fitted_columns",
-    "item",
-    "json_text",
-    "output_text",
-    "paragraph",
-    "sentence_table",
-    "table",
-    "terminal_width",
-    "truncation",
-    "wrap_line",
-]
-
 
 BAR = 20
 """The usual length of a bar in characters, without its ends."""

@@ -14,24 +14,6 @@ if TYPE_CHECKING:
 
     from multidict import CIMultiDictProxy
 
-__all__ = [
-    "APIError",
-    "Answer",
-    "BadAnswer",
-    "ClusterError",
-    "LineTooLong",
-    "Lines",
-    "NoCluster",
-    "ServiceAnswer",
-    "Unreachable",
-    "Untrusted",
-    "error_of",
-    "parse_json",
-    "read_json",
-    "retry_after_of",
-    "status_error",
-]
-
 
 class ClusterError(Exception):
     """A request that failed; its text is a sentence for users."""

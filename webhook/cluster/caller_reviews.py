@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
 
-__all__ = [
-    "KEPT_SECONDS",
-    "MOST_PENDING",
-    "MOST_SENT",
-    "AuthenticatedUser",
-    "SharedReviews",
-    "SubjectAccess",
-    "TokenAuthenticator",
-    "TooManyReviews",
-]
 
 Answer = TypeVar("Answer")
 

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-__all__ = ["Clockwork", "Pace", "micro_time", "rfc3339"]
-
 
 def _seconds_since_boot() -> float:
     """Monotonic seconds, which on Linux go on while the machine is suspended."""

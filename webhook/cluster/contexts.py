@@ -14,8 +14,6 @@ from webhook.cluster.credentials import SERVICE_ACCOUNT, kubeconfig_files
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["context_names", "context_namespace"]
-
 
 def context_namespace(
     kubeconfig: str | None,

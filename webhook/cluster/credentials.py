@@ -25,17 +25,6 @@ if TYPE_CHECKING:
 
     from kubernetes_asyncio.client.configuration import Configuration
 
-__all__ = [
-    "SERVICE_ACCOUNT",
-    "SERVICE_HOST",
-    "Access",
-    "Credentials",
-    "Reading",
-    "find_credentials",
-    "kubeconfig_files",
-    "proxy_for",
-]
-
 
 T = TypeVar("T")
 

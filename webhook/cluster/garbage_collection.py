@@ -6,8 +6,6 @@ import gc
 from threading import RLock
 from typing import ClassVar
 
-__all__ = ["CollectionPause"]
-
 
 class CollectionPause:
     """Disables the garbage collector within a `with` statement, unless it is disabled already.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.answers import APIError, ClusterError
-from webhook.cluster.resources import PAGE, pages
+from webhook.cluster.lists import PAGE, pages
 from webhook.cluster.watched_kinds import DRA, Watched, serves_dra_in_v1
 
 if TYPE_CHECKING:
@@ -22,20 +22,8 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from policies.kubernetes.objects import Object
-    from webhook.cluster.resources import Reader, Resource
-
-__all__ = [
-    "ABOUT_THE_KIND",
-    "LASTING",
-    "ServerVersion",
-    "Unreadable",
-    "Why",
-    "parse_version",
-    "read_list",
-    "read_object",
-    "read_pages",
-    "read_version",
-]
+    from webhook.cluster.lists import Reader
+    from webhook.cluster.resources import Resource
 
 
 _EVERY_SECONDS = 300.0

@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "LEASE",
-    "REPLICA_LABELS",
-    "REPLICA_QUERY",
-    "held_lease",
-    "holder_of",
-    "new_lease",
-    "released_lease",
-    "seconds_of",
-    "version_of",
-]
 
 LEASE = RESOURCES["Lease"]
 

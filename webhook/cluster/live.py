@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["LiveSettings", "LiveView", "SettingsState", "generation_of"]
-
 
 # Registers every rule, so that unknown rules are found.
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import AddedKind
 
-__all__ = ["KindUnknownError", "NotFoundError", "find_resource", "look_up"]
-
 
 class KindUnknownError(ValueError):
     """An unknown kind; the text lists the known ones, without a full stop."""

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from policies.kubernetes.objects import lookup, name_of
 from webhook.cluster.answers import APIError, BadAnswer, ClusterError, status_error
 from webhook.cluster.clockwork import Pace
-from webhook.cluster.resources import PAGE, raw_pages
+from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.store import Listing, is_older
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from webhook.cluster.resources import Reader, Resource
+    from webhook.cluster.lists import Reader
+    from webhook.cluster.resources import Resource
     from webhook.cluster.store import State, Store
 
-__all__ = ["Reflector"]
 
 _MOST_REFUSALS = 3
 _INTERNAL = 500

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.quantities import Amounts
     from webhook.cluster.resources import Resource
 
-__all__ = ["NOT_LISTED", "DeletedUids", "Listing", "OtherPods", "Sharing", "State", "Store", "ValueCounts", "is_older"]
-
 
 _Record = tuple[str, "Amounts"]
 """A pod's node, and what it uses there."""

@@ -16,9 +16,9 @@ from prometheus_client.registry import Collector
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.garbage_collection import CollectionPause
 from webhook.cluster.kind_reads import ServerVersion
+from webhook.cluster.lists import Contact
 from webhook.cluster.live import LiveView
 from webhook.cluster.reflector import Reflector
-from webhook.cluster.resources import Contact
 from webhook.cluster.store import NOT_LISTED, State
 from webhook.cluster.trimmed import store_of
 from webhook.cluster.watched_kinds import DRA, TRUSTED_SECONDS, watched_kinds
@@ -29,11 +29,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from policies.kubernetes.view import ClusterView
-    from webhook.cluster.resources import Reader
+    from webhook.cluster.lists import Reader
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
-
-__all__ = ["FRESH_SECONDS", "Cache", "CacheMetrics", "Sync", "cache_notes", "reason_not_ready", "unlisted_notes"]
 
 
 _LABELS = ("resource", "namespace")

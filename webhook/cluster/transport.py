@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from webhook.cluster.credentials import Access
 
-__all__ = ["Transport"]
 
 _CONNECT_SECONDS = 10.0
 _MOST_CONNECTIONS = 32

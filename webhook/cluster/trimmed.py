@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
     from webhook.cluster.watched_kinds import Watched
 
-__all__ = ["store_of", "trim_for"]
 
 _OURS = (PREFIX, "resource.kubernetes.io/")
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

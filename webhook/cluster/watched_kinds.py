@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from webhook.cluster.store import Store
 
-__all__ = ["DRA", "DRA_SERVED_SINCE", "TRUSTED_SECONDS", "KnownKind", "Watched", "serves_dra_in_v1", "watched_kinds"]
-
 
 DRA = "resource.k8s.io"
 """The group of claims, classes and slices."""

@@ -18,7 +18,8 @@ from policies.kubernetes.objects import json_document
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.garbage_collection import CollectionPause
 from webhook.cluster.kind_reads import read_pages
-from webhook.cluster.resources import RESOURCES, workload_resources
+from webhook.cluster.lists import workload_resources
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched
 from webhook.server.turns import run_spread
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
-
-__all__ = ["AUDIT_SECONDS", "MOST_ROWS", "AuditMetrics", "AuditRound", "DeviceRound", "survey_cluster"]
 
 
 _logger = logging.getLogger("gpu_admission.controllers")

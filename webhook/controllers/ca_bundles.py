@@ -18,8 +18,9 @@ from certs.authority import refusal
 from webhook.cluster.answers import APIError, BadAnswer, ClusterError
 from webhook.cluster.client import JSON_PATCH
 from webhook.cluster.clockwork import Clockwork, Pace
+from webhook.cluster.lists import get_if_exists
 from webhook.cluster.reflector import Reflector
-from webhook.cluster.resources import RESOURCES, get_if_exists
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import Store
 
 if TYPE_CHECKING:
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
     from certs.keypair import KeyPair
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
-    from webhook.cluster.resources import Reader
-
-__all__ = ["NOT_COMPARED", "BundleCheck", "CABundles", "Configuration", "ConfigurationWatch", "LostRace", "verdict"]
+    from webhook.cluster.lists import Reader
 
 
 _BATCH_SECONDS = 0.2

@@ -14,7 +14,8 @@ from certs.rotation import Observed, next_state
 from certs.secret import BadSecret, NewerSecret, parse_secret, secret_data
 from webhook.cluster.answers import APIError, BadAnswer, ClusterError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.resources import RESOURCES, get_if_exists
+from webhook.cluster.lists import get_if_exists
+from webhook.cluster.resources import RESOURCES
 from webhook.controllers.ca_bundles import NOT_COMPARED, BundleCheck, LostRace, verdict
 from webhook.server.config import CannotServe
 from webhook.server.listeners import ServingCertificate, certificate_of, client_ca_of
@@ -32,16 +33,6 @@ if TYPE_CHECKING:
     from webhook.controllers.ca_bundles import CABundles, Configuration
     from webhook.controllers.metrics import CertificateMetrics, Failure
     from webhook.controllers.replica_config import ReplicaConfig
-
-__all__ = [
-    "ROTATE_ANNOTATION",
-    "CertificateInFiles",
-    "CertificateInSecret",
-    "CertificateSecret",
-    "CertificateSource",
-    "Certificates",
-    "Stored",
-]
 
 
 ROTATE_ANNOTATION = "gpu-admission.io/rotate"

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.leases import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
-from webhook.cluster.resources import get_if_exists
+from webhook.cluster.lists import get_if_exists
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
 
-__all__ = ["Elector", "Timing", "new_identity"]
 
 _logger = logging.getLogger("gpu_admission.elector")
 

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from webhook.ledger.writer import LedgerWriter
     from webhook.server.template_keeper import TemplateKeeper
 
-__all__ = ["Leading", "PolicyStatus"]
-
 
 ACCEPTED = "Accepted"
 """The type of our condition."""

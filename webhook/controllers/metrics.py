@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from policies.quota.ledger.ledger import Ledger
     from policies.quota.limits.quota import Quota
 
-__all__ = [
-    "CertificateMetrics",
-    "ControllerMetrics",
-    "Failure",
-    "IncompleteRound",
-    "PeriodicTask",
-    "QuotaMetrics",
-    "WaitingMetrics",
-    "run_tasks",
-]
-
 
 _BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0)
 

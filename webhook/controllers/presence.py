@@ -29,7 +29,8 @@ from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time
 from webhook.cluster.leases import LEASE, REPLICA_LABELS, REPLICA_QUERY, holder_of, version_of
-from webhook.cluster.resources import RESOURCES, list_all
+from webhook.cluster.lists import list_all
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
 
-__all__ = ["Presence", "PresenceTiming", "Presences"]
 
 _QUOTA = RESOURCES["GPUQuota"]
 _SEEN = "gpu-admission.io/quotas-seen"

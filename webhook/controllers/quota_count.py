@@ -18,8 +18,9 @@ from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Snapshot, ready_condition, recount
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
+from webhook.cluster.lists import PAGE, get_if_exists, raw_pages
 from webhook.cluster.live import generation_of
-from webhook.cluster.resources import PAGE, RESOURCES, get_if_exists, raw_pages
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import watched_kinds
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
-
-__all__ = ["Basis", "Both", "Count", "Expiry", "Kept", "Lists", "without_charges"]
 
 
 _HELD_SECONDS = 90.0

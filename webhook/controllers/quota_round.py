@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from webhook.controllers.presence import Presences
     from webhook.ledger.writer import LedgerWriter
 
-__all__ = ["QuotaRound"]
 
 _logger = logging.getLogger("gpu_admission.controllers")
 

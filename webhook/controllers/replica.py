@@ -60,8 +60,6 @@ if TYPE_CHECKING:
     from webhook.ledger.writer import LedgerWriter
     from webhook.server.listeners import Ready, ServingCertificate
 
-__all__ = ["Peers", "Replica"]
-
 
 class Peers:
     """Connects this replica with the others, if it has an address at which they reach it."""

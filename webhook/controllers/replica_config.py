@@ -12,8 +12,6 @@ from webhook.server.config import ListenConfig
 if TYPE_CHECKING:
     from certs import KeyPairFiles
 
-__all__ = ["DEPLOYMENT", "EXPLAIN_SERVICE", "EXPLAIN_SERVICE_ROLE", "LEASE", "NAMESPACE", "SECRET", "ReplicaConfig"]
-
 
 NAMESPACE = "gpu-admission"
 """The namespace in which `deploy/` installs the service."""

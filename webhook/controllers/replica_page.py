@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from webhook.cluster.sync import Sync
     from webhook.server.questions import Questions
 
-__all__ = ["Page"]
-
 
 _LOOK_SECONDS = 2.0
 """Between two checks whether an audit is due."""

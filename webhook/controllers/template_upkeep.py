@@ -16,7 +16,8 @@ from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork
 from webhook.cluster.kind_reads import read_pages
-from webhook.cluster.resources import RESOURCES, list_all, workload_resources
+from webhook.cluster.lists import list_all, workload_resources
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched
 from webhook.controllers.metrics import IncompleteRound
 from webhook.server.template_keeper import FIELD_MANAGER, REMEMBERED_SECONDS, RefusedTemplate
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from webhook.controllers.metrics import ControllerMetrics
     from webhook.server.template_keeper import TemplateKeeper
 
-__all__ = ["TemplateRepair", "TemplateSweep"]
 
 _logger = logging.getLogger("gpu_admission.controllers")
 

@@ -49,20 +49,6 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.controllers.metrics import WaitingMetrics
 
-__all__ = [
-    "MISSING_RIGHTS",
-    "POSTPONED",
-    "PodAnswer",
-    "PodId",
-    "PodWrite",
-    "RightsError",
-    "WaitingAnswers",
-    "WaitingExplainer",
-    "WaitingRound",
-    "WaitingWriter",
-    "withdrawal",
-]
-
 
 MISSING_RIGHTS = (
     "the reasons why pods wait for GPUs cannot be written to them: the ServiceAccount may not {0}; apply the component "

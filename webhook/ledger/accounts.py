@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from webhook.cluster.clockwork import Clockwork
     from webhook.ledger.documents import Reading
 
-__all__ = ["FLUSH_SECONDS", "USED_SECONDS", "Account", "Accounts", "Balance", "Runner"]
-
 
 FLUSH_SECONDS = 8.0
 """After a write with an allowance, the charges that it was spent on are written, or it is given back."""

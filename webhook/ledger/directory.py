@@ -21,18 +21,7 @@ if TYPE_CHECKING:
     from certs import KeyPair
     from policies.kubernetes.objects import Object
     from webhook.cluster.clockwork import Pace
-    from webhook.cluster.resources import Reader
-
-__all__ = [
-    "Directory",
-    "Peer",
-    "peer_annotations",
-    "peer_certificate",
-    "peer_client_context",
-    "peer_of",
-    "peer_server_context",
-    "trust",
-]
+    from webhook.cluster.lists import Reader
 
 
 _ADDRESS = "gpu-admission.io/peer-address"

@@ -11,7 +11,8 @@ from policies.kubernetes.objects import lookup
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import QUOTA_NAME, parse_quota
 from webhook.cluster.answers import APIError, Unreachable
-from webhook.cluster.resources import RESOURCES, get_if_exists
+from webhook.cluster.lists import get_if_exists
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import is_older
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
 
-__all__ = ["Documents", "Reading", "Spec", "Swap"]
 
 _RESOURCE = RESOURCES["GPUQuota"]
 _CALL_SECONDS = 5.0

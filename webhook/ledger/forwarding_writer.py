@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.ledger.links import Link, Links
 
-__all__ = ["ANSWERS", "ForwardingWriter", "owner_of"]
-
 
 ANSWERS = ("charged", "declined", "late", "lost")
 """The outcomes of charges that were sent to the owner of a ledger. All but the charged ones were tried by the sender."""

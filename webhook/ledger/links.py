@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from certs import KeyPair
     from webhook.ledger.directory import Peer
 
-__all__ = ["Link", "Links", "LostLink"]
-
 
 _CONNECT_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 10.0

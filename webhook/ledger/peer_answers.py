@@ -28,24 +28,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.ledger.writer import LedgerWriter
 
-__all__ = [
-    "CLOSE_SECONDS",
-    "HEARTBEAT_SECONDS",
-    "MOST_MESSAGE_BYTES",
-    "PATH",
-    "Answer",
-    "BadMessage",
-    "Cancellation",
-    "ChargeMessage",
-    "Outbox",
-    "PeerCalls",
-    "read_answer",
-    "read_question",
-    "write_answer",
-    "write_cancellation",
-    "write_charge",
-]
-
 
 MOST_MESSAGE_BYTES = 256 * 1024
 """Bytes that no message has; a replica writes a larger charge itself."""

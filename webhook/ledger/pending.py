@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from policies.rules.charges import Amounts, Charge
     from webhook.ledger.documents import Reading, Swap
 
-__all__ = [
-    "Coverage",
-    "CoverageRequired",
-    "ForwardedCharge",
-    "Judgement",
-    "Make",
-    "PendingChange",
-    "PendingCharge",
-    "PendingFlush",
-    "PendingObject",
-    "PendingWrite",
-    "new_call",
-]
-
 
 Make = Callable[[Ledger, Quota, Object], Ledger]
 """Returns a new ledger for the stored one, the spec of its GPUQuota, and the GPUQuota itself. Returns the same ledger if

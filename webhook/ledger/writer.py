@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from webhook.ledger.documents import Swap
     from webhook.ledger.pending import Make
 
-__all__ = ["LedgerWriter"]
 
 _Pending: TypeAlias = "PendingCharge | ForwardedCharge | PendingChange | PendingFlush"
 

@@ -25,22 +25,6 @@ if TYPE_CHECKING:
     from policies.analyses.explain import Explanation
     from policies.outcome import DeviceOutcome, NodeGroup
 
-__all__ = [
-    "BADGES",
-    "MOST_CELLS",
-    "STATES",
-    "Blocker",
-    "DeviceCell",
-    "NodeColumn",
-    "OutcomeRow",
-    "ShownState",
-    "blockers_of",
-    "columns_of",
-    "render_explanation",
-    "render_explanations",
-    "states_in",
-]
-
 
 BADGES = {
     Feasibility.FITS: "good",

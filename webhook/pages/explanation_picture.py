@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from policies.analyses.explain import Explanation
     from webhook.pages.explanation import NodeColumn
 
-__all__ = ["LINE", "Drawing", "draw_explanations", "lines_of"]
-
 
 LINE = 18
 """The height of a line of text."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from policies.rules.charges import Unit
 
-__all__ = ["asset", "one_word", "render_page", "render_part"]
-
 
 def render_part(template: str, **facts: Any) -> str:
     """A part of a page.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Holder
     from policies.rules.decision import Rule
 
-__all__ = ["PARTS", "render_report", "render_report_parts"]
 
 PARTS = ("summary", "nodes", "quotas", "migration", "findings")
 """The parts of a report, in their order."""

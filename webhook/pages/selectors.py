@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from policies.analyses.selectors import Analysis
 
-__all__ = ["render_analyses", "render_analysis"]
 
 _FACTS = {
     "badges": {

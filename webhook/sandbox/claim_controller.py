@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.store import Cluster
 
-__all__ = ["CONTROLLER", "ClaimController", "generate_name"]
 
 CONTROLLER = User(
     "system:serviceaccount:kube-system:resource-claim-controller",

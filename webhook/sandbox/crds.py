@@ -21,15 +21,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "CRD",
-    "definition_problems",
-    "has_rules",
-    "rule_definition_problems",
-    "rule_problems",
-    "schema_problems",
-    "with_served_status",
-]
 
 _RULES = "x-kubernetes-validations"
 _WHOLE = FieldPath()

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.store import Call
 
-__all__ = ["canonical_quantity", "decode", "decode_mutated", "prune", "with_defaults"]
-
 
 def decode(kind: Kind, document: Object, call: Call) -> Object:
     """The object by the schema of its kind; warns of unknown fields.

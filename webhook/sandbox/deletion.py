@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind
     from webhook.sandbox.store import Cluster, Entry, Place
 
-__all__ = ["collect", "delete", "end_if_final"]
-
 
 async def delete(
     cluster: Cluster, call: Call, kind: Kind, name: tuple[str, str], *, in_collection: bool = False

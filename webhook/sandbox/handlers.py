@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.statuses import User
     from webhook.sandbox.store import Call, Change, Cluster, Entry
 
-__all__ = ["Handlers", "ServedRequest", "parse_watch"]
-
 
 _BOOKMARK_SECONDS = 60.0
 _DEFAULT_SECONDS = 1800.0

@@ -15,21 +15,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.statuses import User
 
-__all__ = [
-    "CLAIMS_OF_GROUPS",
-    "CREATED",
-    "GROUPS",
-    "Kind",
-    "Kinds",
-    "Request",
-    "Target",
-    "describe",
-    "discover",
-    "parse_path",
-    "record_of",
-    "version_info",
-]
-
 
 StatusWrites = Literal["", "status", "metadata"]
 Key = tuple[str, str]

@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.kinds import Kind
 
-__all__ = [
-    "check",
-    "check_shape",
-    "check_update",
-    "metadata_problems",
-    "prepare_create",
-    "prepare_status_update",
-    "prepare_update",
-    "update_problems",
-    "with_identity",
-    "with_namespace",
-    "without_server_fields",
-]
-
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names: no vowels, so that no words come out. Source: apimachinery pkg/util/rand."""

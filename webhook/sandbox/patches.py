@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["BadPatch", "PatchFailed", "apply_json_patch", "apply_merge_patch", "apply_strategic_patch"]
-
 
 _ABSENT = object()
 

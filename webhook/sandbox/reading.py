@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind, Target
     from webhook.sandbox.store import Cluster, Entry
 
-__all__ = [
-    "Pages",
-    "Selection",
-    "encode_list",
-    "parse_selection",
-    "read_list",
-    "read_one",
-    "requested_version",
-    "selected_entries",
-    "whole_number",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class _FieldTerm:

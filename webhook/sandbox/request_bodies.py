@@ -24,16 +24,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.statuses import User
 
-__all__ = [
-    "JSON",
-    "LARGEST_BODY",
-    "UnreadableProtobuf",
-    "call_of",
-    "delete_options",
-    "read_body",
-    "read_protobuf",
-    "write_options",
-]
 
 _PREFIX = b"k8s\0"
 

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind, Request
     from webhook.sandbox.statuses import Admission, Objects
 
-__all__ = ["ProxyTarget", "Sandbox", "forward", "parse_proxy_path"]
-
 
 _PATH = re.compile(r"/api/v1/namespaces/([^/]+)/pods/(?:(https?):)?([^/:]+)(?::([^/:]*))?/proxy(/.*)?")
 

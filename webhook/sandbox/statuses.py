@@ -13,35 +13,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
 
-__all__ = [
-    "NO_LABEL",
-    "NO_SUBDOMAIN",
-    "Admission",
-    "Attempt",
-    "Cause",
-    "Objects",
-    "Operation",
-    "Refused",
-    "User",
-    "already_exists",
-    "bad_request",
-    "conflict",
-    "failure",
-    "forbidden",
-    "gone",
-    "internal_error",
-    "invalid",
-    "method_not_allowed",
-    "no_such_path",
-    "not_found",
-    "patch_rejected",
-    "success",
-    "too_large",
-    "too_large_version",
-    "unsupported_media_type",
-    "unsupported_value",
-]
-
 
 Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 

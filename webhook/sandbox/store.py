@@ -26,23 +26,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.kinds import Kind, Kinds
     from webhook.sandbox.statuses import Admission, Operation, User
 
-__all__ = [
-    "Adopt",
-    "Call",
-    "Change",
-    "Clear",
-    "Cluster",
-    "EndNamespace",
-    "Entry",
-    "History",
-    "Name",
-    "Orphan",
-    "Place",
-    "Store",
-    "TooOldError",
-    "make_entry",
-]
-
 
 Name = tuple[str, str]
 """Namespace and name."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["claim_problems", "pod_problems", "pod_update_problems"]
-
 
 _MOST = 32
 """Of requests in a claim, and of selectors in a request."""

@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.statuses import Attempt
     from webhook.sandbox.store import Call, Cluster
 
-__all__ = [
-    "JSON_PATCH",
-    "MERGE_PATCH",
-    "STRATEGIC_PATCH",
-    "change_of",
-    "check_name",
-    "create",
-    "create_subresource",
-    "seed",
-    "update",
-]
-
 
 _NAMES_TRIED = 8
 _OWN = ("uid", "creationTimestamp", "deletionTimestamp")

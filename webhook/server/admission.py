@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.template_keeper import TemplateKeeper
 
-__all__ = ["Admission"]
 
 _QUOTA: frozenset[Concern] = frozenset({"quota"})
 _LARGE_BODY = 128 * 1024

@@ -28,21 +28,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision
     from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 
-__all__ = [
-    "API_VERSION",
-    "KIND",
-    "BadReview",
-    "TooLargeReview",
-    "decode",
-    "encode",
-    "encode_busy",
-    "encode_failure",
-    "encode_refused_template",
-    "encode_too_large",
-    "name_in",
-    "read_head",
-]
-
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"

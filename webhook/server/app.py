@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from webhook.server.caller_limits import Callers
     from webhook.server.turns import Deadline
 
-__all__ = ["LARGEST_BODY", "Calls", "Route", "RoutedCalls", "Traffic"]
-
 
 class Traffic:
     """Counts the calls in flight, so that a server can wait for the last one.

@@ -20,21 +20,6 @@ if TYPE_CHECKING:
 
     from webhook.server.turns import Deadline
 
-__all__ = [
-    "JSON",
-    "MOST_HELD",
-    "MOST_VALUES",
-    "SMALL",
-    "BadJSON",
-    "BodyBudget",
-    "Form",
-    "NoMemory",
-    "TooManyValues",
-    "has_more_values",
-    "most_values",
-    "read_json",
-]
-
 
 MOST_VALUES = 250_000
 """Maximum number of values in a document: objects, lists, and their members.

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from policies.admission.webhooks import Entry
 
-__all__ = ["AT_ONCE", "PER_MINUTE", "CallerLimit", "CallerLimits", "Callers", "TemplateRates", "TokenBuckets"]
-
 
 _MOST_KEYS = 4096
 """Of more, the one that was longest without a token is forgotten, and starts anew."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from certs import KeyPairFiles
 
-__all__ = ["EXPLAIN_PORT", "CannotServe", "ClientCertificates", "ListenConfig", "SelfSigned", "ServerConfig"]
-
 
 EXPLAIN_PORT = 8445
 """The default port of explanations, which the installation uses."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["FEWEST", "ConnectionLimits"]
-
 FEWEST = 8
 """The smallest limit: an eighth of it is one connection."""
 

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from webhook.server.template_keeper import TemplateKeeper
     from webhook.server.turns import Payer
 
-__all__ = ["FAILED", "IN_LOOP", "LARGEST_IN_LOOP", "LATE", "Driver", "LedgerRunner", "ReviewRunner", "Run", "warm_up"]
-
 
 T = TypeVar("T")
 

@@ -22,21 +22,6 @@ if TYPE_CHECKING:
     from webhook.cluster.caller_reviews import AuthenticatedUser, SubjectAccess, TokenAuthenticator
     from webhook.server.turns import Deadline
 
-__all__ = [
-    "CLUSTER_ROLE",
-    "HEADER",
-    "LARGEST_TOKEN",
-    "MEMBER_ROLE",
-    "PATH",
-    "BadToken",
-    "Caller",
-    "DelegatedGate",
-    "ExplainGate",
-    "NamedClients",
-    "NotAdmitted",
-    "Outcome",
-    "bearer_token",
-]
 
 PATH = "/v1/explain"
 """The path of explanations that name everything; those for one namespace have `explain_calls.namespaced_path`."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import AddedKind
     from webhook.cluster.resources import Resource
 
-__all__ = ["MOST_TEMPLATES", "BadQuestion", "NamedObject", "PostedObject", "decode_question"]
 
 MOST_TEMPLATES = 64
 """Pod templates of one workload; each is a question of its own, and RayClusters and JobSets have a handful."""

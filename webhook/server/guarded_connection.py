@@ -28,20 +28,6 @@ if TYPE_CHECKING:
 
     from webhook.server.connection_limits import ConnectionLimits
 
-__all__ = [
-    "CLOSED",
-    "HANDSHAKE_SECONDS",
-    "HEAD_SECONDS",
-    "LARGEST_HEAD",
-    "Endpoint",
-    "GuardedConnection",
-    "LimitedConnection",
-    "OneRecordTLS",
-    "OpenConnections",
-    "counted_address",
-    "guarded_connection",
-]
-
 
 class OneRecordTLS(SSLProtocol):
     """TLS with a buffer of one record; asyncio's own has 256 KiB, filled before the first byte."""

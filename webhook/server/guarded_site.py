@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
     from webhook.server.guarded_connection import Endpoint
 
-__all__ = [
-    "KEEP_ALIVE",
-    "GuardedSite",
-    "Handle",
-    "create_application_runner",
-    "create_reporting_runner",
-    "create_runner",
-]
 
 Handle: TypeAlias = "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]"
 """Answers a request."""

@@ -37,18 +37,6 @@ if TYPE_CHECKING:
     from webhook.server.questions import ExplainCalls
     from webhook.server.ui_calls import UICalls
 
-__all__ = [
-    "Listeners",
-    "Ready",
-    "Server",
-    "ServingCertificate",
-    "certificate_of",
-    "client_ca_of",
-    "measure_loop_lag",
-    "run",
-    "set_up_interpreter",
-]
-
 
 _LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
 
-__all__ = ["LARGEST_REPORT", "MOST_BYTES", "LiveReport", "LiveReports", "ReportParts", "ReportUnavailableError"]
 
 LARGEST_REPORT = 8 * 1024 * 1024
 """Bytes of one report."""

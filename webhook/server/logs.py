@@ -23,26 +23,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from webhook.server.explain_question import PostedObject
 
-__all__ = [
-    "MOST_WAITING",
-    "REDACTED",
-    "JSONFormatter",
-    "LineHandler",
-    "configure",
-    "log_broken_call",
-    "log_closed_connections",
-    "log_crash",
-    "log_decision",
-    "log_explanation",
-    "log_failure",
-    "log_refusal",
-    "log_refused_template",
-    "log_stream",
-    "log_uncharged",
-    "log_unknown_caller",
-    "redact",
-]
-
 
 _WAIT_SECONDS = 0.1
 """Seconds that a line may wait for others."""

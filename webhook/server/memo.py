@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["KnownAnswer", "Memo", "Recording"]
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

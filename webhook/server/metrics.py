@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision
     from policies.rules.request import Concern
 
-__all__ = [
-    "EXPLAINED",
-    "EXPLAIN_CALLERS",
-    "PORTS",
-    "STREAM_ENDS",
-    "TEMPLATES",
-    "UI_CALLS",
-    "VERDICTS",
-    "Exposition",
-    "MetricFactory",
-    "Metrics",
-    "accepts_open_metrics",
-]
-
 
 L = TypeVar("L", bound=str)
 

@@ -18,7 +18,6 @@ from webhook.server.metrics import Metrics
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["METRICS", "READINESS", "Readiness", "create_probes"]
 
 _logger = logging.getLogger("gpu_admission.service")
 

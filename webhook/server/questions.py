@@ -39,20 +39,6 @@ if TYPE_CHECKING:
     from webhook.server.explain_gate import Caller, ExplainGate
     from webhook.server.metrics import Metrics
 
-__all__ = [
-    "LARGEST_QUESTION",
-    "MOST_OF_ONE_NAMESPACE",
-    "MOST_OF_ONE_USER",
-    "MOST_WAITING",
-    "Answer",
-    "ExplainCalls",
-    "Explainer",
-    "Questions",
-    "Render",
-    "UnavailableError",
-    "namespaced_path",
-]
-
 
 Render: TypeAlias = "Callable[[Sequence[Explanation]], bytes]"
 """Makes the body of an answer; called in a thread."""

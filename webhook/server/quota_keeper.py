@@ -23,7 +23,8 @@ from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quo
 from policies.quota.outcomes import Unavailable, outcome_name
 from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, ClusterError
-from webhook.cluster.resources import RESOURCES, get_if_exists, list_all
+from webhook.cluster.lists import get_if_exists, list_all
+from webhook.cluster.resources import RESOURCES
 from webhook.server.logs import log_uncharged
 from webhook.server.turns import run_spread
 
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.ledger.writer import LedgerWriter
     from webhook.server.turns import Deadline
-
-__all__ = ["HoldersSeen", "QuotaKeeper"]
 
 
 _CACHE_SECONDS = 5.0

@@ -30,16 +30,6 @@ if TYPE_CHECKING:
     from webhook.server.live_reports import LiveReport, LiveReports
     from webhook.server.questions import Questions
 
-__all__ = [
-    "HEADERS",
-    "MOST_OF_NAMESPACE",
-    "MOST_OF_USER",
-    "MOST_STREAMS",
-    "ReportStreams",
-    "StreamTimes",
-    "check_origin",
-]
-
 
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; frame-ancestors 'none'; "

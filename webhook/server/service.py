@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from webhook.server.listeners import Ready
     from webhook.server.ui_calls import UICalls
 
-__all__ = ["Service"]
 
 _logger = logging.getLogger("gpu_admission.service")
 

@@ -19,7 +19,8 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.answers import APIError, Unreachable
 from webhook.cluster.client import MERGE_PATCH
-from webhook.cluster.resources import RESOURCES, get_if_exists
+from webhook.cluster.lists import get_if_exists
+from webhook.cluster.resources import RESOURCES
 from webhook.server.caller_limits import AT_ONCE, PER_MINUTE
 
 if TYPE_CHECKING:
@@ -33,14 +34,6 @@ if TYPE_CHECKING:
     from webhook.server.caller_limits import TemplateRates
     from webhook.server.turns import Deadline
 
-__all__ = [
-    "FIELD_MANAGER",
-    "REMEMBERED_SECONDS",
-    "RefusedTemplate",
-    "TemplateKeeper",
-    "TemplateResult",
-    "TooManyTemplates",
-]
 
 FIELD_MANAGER = {"fieldManager": "gpu-admission"}
 """The name in `metadata.managedFields`."""

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from certs import KeyPairFiles
 
-__all__ = ["BadClientCA", "FileWatcher", "ReloadingContext", "peer_name", "server_context"]
 
 POLL_SECONDS = 10.0
 """Seconds between two reads of the files. The kubelet brings a changed Secret after up to a minute or two anyway."""

@@ -18,20 +18,6 @@ from policies.kubernetes.bounds import Work, bounded_by
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "DEFAULT_SECONDS",
-    "LARGE_BODIES",
-    "LONGEST_SECONDS",
-    "BadDuration",
-    "Busy",
-    "Deadline",
-    "Payer",
-    "Turns",
-    "parse_duration",
-    "run_aside",
-    "run_spread",
-]
-
 
 DEFAULT_SECONDS = 10.0
 """`timeoutSeconds` of a webhook that names none."""

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from webhook.server.live_reports import ReportParts
     from webhook.server.questions import Questions
 
-__all__ = ["MOST_PARTS", "UICalls", "create_ui_calls", "part_maker"]
 
 MOST_PARTS = 8000
 """Parts of GPUs that are drawn, at most a kilobyte for each; enough for 900 nodes with 8 GPUs."""

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Rule
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["audit"]
 
 _SEVERITIES = tuple(Severity)
 """The most severe first."""

@@ -17,17 +17,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath, Object
     from policies.rules.decision import Finding, Rule
 
-__all__ = [
-    "MOST_FINDINGS",
-    "MOST_OWNERS",
-    "AuditCounts",
-    "AuditFinding",
-    "AuditJSON",
-    "AuditReport",
-    "Gap",
-    "audit_json",
-]
-
 
 MOST_FINDINGS = 1000
 """Findings of one report, the most severe first; the others are counted."""

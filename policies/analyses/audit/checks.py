@@ -37,17 +37,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView, Key
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "KARPENTER",
-    "TEMPLATE_MISSING",
-    "configuration_findings",
-    "karpenter_findings",
-    "node_findings",
-    "pod_findings",
-    "quota_findings",
-    "template_findings",
-]
-
 
 _REVIEWED = {
     kind: (group, entry) for entry in ("configuration", "nodes", "claims") for group, kind in sorted(kinds_of(entry))

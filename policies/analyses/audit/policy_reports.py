@@ -23,15 +23,6 @@ if TYPE_CHECKING:
     from policies.analyses.audit.audit_report import AuditFinding, AuditReport, Gap
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "LARGEST_REPORT",
-    "OPEN_REPORTS",
-    "POLICY_REPORTS",
-    "REPORT_NAME",
-    "ReportAPI",
-    "is_our_report",
-    "policy_reports",
-]
 
 REPORT_NAME = "gpu-admission"
 """The name of every report, and the source and the policy of every result."""

@@ -29,17 +29,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.rules.decision import Finding
 
-__all__ = [
-    "LOSS",
-    "UNPROVEN",
-    "ConversionObstacle",
-    "ConversionReadiness",
-    "KeptProofs",
-    "OwnPods",
-    "SurveyProver",
-    "readiness",
-]
-
 
 class OwnPods(NamedTuple):
     """Pods of one form and one controller."""

@@ -35,18 +35,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "Conversion",
-    "ConversionResult",
-    "Conversions",
-    "PodForm",
-    "PodName",
-    "Survey",
-    "is_converted",
-    "requests_device_plugin",
-    "surveyed_kinds",
-]
-
 
 _POD = ("", "Pod")
 _KARPENTER = ("karpenter.sh", "NodePool")

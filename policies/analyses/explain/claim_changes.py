@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from policies.placement.wanted_nodes import RequestedGPU
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["ConvertedClaim", "WishChange", "converted_claim", "nearest_bounds", "wish_changes"]
-
 
 @dataclass(frozen=True, slots=True)
 class ConvertedClaim:

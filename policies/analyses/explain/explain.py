@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from policies.outcome import Audience, DeviceShortage, PlacementOutcome, Question
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["explain", "preemption_remarks", "remarks", "suggestions"]
-
 
 _MOST_NAMED = 3
 

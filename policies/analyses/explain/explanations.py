@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     from policies.outcome import Audience, Question
     from policies.rules.decision import Finding
 
-__all__ = [
-    "Change",
-    "Explanation",
-    "ReviewWarning",
-    "Suggestion",
-    "as_sentence",
-    "fit_word",
-    "left_out_sentence",
-    "name_redactor",
-    "notes_of",
-    "obstacle_sentence",
-    "redacted_explanation",
-    "replicas_text",
-    "suggestion_sentence",
-    "why_sentences",
-]
-
 
 class Change(StrEnum):
     """The kind of change that a suggestion proposes."""

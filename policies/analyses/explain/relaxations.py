@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from policies.devices.conditions import Condition
     from policies.outcome import DeviceShortage, NamedClaim, RejectedDevices, RequestShortage
 
-__all__ = ["Relaxation", "relaxations"]
 
 _MOST_BOUNDS = 2
 """Bounds that are tried for one condition, the nearest first."""

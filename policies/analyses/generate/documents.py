@@ -23,26 +23,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.nvidia.known_products import ProductChoice
 
-__all__ = [
-    "MIG_PARTED",
-    "Generated",
-    "GenerationError",
-    "Step",
-    "Target",
-    "WantedDevices",
-    "check_profile",
-    "cluster_policy_command",
-    "counts_text",
-    "divisible_product",
-    "node_label_command",
-    "ordered_counts",
-    "read_products",
-    "read_profile",
-    "read_wanted",
-    "slug",
-    "wanted_devices",
-]
-
 
 _LONGEST_SLUG = 40
 

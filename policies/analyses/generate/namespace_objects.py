@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.nvidia.predicates import Predicate
 
-__all__ = [
-    "ClaimWords",
-    "Mode",
-    "QuotaWords",
-    "generate_claim",
-    "generate_quota",
-    "generate_wish",
-    "memory_remarks",
-    "read_wish",
-]
-
 
 Mode = Literal["Enforce", "Warn"]
 

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_layouts import DeviceCounts
     from policies.nvidia.mig_products import MIGProduct
 
-__all__ = ["Strategy", "generate_mig", "generate_sharing"]
-
 
 _NAME = "custom-mig-config"
 _STRATEGY = "mixed"

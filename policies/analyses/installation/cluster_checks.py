@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import not_
 
-__all__ = ["Check", "Status", "Topic"]
-
 
 class Status(StrEnum):
     """The answer of a check, the worst first."""

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "COMPONENTS",
-    "METRICS",
-    "ServerFeatures",
-    "api_checks",
-    "component_checks",
-    "component_of",
-    "conversion_checks",
-    "feature_checks",
-    "features_in",
-    "kubernetes_checks",
-]
-
 
 _OLDEST = (1, 34)
 _RENAME = (1, 36)

@@ -38,19 +38,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.installation_facts import APIServerCalls, InstallationFacts, WebhookCalls
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "INVALID_NOTE",
-    "MEDIAN",
-    "SLOWEST",
-    "Diagnosis",
-    "bound_text",
-    "call_checks",
-    "certificate_checks",
-    "diagnose",
-    "settings_checks",
-    "settings_notes",
-]
-
 
 _CERTIFICATES_PAGE = "docs/troubleshooting.md#certificates"
 _SECRET = "Secret gpu-admission-certificates in namespace gpu-admission"  # noqa: S105 - a name, and no secret

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "Cause",
-    "DryRun",
-    "PlannedObject",
-    "Refusal",
-    "definitions",
-    "kind_checks",
-    "label_of",
-    "object_checks",
-    "refusal_of",
-]
-
 
 class Cause(StrEnum):
     """The cause that a write was not accepted."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["EnginePolicy", "engine_checks", "engine_policies"]
-
 
 RUNTIME_WRITES = {
     ("resource.k8s.io", "ResourceClaimTemplate"): Write("CREATE", "resource.k8s.io", "", "resourceclaimtemplates"),

@@ -14,23 +14,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "METRICS",
-    "NAMESPACE",
-    "REINSTALL",
-    "APIServerCalls",
-    "Bundle",
-    "InstallationFacts",
-    "ReadinessAnswer",
-    "ReplicaAnswers",
-    "ReplicaMetrics",
-    "StoredCertificates",
-    "Unread",
-    "WebhookCalls",
-    "calls_in",
-    "unread_check",
-]
-
 
 _WEBHOOK, _CONDITION = "apiserver_admission_webhook_", "apiserver_admission_match_condition_"
 _REQUESTS = f"{_WEBHOOK}request_total"

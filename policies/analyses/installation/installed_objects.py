@@ -18,19 +18,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.installation_facts import Bundle, InstallationFacts
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "APPLY",
-    "bundle_checks",
-    "called_url",
-    "definition_checks",
-    "known_notes",
-    "object_checks",
-    "read_configurations",
-    "role_checks",
-    "wanted_objects",
-    "webhook_checks",
-]
-
 
 _ROLES = ("ClusterRole", "Role")
 _BINDINGS = ("ClusterRoleBinding", "RoleBinding")

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Clock", "called_ports", "clock_checks", "network_checks"]
-
 
 _ENGINES = ("antrea-agent", "azure-npm", "calico-node", "cilium", "kube-router", "ovnkube-node", "weave-net")
 """DaemonSets of network plugins that enforce NetworkPolicies, by their usual names."""

@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.dry_runs import PlannedObject
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "Coverage",
-    "EntryCount",
-    "LabelledNamespace",
-    "OtherWebhook",
-    "bundle_checks",
-    "coverage_checks",
-    "other_webhooks",
-    "webhook_checks",
-    "webhooks_in",
-]
-
 
 _CONFIGURATION = CONFIGURATIONS[0][1]
 _NEW_POD = Write("CREATE", "", "", "pods")

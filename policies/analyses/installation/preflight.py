@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.steps import Step
     from policies.kubernetes.objects import Object
 
-__all__ = ["KNOWN_WEBHOOKS", "Facts", "Preflight", "preflight"]
-
 
 _NAMESPACE = "gpu-admission"
 _OWN = ("Namespace", _NAMESPACE)

@@ -19,16 +19,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.installation_facts import InstallationFacts
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "is_ready_pod",
-    "leader_checks",
-    "quota_checks",
-    "readiness_checks",
-    "replica_checks",
-    "template_checks",
-    "version_checks",
-]
-
 
 _LEASE = f"Lease {NAMESPACE} in namespace {NAMESPACE}"
 _UPKEEP = "docs/troubleshooting.md#upkeep"

@@ -16,18 +16,6 @@ if TYPE_CHECKING:
     from policies.analyses.installation.dry_runs import PlannedObject
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "OwnRules",
-    "Right",
-    "grant_checks",
-    "granting_rights",
-    "missing_rules",
-    "needed_rights",
-    "rights_checks",
-    "rights_text",
-    "rule_rights",
-]
-
 
 _RBAC = "rbac.authorization.k8s.io"
 _ROLES = ("ClusterRole", "Role")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["Step", "step_checks", "step_of", "storage_checks"]
-
 
 _IMAGE = ("spec", "template", "spec", "containers", 0, "image")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:[-+].*)?")

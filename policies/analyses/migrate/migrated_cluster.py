@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
 
-__all__ = ["MigratedCluster", "migrated_cluster"]
-
 
 _TIMESTAMP = "nvidia.com/gfd.timestamp"
 _Free = dict[tuple[str, str], list[str]]

@@ -39,18 +39,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision, Finding, Template
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "MigratedObject",
-    "MigratedPod",
-    "converting_namespace",
-    "keep_ray_gpus",
-    "kueue_notice",
-    "migrate_object",
-    "migrate_pod",
-    "opted_in_view",
-    "reason_to_stay",
-]
-
 
 _RAY_GPU = re.compile(r".*gpu|.*nvidia\.com/mig-[0-9]+g\.[0-9]+gb")
 """Resources that KubeRay counts as GPUs. Source: IsGPUResourceKey."""

@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = [
-    "PROPERTIES",
-    "Cell",
-    "MigrationProver",
-    "Proof",
-    "WorkloadProof",
-    "autoscaling_cell",
-    "prove_migration",
-    "quota_cell",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Cell:

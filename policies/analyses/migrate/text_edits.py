@@ -23,20 +23,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import Limits
     from policies.kubernetes.yaml_events import Mark, Piece
 
-__all__ = [
-    "BlockStyle",
-    "Entry",
-    "Splice",
-    "TextDocument",
-    "TextEditor",
-    "TextNode",
-    "UneditableError",
-    "apply_splices",
-    "block_lines",
-    "flow_text",
-    "read_text",
-]
-
 
 _JSON_SCALAR = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^ \t\r\n\[\]{},:"]+')
 

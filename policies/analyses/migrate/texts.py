@@ -38,26 +38,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath, Object
     from policies.kubernetes.yaml import Limits
 
-__all__ = [
-    "ADDED",
-    "LIST_BEGIN",
-    "LIST_END",
-    "RECORD_KEY",
-    "TextChange",
-    "changed_text",
-    "gpu_templates",
-    "has_marks",
-    "identity_of",
-    "marked_splices",
-    "names_template",
-    "record_of",
-    "restored_json",
-    "restored_text",
-    "template_lines",
-    "with_specs",
-    "without_marks",
-]
-
 
 ADDED = "# added by gpu-admission"
 """The end of a line that migration added, and the beginning of a document that it added."""

@@ -21,17 +21,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import Key
     from policies.outcome import Situation, Subject
 
-__all__ = [
-    "KINDS",
-    "ChangeError",
-    "apply_manifest",
-    "changed_objects",
-    "find_delays",
-    "find_takeovers",
-    "find_unpredicted",
-    "key_of",
-]
-
 
 _MERGED_KINDS = frozenset({"Namespace", "Node"})
 """Kinds whose objects no manifest has whole: others write their labels and taints too."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.outcome import FitComparison, Situation, Subject
 
-__all__ = ["Disruption", "disruptions", "label_remedies"]
-
 
 _EVICTING = "NoExecute"
 

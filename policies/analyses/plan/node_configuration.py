@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_products import MIGProduct
     from policies.outcome import Situation
 
-__all__ = ["Configurations", "NodeConfiguration"]
 
 _TOLERATED = ({"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},)
 """The tolerations of the operator's DaemonSets if the ClusterPolicy does not say."""

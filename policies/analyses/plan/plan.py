@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from policies.outcome import Fit, FitComparison, LimitComparison, LimitUse, QuotaRefusal, Subject
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["READ_FROM", "Plan", "PlanJSON", "PlannedChange", "plan_change", "plan_json"]
-
 
 READ_FROM = ("Node", "Pod", "ResourceClaim", "ResourceSlice", "DeviceClass")
 """Kinds without which a plan is unknown in part."""

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_products import MIGSize
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["NodeChange", "Prediction", "predict"]
 
 _DYNAMIC = (
     "the DRA driver makes MIG devices for claims (DynamicMIG), and publishes all that are possible: it destroys those that the "

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["MOST_ROWS", "MOST_WORK", "Evaluator", "GroupVerdict", "analyze"]
-
 
 _EACH = 20
 """Added to the cost of every evaluation."""

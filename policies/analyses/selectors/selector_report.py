@@ -8,20 +8,6 @@ from enum import StrEnum
 from policies.cel import MOST_COST, UNBOUNDED_COST
 from policies.kubernetes.names import format_count
 
-__all__ = [
-    "Analysis",
-    "AnalysisJSON",
-    "Clause",
-    "DeviceChange",
-    "DeviceRow",
-    "EditComparison",
-    "EditEffect",
-    "SelectorProblem",
-    "SelectorReport",
-    "Truth",
-    "analysis_json",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class SelectorProblem:

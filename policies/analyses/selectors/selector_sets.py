@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from policies.claims.claim_subject import Facts
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "CompiledClause",
-    "CompiledSelector",
-    "SelectorSet",
-    "compiled_selectors",
-    "edited_selector_set",
-    "reads_of",
-    "selector_set_of_expression",
-    "selector_sets_of",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SelectorSet:

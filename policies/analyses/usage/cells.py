@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.resourceslices import Device
     from policies.nvidia.mig_layouts import DeviceCounts
 
-__all__ = ["MOST_CELLS", "CellPart", "CellState", "GPUCell", "memory_slices", "node_cells", "published_cells"]
-
 
 _COUNTER = re.compile(r"memory-slice-([0-9]{1,2})")
 _CAPACITY = re.compile(r"memorySlice([0-9]{1,2})")

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.quota.demands.device_kinds import QuotaDevice
 
-__all__ = ["AllocatableDevices", "plugin_gpus", "pod_use", "published_gpus"]
-
 
 _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
 """The node of a pod, the pod, and how many devices of each resource it holds."""

@@ -27,18 +27,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.charges import DeviceKind
 
-__all__ = [
-    "DeviceForm",
-    "HeldDevices",
-    "NodeGPUs",
-    "OfferedKind",
-    "Provider",
-    "PublishedUnit",
-    "UnusableKind",
-    "UnusableNodes",
-    "UnusableReason",
-]
-
 
 _NONE = Fraction(0)
 

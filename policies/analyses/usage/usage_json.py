@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
     from policies.analyses.usage.usage_report import HolderUse, ProductUse, UsageReport
 
-__all__ = ["UsageJSON", "usage_json"]
-
 
 @dataclass(frozen=True, slots=True)
 class _KindJSON:

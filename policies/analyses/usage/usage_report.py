@@ -35,20 +35,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Holder
     from policies.kubernetes.view import ClusterView
 
-__all__ = [
-    "READ_FROM",
-    "DeviceState",
-    "DeviceStates",
-    "HolderUse",
-    "NamespaceUse",
-    "ProductUse",
-    "StateCounts",
-    "UsageReport",
-    "device_states",
-    "sum_if_known",
-    "usage_report",
-]
-
 
 _NONE = Fraction(0)
 _FORM_WORDS = {

@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     from policies.cel.runtime_cost import Outcome
     from policies.cel.values import Value
 
-__all__ = [
-    "and_or",
-    "attribute",
-    "choice",
-    "constant",
-    "equality",
-    "fold",
-    "list_code",
-    "map_code",
-    "membership",
-    "message_code",
-    "optional_or",
-    "rewrap_code",
-    "value_or_raise",
-    "variable",
-]
-
 
 class _Unset:
     """The type of UNSET."""

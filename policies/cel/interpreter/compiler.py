@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from policies.cel.runtime_cost import Charge, Outcome
     from policies.cel.values import Value
 
-__all__ = ["CountedProgram", "compile_plan"]
-
 
 _NATIVE: dict[str, Callable[..., bool]] = {
     "_<_": operator.lt,

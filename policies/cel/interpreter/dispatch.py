@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from policies.cel.declarations import Overload
     from policies.cel.values import Value
 
-__all__ = ["Dispatcher", "checked_key", "find", "get", "is_member", "members", "rewrap_optional", "unwrap_optional"]
-
 
 _INT_LIMIT = 2**63
 

@@ -18,26 +18,6 @@ if TYPE_CHECKING:
     from policies.cel.interpreter.dispatch import Dispatcher
     from policies.cel.values import Value
 
-__all__ = [
-    "Attribute",
-    "Call",
-    "Choice",
-    "Constant",
-    "Equality",
-    "Fold",
-    "ListOf",
-    "Logic",
-    "MapOf",
-    "Membership",
-    "Message",
-    "OptionalOr",
-    "Program",
-    "Qualifier",
-    "Step",
-    "Variable",
-    "reads",
-]
-
 
 @dataclass(slots=True, eq=False)
 class Constant:

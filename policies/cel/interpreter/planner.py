@@ -35,17 +35,6 @@ if TYPE_CHECKING:
     from policies.cel.syntax import CallReference, Checked, Entry, Expression
     from policies.cel.values import Value
 
-__all__ = [
-    "InstantiationError",
-    "convert_constant",
-    "has_constant_regex",
-    "look_up",
-    "plan_expression",
-    "plan_list",
-    "plan_logic",
-    "plan_map",
-]
-
 
 _KEYS = (bool, int, float, str)
 

@@ -13,8 +13,6 @@ from policies.cel.values import UINT64_MAX
 if TYPE_CHECKING:
     from policies.cel.values import Value
 
-__all__ = ["COST_LIMIT", "METER", "Code", "Compiled", "Frame", "Meter", "first_value", "on_empty_stack"]
-
 
 COST_LIMIT = 1_000_000
 """CELSelectorExpressionMaxCost of resource.k8s.io, for the static estimate and at run time."""

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from policies.cel.types import Type
     from policies.cel.values import Value
 
-__all__ = ["LIBRARY", "string_of"]
 
 _INTEGER_OVERFLOW = "integer overflow"
 _UNSIGNED_OVERFLOW = "unsigned integer overflow"

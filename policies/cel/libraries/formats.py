@@ -19,8 +19,6 @@ from policies.cel.values import Optional
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FORMAT", "LIBRARY", "Format"]
-
 
 class _Rule(NamedTuple):
     """A regular expression, its description, and examples."""

@@ -13,9 +13,6 @@ from policies.cel.kinds import quoted_text
 from policies.cel.types import BOOL, INT, STRING, Type, opaque
 from policies.kubernetes.quantities import INT64_MAX
 
-__all__ = ["CIDR", "CIDR_LIBRARY", "IP", "IP_TYPE", "LIBRARY", "Address", "AddressError"]
-
-
 _IPV4_FIELDS = 4
 _LARGEST_FIELD = 255
 _IPV6_BYTES = 16

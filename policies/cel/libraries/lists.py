@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from policies.cel.types import Type
     from policies.cel.values import List, Map, Value
 
-__all__ = ["LIBRARY", "MAP_LIBRARY", "SET_LIBRARY", "order"]
-
 
 ORDERED_TYPES = (INT, UINT, DOUBLE, BOOL, DURATION, TIMESTAMP, STRING, BYTES)
 """In the order in which both libraries of lists declare them."""

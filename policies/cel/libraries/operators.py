@@ -30,22 +30,6 @@ if TYPE_CHECKING:
 
     from policies.cel.values import List, Value
 
-__all__ = [
-    "LIBRARY",
-    "add",
-    "compare",
-    "divide",
-    "equal",
-    "equals",
-    "includes",
-    "is_not_strictly_false",
-    "logical_not",
-    "modulo",
-    "multiply",
-    "negate",
-    "subtract",
-]
-
 
 _NUMBERS = frozenset({int, UInt, float})
 _CONTAINERS = (tuple, Concatenation, Map, Optional)

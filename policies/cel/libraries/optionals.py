@@ -19,8 +19,6 @@ from policies.cel.values import Absent, Concatenation, Map, Optional, size
 if TYPE_CHECKING:
     from policies.cel.values import List, Value
 
-__all__ = ["AUTHORIZER_LIBRARY", "LIBRARY"]
-
 
 _K = type_parameter("K")
 _V = type_parameter("V")

@@ -14,9 +14,6 @@ from policies.cel.errors import CelRuntimeError
 from policies.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 
-__all__ = ["LIBRARY", "NANO", "QUANTITY", "Notation", "Quantity", "QuantityText", "canonical_text"]
-
-
 NANO = -9
 """The exponent of the smallest decimal that a quantity can have."""
 

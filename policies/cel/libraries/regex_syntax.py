@@ -17,16 +17,6 @@ from typing import NoReturn
 
 from policies.cel.errors import CelRuntimeError
 
-__all__ = [
-    "PERL_CLASSES",
-    "UNICODE_CLASSES",
-    "CharacterReader",
-    "escape_code_point",
-    "translate_pattern",
-    "unicode_class",
-]
-
-
 _CATEGORIES = frozenset(
     "C Cc Cf Cn Co Cs L Lc Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi Po Ps S Sc Sk Sm So Z Zl Zp Zs".split()  # noqa: SIM905 - a table
 )

@@ -15,8 +15,6 @@ from policies.cel.kinds import quoted_text
 from policies.cel.types import BOOL, INT, STRING, Type
 from policies.cel.values import UINT64_MAX, wrap_int64
 
-__all__ = ["LIBRARY", "SEMVER", "Semver"]
-
 SEMVER = Type("kubernetes.Semver", kind="object")
 """The type of versions; expressions cannot name it."""
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from policies.cel.values import List, Value
 
-__all__ = ["LIBRARY", "REFUSALS", "ClauseError", "read_precision"]
 
 REFUSALS = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "

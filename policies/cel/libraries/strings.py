@@ -20,8 +20,6 @@ from policies.cel.values import size as list_size
 if TYPE_CHECKING:
     from policies.cel.values import List
 
-__all__ = ["LIBRARY", "REGEX_LIBRARY", "compile_pattern"]
-
 
 _LONGEST_PATTERN = 1 << 16
 """In characters; a selector itself is never longer than 10 KiB."""

@@ -21,29 +21,6 @@ from policies.kubernetes.quantities import INT64_MAX, INT64_MIN
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "LIBRARY",
-    "NANOSECONDS_PER_SECOND",
-    "SECONDS_PER_DAY",
-    "TIMESTAMP_OVERFLOW",
-    "CivilTime",
-    "Duration",
-    "Timestamp",
-    "add",
-    "civil_time",
-    "days_in_month",
-    "days_since_epoch",
-    "duration_text",
-    "go_duration_text",
-    "go_timestamp_text",
-    "is_in_range",
-    "parse_duration",
-    "parse_timestamp",
-    "seconds_east",
-    "subtract",
-    "timestamp_text",
-]
-
 
 SECONDS_PER_DAY = 86_400
 _DAYS_PER_ERA = 146_097

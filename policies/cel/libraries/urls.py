@@ -14,9 +14,6 @@ from policies.cel.libraries.ips import Address, AddressError
 from policies.cel.types import BOOL, STRING, Type, list_of, map_of
 from policies.cel.values import Map
 
-__all__ = ["LIBRARY", "URL", "Part", "UrlError", "UrlParts", "check_request_uri", "decode", "read_url", "unescape"]
-
-
 _UNRESERVED = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~"
 _LAST_HIGH_DIGIT_OF_ASCII = ord("7")
 _ESCAPE = re.compile(rb"%([0-9A-Fa-f]{2})")

@@ -17,8 +17,6 @@ from policies.cel.syntax import Entry
 if TYPE_CHECKING:
     from policies.cel.syntax import Constant
 
-__all__ = ["Misplaced", "TreeBuilder", "cel_parser"]
-
 
 _MOST_VISITS = 250
 """cel-go's maxRecursionDepth, as its visitor counts."""

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from policies.cel.syntax import Expression
 
-__all__ = ["Fold", "MacroError", "expand", "iteration_variables", "simple_name"]
-
 
 ACCUMULATOR = "@result"
 """A name that no text can say; `cel.NewParser` has it on by default since v0.24."""

@@ -24,30 +24,6 @@ if TYPE_CHECKING:
 
     from policies.cel.syntax import Constant, Expression
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_NODES",
-    "Complaint",
-    "EntryPart",
-    "Part",
-    "TooLarge",
-    "bytes_literal",
-    "call",
-    "comprehension",
-    "double_literal",
-    "failed_part",
-    "identifier",
-    "int_literal",
-    "list_literal",
-    "literal",
-    "map_literal",
-    "presence_test",
-    "select",
-    "string_literal",
-    "struct_literal",
-    "uint_literal",
-]
-
 
 MAX_DEPTH = 260
 """The deepest tree, in nodes from the root to a leaf, after macros are expanded.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from policies.cel.parser.tokens import Token
 
-__all__ = ["MAX_NESTING", "OPERATORS", "Stack", "mistakes"]
-
 
 MAX_NESTING = 250
 """cel-go's maxRecursionDepth: how often one rule of its grammar may be within itself."""

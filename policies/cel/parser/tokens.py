@@ -10,19 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
-__all__ = [
-    "END",
-    "FIRST_EXTRAS",
-    "LITERALS",
-    "NAMES",
-    "OPERANDS",
-    "PRIMARIES",
-    "Mistake",
-    "TokenCursor",
-    "Tokens",
-    "tokens_of",
-]
-
 
 def terminal(name: str) -> str:
     """The regular expression of one of cel.lark's terminals."""

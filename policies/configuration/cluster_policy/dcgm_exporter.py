@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change, Section
     from policies.kubernetes.objects import FieldPath, Object
 
-__all__ = ["exports_metrics"]
-
 
 _EXPORTER = "dcgmExporter"
 _POD_LABELS = "DCGM_EXPORTER_KUBERNETES_ENABLE_POD_LABELS"

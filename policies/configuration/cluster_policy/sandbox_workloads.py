@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
 
-__all__ = ["mode_of", "runs_sandboxes"]
-
 
 _COMPONENTS = (
     *("vgpuManager", "vfioManager", "vgpuDeviceManager"),

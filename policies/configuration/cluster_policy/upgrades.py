@@ -21,8 +21,6 @@ from policies.rules.registry import Problem, problem
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["UpgradePolicy", "percentage", "upgrade_policy", "whole_number"]
-
 
 _PERCENTAGE = re.compile(r"([+-]?[0-9]{1,9})%")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,9}")

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.configuration.cluster_facts import Facts
 
-__all__ = [
-    "BINARY",
-    "DCGM_METRICS",
-    "EXPORTER_FIELDS",
-    "FIELDS",
-    "STRINGS",
-    "CSVError",
-    "CSVField",
-    "meant_field",
-    "read_records",
-]
-
 
 _WELL_KNOWN = """
 DCGM_FI_DRIVER_VERSION

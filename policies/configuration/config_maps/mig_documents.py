@@ -27,17 +27,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_parted import EntryError
     from policies.rules.decision import Finding
 
-__all__ = [
-    "CLIENTS_FILE",
-    "MIG_FILE",
-    "MIG_PARTED",
-    "MIGFile",
-    "are_skipped",
-    "clients_problems",
-    "entry_problems",
-    "with_error",
-]
-
 
 CLIENTS_FILE = "clients.yaml"
 """The key of the ConfigMap: the MIG manager reads /gpu-clients/clients.yaml."""

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.rules.registry import Problem
 
-__all__ = ["LIST_PROFILES", "NODE_FAILS", "Misfit", "node_misfits"]
-
 
 LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
 NODE_FAILS = "nvidia.com/mig.config.state would become failed"

@@ -27,22 +27,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.rules.decision import Finding
 
-__all__ = [
-    "CONFIGURATION",
-    "DEVICE_PLUGIN",
-    "MOST_DOCUMENTS",
-    "Configuration",
-    "configurations",
-    "default_key",
-    "is_governed",
-    "is_used",
-    "nodes_using",
-    "policy_strategy",
-    "requesting_pods",
-    "reviewed_texts",
-    "texts",
-]
-
 
 MOST_DOCUMENTS = 128
 """Keys of one ConfigMap that are reviewed; each takes up to half a millisecond, and a ConfigMap holds 50,000."""

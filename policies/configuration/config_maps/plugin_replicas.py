@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from policies.nvidia.plugin_configs import SharedResource
     from policies.rules.registry import Problem
 
-__all__ = ["MANY_SLICES", "MOST_CLIENTS", "MOST_CLIENTS_BEFORE_TURING"]
-
 
 MOST_CLIENTS = 48
 """The MPS clients that a GPU serves."""

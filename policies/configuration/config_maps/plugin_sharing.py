@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from policies.nvidia.plugin_configs import SharedResource, Strategy
     from policies.rules.registry import Problem
 
-__all__ = ["has_mig_devices"]
-
 
 _ITEM = ("name", "rename", "devices", "replicas")
 _STRATEGY = ("renameByDefault", "failRequestsGreaterThanOne", "resources")

@@ -27,19 +27,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
 
-__all__ = [
-    "DEPENDENTS",
-    "LABEL",
-    "LIST_KEY",
-    "Reference",
-    "Role",
-    "User",
-    "content_roles",
-    "references",
-    "roles_of",
-    "users",
-]
-
 
 LIST_KEY = "dcgm-metrics.csv"
 """The key of a ConfigMap at which the DCGM exporter reads its list of metrics."""

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
 
-__all__ = ["STEP_BUDGET", "Allocator", "allocation_result"]
-
 
 _SHARES = UUID("6f9e1a52-3f0e-5b0b-9d4b-4c1b8a3f7d10")
 """The namespace of our share ids. Kubernetes draws them at random; ours are the same for the same question."""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.allocation.usage import Usage
 
-__all__ = ["CounterLedger", "Demand", "Reason", "Rejection", "demand"]
-
 
 class Reason(Enum):
     """The checks that a device has to pass, in the order in which Kubernetes makes them."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Claim, DeviceRequest, Subrequest
     from policies.kubernetes.objects import Object
 
-__all__ = ["Candidate", "Checks", "Need", "Needs", "Question", "first_untolerated"]
-
 
 _PREVENTING = ("NoSchedule", "NoExecute")
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.resource_claims import Claim, Constraint, Subrequest
 
-__all__ = ["ConstraintState", "attribute_of", "constraints_of"]
 
 _Value = tuple[str, object]
 """A value with its type, since Python's True is 1."""

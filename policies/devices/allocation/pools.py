@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from policies.devices.allocation.slices import AllocatableDevice, TargetNode
     from policies.kubernetes.objects import Object
 
-__all__ = ["Pool", "PoolGatherer", "PoolState", "SliceIndex"]
-
 
 _MOST_SHAPES = 4
 """Sets of attributes whose shapes of devices are kept; questions about one cluster mostly read the same."""

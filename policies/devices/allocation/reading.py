@@ -25,28 +25,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
 
-__all__ = [
-    "DEFAULTS",
-    "ON_SINCE",
-    "AllocationError",
-    "Features",
-    "Implementation",
-    "InvalidPoolsError",
-    "SearchBudgetExceeded",
-    "flag",
-    "integer",
-    "items",
-    "mapping",
-    "objects",
-    "offers",
-    "proven_gates",
-    "read_claim",
-    "read_classes",
-    "stores_counters_with_devices",
-    "text",
-    "texts",
-]
-
 
 class AllocationError(Exception):
     """The allocation cannot be computed, in the words that Kubernetes' scheduler uses for it.

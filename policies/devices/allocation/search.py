@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from policies.devices.allocation.usage import Amount, Usage
     from policies.devices.resource_claims import Claim, Subrequest
 
-__all__ = ["Pick", "Picks", "Search", "Twins", "can_swap"]
-
 
 _IN_USE = Rejection(Reason.IN_USE)
 _IN_USE_BY_CLAIM = Rejection(Reason.IN_USE_BY_CLAIM)

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from policies.devices.allocation.reading import Features
     from policies.devices.allocation.slices import AllocatableDevice, Slice
 
-__all__ = ["AttributeRead", "DeviceShapes", "Selectors", "cel_features"]
-
 
 AttributeRead = tuple[str, str | None]
 """A domain, and a name in it; None for all of them."""

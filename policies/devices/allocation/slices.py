@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["AllocatableDevice", "NodeSelection", "PoolId", "Slice", "TargetNode"]
-
 
 _PLAIN = frozenset({"string", "int", "bool"})
 

@@ -16,8 +16,6 @@ from policies.kubernetes.quantities import QuantityError, parse_quantity
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["NONE", "Amount", "Held", "Usage", "nanos"]
-
 
 _NANO = 10**9
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}

@@ -33,26 +33,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig_products import MIGProduct
 
-__all__ = [
-    "ENGINE_CAPACITIES",
-    "NO_CONFIG",
-    "NUMA_NODE",
-    "Cut",
-    "DriverState",
-    "Hardware",
-    "MemoryEstimate",
-    "NodeState",
-    "config_by_labels",
-    "estimated_sizes",
-    "estimates_clause",
-    "gpu_number",
-    "measured_sizes",
-    "possible_hardware",
-    "profile_of",
-    "read_hardware",
-    "shown_driver",
-]
-
 
 _FIXED = re.compile(
     r"nvidia\.com/(gpu\.(family|compute\.(major|minor)|machine|mode|clique)|mig\.capable|"

@@ -15,19 +15,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.plugin_configs import PluginConfig, Sharing
 
-__all__ = [
-    "LABELS_WITH_MIG",
-    "MPS_WITH_MIG",
-    "MPS_WITH_MIXED",
-    "LabelOffer",
-    "PluginOffer",
-    "cut_refusal",
-    "is_label_of_state",
-    "label_offer",
-    "plugin_offer",
-    "plugin_refusal",
-]
-
 
 LABELS_WITH_MIG = "MPS sharing is not supported for mig devices"
 _MPS_LABEL = "nvidia.com/mps.capable"

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView, Key
     from policies.nvidia.mig_layouts import Placement
 
-__all__ = ["PublishedSlice", "device_name", "gpu_slices", "published_slices", "recut_slices", "slice_document"]
 
 _HOPPER = 9
 """The compute capability from which on a GPU turns MIG on and off without a reset."""

@@ -16,21 +16,6 @@ if TYPE_CHECKING:
 
     from policies.nvidia.mig import GPUResource
 
-__all__ = [
-    "COUNT_SUFFIX",
-    "ENGINE_LABELS",
-    "MIG_PREFIX",
-    "NOT_SHARED",
-    "STRATEGY_SUFFIX",
-    "LabelledResource",
-    "ShownDevice",
-    "ShownSharing",
-    "labelled_devices",
-    "labelled_number",
-    "parse_number",
-    "sharing_strategy",
-    "shown_device",
-]
 
 MIG_PREFIX, COUNT_SUFFIX, STRATEGY_SUFFIX = "nvidia.com/mig-", ".count", ".sharing-strategy"
 ENGINE_LABELS = ("multiprocessors", *(f"engines.{name}" for name in ("copy", "decoder", "encoder", "jpeg", "ofa")))

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Limit, Quota
     from policies.rules.charges import ChargeRequest, DeviceDemand, DeviceKind, Unit
 
-__all__ = ["Uncountable", "UnknownMemory", "UnknownProduct", "bill", "charge_under"]
-
 
 _NAME_IT = (
     "name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from policies.quota.demands.classes import Classes
     from policies.rules.settings.choices import Quotas
 
-__all__ = ["ClaimDemands", "demands_of_claim", "demands_of_template", "holdings_of_claim"]
-
 
 _Kinds = Sequence[tuple[DeviceKind, "DeviceGroup"]]
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from policies.devices.conditions import Condition
     from policies.devices.published_devices import DeviceGroup, PublishedDevices
 
-__all__ = ["Classes", "NecessaryConditions", "classes", "necessary_conditions"]
-
 
 _PRODUCT = Read("attributes", DRIVER, "productName")
 _PROFILE = Read("attributes", DRIVER, "profile")

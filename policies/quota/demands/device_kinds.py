@@ -33,29 +33,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig import GPUResource, Layout, Match
     from policies.rules.settings.choices import ReplicaWeight
 
-__all__ = [
-    "BARE",
-    "GIB",
-    "ConsumedCapacity",
-    "NodeKind",
-    "NodeKinds",
-    "Offer",
-    "QuotaDevice",
-    "any_profile",
-    "counted_offer",
-    "largest_memory_named",
-    "mig_product_label",
-    "mig_share",
-    "node_kinds",
-    "possible_mig_devices",
-    "product_memory",
-    "quota_device",
-    "replica_kind",
-    "unseen_gpu",
-    "unseen_slice",
-    "visible_kinds",
-]
-
 
 GIB = 2**30
 _WHOLE = Fraction(1)

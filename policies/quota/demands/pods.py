@@ -49,16 +49,6 @@ if TYPE_CHECKING:
     from policies.quota.demands.device_kinds import NodeKind
     from policies.rules.settings.choices import Quotas
 
-__all__ = [
-    "ExtendedResources",
-    "LabelRequirements",
-    "PodDemands",
-    "demands_of_pod",
-    "holdings_of_pod",
-    "most_held",
-    "priority_class_of",
-]
-
 
 _MOST_NAMED = 64
 """The most values of a label that a pod may list; with more, the list is ignored."""

@@ -18,25 +18,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from policies.rules.charges import Amounts, Charge
 
-__all__ = [
-    "NOTHING",
-    "ChargeVerdict",
-    "Contended",
-    "NoQuota",
-    "Spending",
-    "admit",
-    "admit_unwritten",
-    "charge_sum",
-    "covered_charge",
-    "has_allowance",
-    "has_only_certain_charges",
-    "sum_bills",
-    "with_allowance",
-    "with_spending",
-    "without_allowances",
-    "without_uncertain_charges",
-]
-
 
 _NOTHING: Amounts = MappingProxyType({})
 

@@ -40,17 +40,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Limit, Quota
     from policies.rules.charges import Amounts, Charge, Unit
 
-__all__ = [
-    "ROOM",
-    "ChargedOtherwise",
-    "Exceeded",
-    "Full",
-    "Ledger",
-    "NotPrimed",
-    "Over",
-    "Room",
-    "Unstorable",
-]
 
 _SIZE_EXPECTED = 256 * 1024
 """Bytes besides, for claims of charged pods: if they were refused, the pods' charges could not be closed."""

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Limit
     from policies.rules.charges import Amounts, Charge
 
-__all__ = [
-    "ALLOWANCE",
-    "HEAD_FIELDS",
-    "ZERO",
-    "OpenCharge",
-    "Reservations",
-    "add_amounts",
-    "amount_texts",
-    "compact_text",
-    "expand_text",
-    "larger_amounts",
-    "open_charge",
-    "select_amounts",
-    "subtract_amounts",
-    "sum_amounts",
-]
-
 
 ZERO = Fraction(0)
 

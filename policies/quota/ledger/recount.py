@@ -23,19 +23,6 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota, QuotaError
     from policies.rules.charges import Amounts
 
-__all__ = [
-    "Counted",
-    "SharedClaims",
-    "Snapshot",
-    "awaits_replicas",
-    "enforced_condition",
-    "not_counted_condition",
-    "ready_condition",
-    "recount",
-    "says_that_all_have_seen",
-    "unreadable_condition",
-]
-
 
 _UNITS = 3
 """Units of work for each object of a snapshot."""

@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.quota.limits.quota import Limit
 
-__all__ = [
-    "Count",
-    "GarbageError",
-    "Versions",
-    "charge_items",
-    "limit_status",
-    "read_charge",
-    "read_charges",
-    "read_conditions",
-    "read_counted",
-    "read_limits",
-    "summary",
-]
 
 _Item = TypeVar("_Item")
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from policies.rules.charges import Unit
 
-__all__ = ["MOST", "AmountError", "amount_text", "amount_with_unit", "bare_amount", "quoted_value", "read_hard"]
 
 MOST: Mapping[Unit, int] = {"gpus": 10**6, "memory": 10**18, "devices": 10**7}
 """The largest allowed limit, which is more than any cluster has: a larger one has the wrong unit. The numbers are round,

@@ -21,23 +21,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.charges import Unit
 
-__all__ = [
-    "API_VERSION",
-    "ENFORCED",
-    "MOST_GLOBS",
-    "MOST_LIMITS",
-    "QUOTA_NAME",
-    "UNITS",
-    "Limit",
-    "Quota",
-    "QuotaError",
-    "is_enforced",
-    "parse_quota",
-    "quota_shown",
-    "spec_problems",
-    "unknown_field",
-]
-
 
 QUOTA_NAME = "gpu"
 """The name of the one GPUQuota of a namespace."""

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["validate"]
 
 _SHOWN = "that nodes or ResourceSlices show"
 _MISSED = {

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from policies.rules.charges import DeviceKind
 
-__all__ = ["EVERYTHING", "GLOBS", "Globs", "Match", "Selector"]
-
 
 _BRANDS = re.compile(rf"^(?:{BRAND})+")
 _STARS = re.compile(r"\*{2,}")

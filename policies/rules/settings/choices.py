@@ -17,27 +17,6 @@ from policies.rules.decision import Finding, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = [
-    "DEFAULTS",
-    "Access",
-    "AddedKind",
-    "Configuration",
-    "Conversion",
-    "DRADriver",
-    "Exemption",
-    "Explanations",
-    "GPUAdmissionPolicy",
-    "Placement",
-    "Quotas",
-    "ReplicaWeight",
-    "RuleOverride",
-    "TaintTolerated",
-    "WishDefault",
-    "Workloads",
-    "kind_problems",
-    "workload_kinds",
-]
-
 
 _ACRONYMS = {"gpus": "GPUs"}
 """Words of names that Kubernetes spells in their own way, wherever they do not come first."""

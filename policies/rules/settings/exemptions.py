@@ -17,20 +17,6 @@ if TYPE_CHECKING:
     from policies.rules.request import Concern, UserInfo
     from policies.rules.settings.choices import Exemption
 
-__all__ = [
-    "ACCESS",
-    "CONVERSION",
-    "NEVER_MATCHED",
-    "ExemptPolicy",
-    "excluded_names",
-    "exempt_names",
-    "exemption",
-    "exemption_in_cluster",
-    "in_default_order",
-    "is_excluded",
-    "settings_for",
-]
-
 
 _OF_CONVERSION = ("conversion", "preview", "conversion-check")
 _WILD = re.compile(r"[*?\[]")

@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
     from policies.rules.settings.choices import WishDefault
 
-__all__ = [
-    "SettingsError",
-    "joint_problems",
-    "parse_settings",
-    "spec_problems",
-    "taint_problems",
-    "type_problem",
-    "wish_problems",
-]
-
 
 _WANTED = {
     "bool_type": "must be true or false",

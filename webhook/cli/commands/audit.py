@@ -11,8 +11,6 @@ from webhook.cli.options import cluster_options, files_option, output_option, ta
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("audit")
 @files_option(

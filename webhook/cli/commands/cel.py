@@ -20,8 +20,6 @@ from webhook.cli.progress import Progress
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("cel")
 @click.argument("selectors", metavar="FILE|EXPR", shell_complete=complete_paths)

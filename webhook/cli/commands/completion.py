@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import click
 
-__all__ = ["command"]
-
 _VARIABLE = "_GPU_ADMISSION_COMPLETE"
 """The environment variable by which click knows that a shell asks; its name follows from that of the program."""
 

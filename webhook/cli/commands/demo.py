@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
     from webhook.sandbox.server import Sandbox
 
-__all__ = ["command", "kubeconfig", "made_claims", "webhook_beside", "without_webhooks"]
 
 _CLAIMS_SECONDS = 10.0
 

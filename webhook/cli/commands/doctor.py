@@ -12,7 +12,6 @@ from webhook.cli.progress import Progress
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
 
 _ONLY_WARNINGS = 5
 

@@ -20,8 +20,6 @@ from webhook.cli.options import (
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("explain")
 @click.argument(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from policies.analyses.generate.documents import Generated, Target
 
-__all__ = ["command"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

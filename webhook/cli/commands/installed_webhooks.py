@@ -12,8 +12,6 @@ from webhook.cli.progress import Progress
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["apply_command", "delete_command"]
-
 
 @click.command("apply-webhooks")
 @click.argument("file", shell_complete=complete_paths)

@@ -23,8 +23,6 @@ from webhook.cli.review import TextOptions
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("plan")
 @click.argument("paths", nargs=-1, metavar="[FILE|DIR|-]...", shell_complete=complete_paths)

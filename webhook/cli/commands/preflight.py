@@ -12,8 +12,6 @@ from webhook.cli.progress import Progress
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("preflight")
 @filename_option

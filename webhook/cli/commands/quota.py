@@ -11,8 +11,6 @@ from webhook.cli.options import cluster_options, files_option, output_option, ta
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("quota")
 @files_option("a cluster's GPUQuotas, namespaces, nodes, pods and ResourceClaims, instead of a running cluster.")

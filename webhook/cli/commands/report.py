@@ -18,8 +18,6 @@ from webhook.cli.options import (
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("report")
 @files_option(

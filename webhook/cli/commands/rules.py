@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from policies.rules.decision import Rule
 
-__all__ = ["RuleJSON", "RulesJSON", "command"]
 
 _WIDTH = 100
 _LIKENESS = 0.7

@@ -8,8 +8,6 @@ import click
 
 from webhook.cli.options import complete_paths
 
-__all__ = ["command"]
-
 
 @click.command("sandbox")
 @click.argument("manifests", nargs=-1, shell_complete=complete_paths)

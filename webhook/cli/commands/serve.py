@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import NoReturn
 
-__all__ = ["command"]
 
 _PORT_RANGE = click.IntRange(0, 65535)
 _LIMIT = click.IntRange(FEWEST)

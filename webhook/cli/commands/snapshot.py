@@ -13,8 +13,6 @@ from webhook.cli.progress import Progress
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("snapshot")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))

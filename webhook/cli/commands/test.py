@@ -6,8 +6,6 @@ import click
 
 from webhook.cli.options import complete_paths
 
-__all__ = ["command"]
-
 
 @click.command("test")
 @click.argument("paths", nargs=-1, metavar="[SUITE|DIR|-]...", shell_complete=complete_paths)

@@ -11,8 +11,6 @@ from webhook.cli.options import connection_options, files_option, namespace_opti
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["command"]
-
 
 @click.command("usage")
 @files_option("a cluster's nodes, ResourceSlices, pods and ResourceClaims, instead of a running cluster.")

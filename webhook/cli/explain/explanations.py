@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cluster.resources import Resource
 
-__all__ = ["ExplanationsJSON", "Name", "as_json", "check_found", "explanations_of", "has_names", "read_sources", "text"]
-
 
 ExplanationsJSON = list[Explanation]
 """The output of `gpu-admission explain -o json`."""

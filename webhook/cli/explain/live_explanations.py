@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from webhook.cluster.answers import ServiceAnswer
     from webhook.cluster.client import APIClient
 
-__all__ = ["PROXY", "LiveQuestion", "ServiceRefusal", "ask_service", "explain_running_cluster"]
-
 
 _MOST_RETRIES = 20
 """Of one question, while the rate is limited."""

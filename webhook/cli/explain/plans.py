@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
-__all__ = ["PlanInput", "PlanReport", "PlanReportJSON", "as_json", "make_plan", "text"]
-
 
 class PlanInput(NamedTuple):
     """The change to plan, and the cluster."""

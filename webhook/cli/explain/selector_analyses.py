@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
-__all__ = ["AnalysesJSON", "SelectorInput", "analyses_of", "as_json", "exit_code", "text"]
-
 
 AnalysesJSON = list[AnalysisJSON]
 """The output of `gpu-admission cel -o json`."""

@@ -13,8 +13,6 @@ from webhook.cli.text_layout import paragraph
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["check_sections", "exit_code", "printable_checks"]
-
 
 _COLOURS = {Status.FAILING: "red", Status.UNKNOWN: "magenta", Status.WARNING: "yellow", Status.OK: "green"}
 _NAME_WIDTH = 12

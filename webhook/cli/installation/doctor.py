@@ -53,8 +53,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
-__all__ = ["DiagnosisJSON", "as_json", "run_doctor", "text"]
-
 
 _LABELS = {"app.kubernetes.io/name": "gpu-admission"}
 """Of the pods, if the Deployment cannot be read."""

@@ -30,7 +30,8 @@ from policies.analyses.installation.rights import Right
 from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of, namespace_of
 from webhook.cluster.answers import APIError, BadAnswer, ClusterError, status_error
 from webhook.cluster.kind_reads import Unreadable, Why, read_list, read_object
-from webhook.cluster.resources import PAGE, RESOURCES, raw_pages
+from webhook.cluster.lists import PAGE, raw_pages
+from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator, Mapping, Sequence
@@ -41,18 +42,6 @@ if TYPE_CHECKING:
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
     from webhook.cluster.watched_kinds import Watched
-
-__all__ = [
-    "bundles_of",
-    "count_nodes",
-    "list_objects",
-    "read_calls",
-    "read_manifest_object",
-    "read_named",
-    "read_replica",
-    "readable",
-    "stored_certificates",
-]
 
 
 Result = TypeVar("Result")

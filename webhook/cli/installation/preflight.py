@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
-__all__ = ["CoverageJSON", "PreflightJSON", "as_json", "coverage_json", "run_preflight", "text"]
-
 
 _NODE_LEASES = "kube-node-lease"
 

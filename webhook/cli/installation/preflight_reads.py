@@ -53,27 +53,6 @@ if TYPE_CHECKING:
     from webhook.cli.running_clusters import Discovery
     from webhook.cluster.client import APIClient
 
-__all__ = [
-    "api_services",
-    "broken_conversions",
-    "conditions_hold",
-    "count_pods",
-    "list_objects",
-    "name_only",
-    "namespace_fields",
-    "node_fields",
-    "plan_objects",
-    "plan_runtime",
-    "read_features",
-    "read_manifests",
-    "read_own_rules",
-    "read_policies",
-    "read_user",
-    "review_rights",
-    "slice_fields",
-    "try_objects",
-]
-
 
 async def count_pods(
     client: APIClient, coverage: Coverage | None, progress: Progress

@@ -22,7 +22,8 @@ from webhook.cli.installation.webhook_configurations import (
 )
 from webhook.cli.running_clusters import NoClusterError, run_connected
 from webhook.cluster.answers import APIError, ClusterError, Unreachable
-from webhook.cluster.resources import RESOURCES, list_all
+from webhook.cluster.lists import list_all
+from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import DEPLOYMENT, NAMESPACE
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from webhook.cli.installation.webhook_configurations import VersionManifests
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
-
-__all__ = ["apply_webhooks", "check_webhooks", "delete_webhooks", "read_deployment", "rollout_remainder"]
 
 
 async def read_deployment(client: APIClient, manifests: VersionManifests) -> Object:

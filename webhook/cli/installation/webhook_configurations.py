@@ -19,17 +19,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
 
-__all__ = [
-    "VersionManifests",
-    "any_bundle",
-    "apply_configuration",
-    "delete_configurations",
-    "differing_webhooks",
-    "image_of",
-    "installed_configurations",
-    "read_version_manifests",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class VersionManifests:

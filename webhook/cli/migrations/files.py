@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from webhook.cli.folders import NamedFiles, OtherFiles
     from webhook.cli.manifest_reader import Content, Manifest
 
-__all__ = ["FileOutcome", "Line", "Migration", "MigrationReader", "SourceFile", "label_of", "manual_changes"]
-
 
 _BYTE_ORDER_MARK = "\ufeff"
 

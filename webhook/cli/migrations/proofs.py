@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from policies.analyses.migrate.proof import Proof, WorkloadProof
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["ProofJSON", "as_json", "prove_cluster", "text"]
 
 _COLOURS = {
     Outcome.KEPT: "green",

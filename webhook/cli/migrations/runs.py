@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from webhook.cli.migrations.files import SourceFile
     from webhook.cli.settings import RunningFacts
 
-__all__ = ["Migrator", "migrate_files", "print_diffs", "print_report", "print_texts", "restore_file", "write_files"]
-
 
 class Migrator:
     """Migrates the objects of files to claims."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["Audited", "Published", "as_json", "audit_files", "text", "uncovered_notes"]
-
 
 @dataclass(frozen=True, slots=True)
 class Published:

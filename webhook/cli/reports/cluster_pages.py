@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.reports.audit_reports import Audited
 
-__all__ = ["page_of_cluster", "page_of_files", "write_page"]
-
 
 class UnwritablePageError(click.ClickException):
     """A page cannot be written."""

@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cluster.client import APIClient
 
-__all__ = ["NoReportAPIError", "audit_cluster", "audited_cluster", "find_report_api", "publish"]
-
 
 _MOST_PUBLISHED = 50_000
 """Findings of all reports together."""

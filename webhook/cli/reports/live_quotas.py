@@ -24,8 +24,9 @@ from webhook.cli.running_clusters import (
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, Why
+from webhook.cluster.lists import list_all
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.resources import RESOURCES, list_all
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import OtherPods
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cluster.client import APIClient
-
-__all__ = ["report_quotas", "report_usage"]
 
 
 _KINDS = (*COUNTED_FROM, "DeviceClass")

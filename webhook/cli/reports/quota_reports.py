@@ -42,16 +42,6 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = [
-    "WITHOUT",
-    "QuotaReports",
-    "as_json",
-    "report_quotas_of_files",
-    "report_quotas_of_view",
-    "text",
-    "unknown_kinds",
-]
-
 
 WITHOUT = {
     "Pod": "what they hold is not shown, and usage is shown only if a status has it",

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Holder
     from webhook.cli.cluster_options import ClusterOptions
 
-__all__ = ["USAGE_WITHOUT", "Usage", "View", "as_json", "report_usage_of_files", "text"]
-
 
 if TYPE_CHECKING:
     _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]

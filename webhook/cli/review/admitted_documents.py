@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from webhook.cli.review import TextOptions
     from webhook.cli.review.review_report import Review
 
-__all__ = ["show_patch", "show_yaml"]
-
 
 def show_yaml(review: Review, options: TextOptions) -> None:
     """Print the objects to keep instead of the originals; to standard error what kubectl would print."""

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from webhook.cli.folders import Exclusion
     from webhook.cli.review.review_report import Review, ReviewFinding
 
-__all__ = ["Scope", "apply_baseline", "update_baseline"]
-
 
 _HEADING = """\
 # Findings that `gpu-admission review --baseline` accepts; --update-baseline writes this file.

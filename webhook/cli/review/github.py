@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from webhook.cli.review import TextOptions
     from webhook.cli.review.review_report import Review, ReviewFinding
 
-__all__ = ["show"]
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from webhook.cli.review import TextOptions
     from webhook.cli.review.review_report import Review, ReviewedObject
 
-__all__ = ["ReviewedObjectJSON", "ReviewsJSON", "show"]
-
 
 @dataclass(frozen=True, slots=True)
 class _ObjectJSON:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from webhook.cli.review import TextOptions
     from webhook.cli.review.review_report import Review, ReviewedObject, ReviewFinding
 
-__all__ = ["add_case", "add_problem", "count_outcomes", "find_suite", "show"]
 
 _OUTCOMES = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 """The elements that a test suite counts, by the attributes with their numbers."""

@@ -23,24 +23,6 @@ if TYPE_CHECKING:
     from webhook.cli.manifest_reader import Problem
     from webhook.cli.subjects import Result, Subject
 
-__all__ = [
-    "UNREADABLE",
-    "KnownFinding",
-    "Level",
-    "Review",
-    "ReviewFinding",
-    "ReviewedObject",
-    "count_lines",
-    "failure_lines",
-    "findings_of",
-    "is_stdin",
-    "objects_by_verdict",
-    "place_of",
-    "repository_path",
-    "show_summary",
-    "verdict_of",
-]
-
 
 _REFUSED = 1
 _UNREADABLE = 2

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from webhook.cli.review import TextOptions
     from webhook.cli.review.review_report import Review, ReviewedObject, ReviewFinding
 
-__all__ = ["show"]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from webhook.cli.review.review_report import Review, ReviewedObject
     from webhook.cli.subjects import Result
 
-__all__ = ["show", "show_messages"]
 
 _EXCERPT = 100
 """The characters of an expression that are shown around a place in it."""

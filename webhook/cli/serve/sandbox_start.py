@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cli.manifest_reader import Manifest
 
-__all__ = ["load", "loaded_sandbox", "run_sandbox"]
-
 
 _DEFINITION = "CustomResourceDefinition"
 _VERSION = re.compile(r"v?(\d+\.\d+\.\d+)")

@@ -13,8 +13,6 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ServeOptions"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:

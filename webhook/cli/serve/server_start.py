@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from webhook.cli.serve.serve_options import ServeOptions
     from webhook.server.listeners import Server
 
-__all__ = ["replica_config", "serve"]
-
 
 _PORT = 8443
 _EVERY_ADDRESS = ("", "0.0.0.0", "::")  # noqa: S104 - compared only

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.resources import Resource
 
-__all__ = ["REDACTED", "reduction_of", "without_values"]
 
 REDACTED = "redacted"
 """Replaces the value of a variable that is set and that no rule reads."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
 
-__all__ = ["ReplacedNames"]
 
 _OF_KINDS = {
     "Namespace": "namespace",

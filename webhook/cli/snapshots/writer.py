@@ -30,8 +30,9 @@ from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.text_layout import dump
 from webhook.cluster.clockwork import rfc3339
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages, read_version
+from webhook.cluster.lists import LARGE_PAGE, workload_resources
 from webhook.cluster.manifests import ManifestsView
-from webhook.cluster.resources import LARGE_PAGE, RESOURCES, workload_resources
+from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
-
-__all__ = ["HEAD", "ListFile", "Snapshot", "check_target", "replaced_folder", "take_snapshot"]
 
 
 _NAMESPACE, _CONFIG_MAP = "Namespace", "ConfigMap"

@@ -35,19 +35,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.yaml import Document, Position
     from webhook.cli.manifest_reader import ManifestReader
 
-__all__ = [
-    "KIND",
-    "Case",
-    "Expectation",
-    "ExpectedFinding",
-    "ExpectedFit",
-    "Suite",
-    "SuiteCase",
-    "SuiteFile",
-    "User",
-    "read_suites",
-]
-
 
 # Registers all rules, so that a mistyped id is found.
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from webhook.cli.suites.format import SuiteCase
     from webhook.cli.suites.trials import Trial
 
-__all__ = ["CaseOutcome", "SuiteRun", "run_suites", "show_junit", "show_text"]
-
 
 _FAILED, _UNREADABLE = 1, 2
 

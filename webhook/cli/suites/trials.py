@@ -39,17 +39,6 @@ if TYPE_CHECKING:
     from webhook.cli.subjects import Result, Subject
     from webhook.cli.suites.format import Expectation, ExpectedFinding, ExpectedFit, SuiteCase
 
-__all__ = [
-    "CaseReader",
-    "Difference",
-    "Trial",
-    "UntriedCaseError",
-    "differences",
-    "golden_difference",
-    "golden_text",
-    "update_golden",
-]
-
 
 _REVIEW = "AdmissionReview"
 _CIRCUMSTANCES = ("operation", "old", "user")

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.admission.matching import ClientConfig, Hook
     from webhook.sandbox.statuses import Attempt
 
-__all__ = ["CallCounts", "CallFailed", "Caller", "Denied", "Phase", "Resolver"]
-
 
 Resolver = Callable[[str, str, int], tuple[str, int] | None]
 """Namespace, name and port of a service to an address and a port; None if the service does not exist."""

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.statuses import Attempt
 
-__all__ = ["NO_AUTHORIZER", "check_configuration", "compile_condition", "compile_rule", "value_of"]
-
 
 NO_AUTHORIZER = (
     "the sandbox decides nothing by RBAC, so it cannot evaluate `authorizer`; leave this condition out to try the "

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.statuses import Attempt, Objects
 
-__all__ = ["ClientConfig", "Hook", "Variables", "conditions_hold", "hooks", "is_exempt", "is_meant"]
-
 
 @dataclass(frozen=True, slots=True)
 class Service:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.statuses import Attempt, Objects, Refused
 
-__all__ = ["Note", "Reviewer", "Warnings", "failed_call"]
-
 
 _MOST_IN_TOTAL = 4096
 _MOST_WHEN_CUT = 256

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.sandbox.statuses import Attempt
 
-__all__ = ["Answer", "BadAnswer", "BadPatchText", "UnreadableAnswer", "read_answer", "request_of", "review_of"]
 
 _API_VERSION = "admission.k8s.io/v1"
 _KIND = "AdmissionReview"

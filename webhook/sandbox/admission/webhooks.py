@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from webhook.sandbox.admission.reviews import Answer
     from webhook.sandbox.statuses import Attempt, Objects
 
-__all__ = ["Mutation", "Webhooks", "with_plugins"]
-
 
 _ANNOTATION = "kubernetes.io/limit-ranger"
 _EVICTED_FROM = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
