@@ -1,4 +1,4 @@
-"""What an audit of a large cluster costs: seconds of the processor, and MiB.
+"""The cost of an audit of a large cluster: seconds of the processor, and MiB.
 
 5,000 nodes with 40,000 GPUs in slices; 100,000 pods of which 20,000 request GPUs, in ReplicaSets of 20; a Deployment for
 each ReplicaSet of these; 20,000 claims. Surveying is printed as a multiple of what digesting the pages takes; the API server's
@@ -65,7 +65,7 @@ def pages() -> Iterator[list[dict[str, Any]]]:
 
 
 def deployments() -> list[dict[str, Any]]:
-    """What makes the GPU pods, as if nothing stood between."""
+    """The owners of the GPU pods, as if nothing stood between."""
     made = []
     for number in range(0, GPU_PODS, 20):
         asking = pod(number + 1)

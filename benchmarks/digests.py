@@ -1,4 +1,4 @@
-"""What one change costs the next review in a large cluster: digests of the view, and whole reviews.
+"""The cost of one change for the next review in a large cluster: digests, and whole reviews.
 
 5,000 nodes with 40,000 GPUs in slices, 20,000 pods with GPUs and their claims, in the stores that watches fill. Kubelets
 and drivers update their objects all day, and the event loop waits for what is made of them.
@@ -51,7 +51,7 @@ def _selecting_nodes(view: ClusterView) -> None:
 
 
 def _plugin_products(view: ClusterView) -> object:
-    """What nvidia.com/gpu means on the nodes."""
+    """The meaning of nvidia.com/gpu on the nodes."""
     nodes = gpu_nodes(view)
     return getattr(nodes, "plugin_products", None)
 
@@ -178,7 +178,7 @@ REQUESTS = {
 
 
 def milliseconds(call: Callable[[], object]) -> float:
-    """How long a call takes."""
+    """The time that a call takes."""
     begun = time.perf_counter()
     call()
     return (time.perf_counter() - begun) * 1000

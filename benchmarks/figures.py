@@ -27,7 +27,7 @@ _DIGITS = 4
 
 
 class Verdict(StrEnum):
-    """What the thresholds of a figure say."""
+    """The verdict of the thresholds of a figure."""
 
     GOOD = "within the aim"
     FAIR = "aim missed"
@@ -61,7 +61,7 @@ class Figure(_Model):
 
     @property
     def verdict(self) -> Verdict:
-        """What the thresholds say."""
+        """The verdict of the thresholds."""
         if self.ratio > self.limit:
             return Verdict.BAD
         return Verdict.GOOD if self.ratio <= self.aim else Verdict.FAIR
@@ -79,7 +79,7 @@ class Figure(_Model):
 
 
 class Theme(_Model):
-    """What some figures are about, for the page."""
+    """The subject of some figures, for the page."""
 
     title: str
     text: str

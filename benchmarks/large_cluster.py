@@ -17,7 +17,7 @@ VERSION = "4000000000"
 
 @cache
 def managed_fields(size: int) -> orjson.Fragment:
-    """Who wrote which field, as long as it is on real objects."""
+    """Managers of fields, as many as real objects have."""
     fields = {f"f:field-{number:04}": {} for number in range(size // 22)}
     manager = {"manager": "kubelet", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:metadata": fields}}
     return orjson.Fragment(orjson.dumps([manager]))
@@ -83,7 +83,7 @@ def node(number: int) -> dict[str, Any]:
 
 
 def resource_slice(number: int) -> dict[str, Any]:
-    """What NVIDIA's DRA driver publishes for a node of 8 GPUs."""
+    """The ResourceSlice of NVIDIA's DRA driver for a node of 8 GPUs."""
     name = f"node-{number:05}"
     product, memory = (("NVIDIA H100 80GB HBM3", "81559Mi"), ("NVIDIA A100-SXM4-80GB", "80Gi"))[number % 2]
     devices = [

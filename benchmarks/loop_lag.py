@@ -1,4 +1,4 @@
-"""How long the event loop is held: the longest time between two of its turns."""
+"""The lag of the event loop: the longest time between two of its turns."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ def main() -> None:
 
 @dataclass
 class Calls:
-    """What the tests call: a plugin of pytest that notes it."""
+    """A plugin of pytest that notes what the tests call."""
 
     on_import: set[Function] = field(default_factory=set)
     by_test: dict[str, set[Function]] = field(default_factory=dict)
@@ -199,7 +199,7 @@ class Mutants(PathFinder):
         self._file, self._code = str(file), code
 
     def find_spec(self, fullname: str, path: Any = None, target: ModuleType | None = None) -> Any:  # type: ignore[override]  # typeshed has a class method
-        """How a module is imported."""
+        """The name by which a module is imported."""
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.origin != self._file:
             return None
@@ -246,7 +246,7 @@ def file_of(test: str) -> str:
 
 
 def calls_of(tests: list[str]) -> Calls:
-    """What each test calls.
+    """The functions that each test calls.
 
     The modules of others that tests import are then imported here, so that mutants need not import them.
     """
@@ -275,7 +275,7 @@ def _note_calls(tests: list[str], sending: Connection) -> None:
 
 
 def passes(file: Path, code: CodeType, tests: set[str], calls: Calls) -> bool:
-    """Whether tests pass with a mutant in place of a module; tests that hang do not."""
+    """True if tests pass with a mutant in place of a module; tests that hang do not."""
     process = multiprocessing.get_context("fork").Process(target=_run, args=(file, code, tests, calls))
     process.start()
     process.join(60 + 5 * sum(calls.seconds[name] for name in {file_of(test) for test in tests}))

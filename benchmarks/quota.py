@@ -1,4 +1,4 @@
-"""What quotas cost: pods created through three replicas, with the quotas charged and without.
+"""The cost of quotas: pods created through three replicas, with the quotas charged and without.
 
     python benchmarks/quota.py                                    with the sandbox as API server
     KUBEBUILDER_ASSETS=FOLDER python benchmarks/quota.py          with a real one, and Kubernetes' own ResourceQuota too
@@ -67,7 +67,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round of one case came to."""
+    """The result of one round of one case."""
 
     rate: float
     """Pods per second."""
@@ -106,7 +106,7 @@ def main() -> None:
 
 
 def cases_of(cluster: ReplicatedCluster) -> list[Case]:
-    """What is measured, with its namespaces and quotas made."""
+    """A case that is measured, with its namespaces and quotas made."""
     cases = []
     for count, words in ((1, "1 namespace"), (SPREAD, f"{SPREAD} namespaces")):
         bare = tuple(cluster.namespace() for _ in range(count))
@@ -259,7 +259,7 @@ async def create(client: APIClient, waiting: list[Document], times: list[float])
 
 
 async def count_writes(client: APIClient, namespaces: frozenset[str], version: str) -> int:
-    """How often GPUQuotas are written until this is cancelled."""
+    """The number of writes of GPUQuotas until this is cancelled."""
     count = 0
     query = {"resourceVersion": version}
     try:
@@ -282,14 +282,14 @@ async def clear(client: APIClient, case: Case) -> None:
 
 
 async def remaining_charges(client: APIClient, case: Case) -> str:
-    """What the ledgers of a case still hold."""
+    """The charges that the ledgers of a case still hold."""
     items = (await client.get(RESOURCES["GPUQuota"].path()))["items"]
     left = [item for item in items if item["metadata"]["namespace"] in case.namespaces and not is_empty(item)]
     return ", ".join(item["status"]["summary"] for item in left)
 
 
 def is_empty(document: Document) -> bool:
-    """Whether nothing is used or reserved, except ahead of time."""
+    """True if nothing is used or reserved, except ahead of time."""
     status = document["status"]
     return all(item["kind"] == ALLOWANCE for item in charge_items(status)) and all(
         limit["used"] == "0" for limit in status["limits"]

@@ -98,7 +98,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something took."""
+    """The time and memory that something took."""
 
     seconds: float
     cpu: float

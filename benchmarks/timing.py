@@ -48,6 +48,6 @@ def seconds_of(function: Callable[[], object], count: int = 1) -> float:
 
 
 def _count(function: Callable[[], object]) -> int:
-    """How often a function runs in 20 ms, from its second run if the first one is short."""
+    """The number of times that a function runs in 20 ms, from its second run if the first one is short."""
     first = seconds_of(function)
     return 1 if first > _SECONDS else max(1, int(_SECONDS / max(seconds_of(function), 1e-7)))

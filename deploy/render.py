@@ -231,7 +231,7 @@ def _rule(group: str, plural: str) -> dict[str, Any]:
 
 
 def _binding(namespace: str) -> str:
-    """What lets the service read what the GPU Operator reads in a namespace."""
+    """The RoleBinding by which the service reads a namespace of the GPU Operator."""
     binding = yaml.safe_load((_DEPLOY / "components" / "gpu-operator" / "role-binding.yaml").read_text())
     binding["metadata"]["namespace"] = namespace
     return _dump(binding)

@@ -23,7 +23,7 @@ class AcyclicModulesContract(Contract):
     type_name = "acyclic_modules"
 
     def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
-        """Whether the modules of all root packages import each other in one direction only."""
+        """Check that the modules of all root packages import each other in one direction only."""
         circles = import_circles({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
         return ContractCheck(kept=not circles, metadata={"circles": circles})
 

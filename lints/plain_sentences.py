@@ -28,6 +28,7 @@ EXEMPT = (
 # Lines of "pattern | what to write instead", for prose only; names of functions have a check of their own.
 _WORDS = [line.split(" | ") for line in (ROOT / "lints/unwanted_words.txt").read_text(encoding="utf-8").splitlines()]
 UNWANTED = {re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE): instead for pattern, instead in _WORDS}
+QUESTION = re.compile(r"(?:How|What|Whether|Which|Who|Whose|Why)\b")
 IRREGULAR = {"held", "kept", "known", "made", "meant", "sent", "seen", "shown", "spoken", "taken", "told", "written"}
 ADVERBS = {"alone", "apart", "aside", "away", "before", "elsewhere", "once", "there", "together"}
 NOT_PARTICIPLES = {"embed", "exceed", "feed", "need", "proceed", "seed", "shed", "speed"}
@@ -94,6 +95,10 @@ def _first_line(
         )
     if first.startswith("Args:"):
         yield Breach(path, line, "a docstring begins with what the function does, not with its arguments")
+    if found := QUESTION.match(first):
+        yield Breach(
+            path, line, f'begin the docstring with "The ...", "True if ..." or "Return ...", not with {found.group()}'
+        )
 
 
 def _words(path: Path, line: int, text: str) -> Iterator[Breach]:

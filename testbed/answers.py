@@ -1,4 +1,4 @@
-"""What an API server answers, with its warnings."""
+"""Answers of an API server, with their warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Answer:
 
     @property
     def accepted(self) -> bool:
-        """Whether it was done."""
+        """True if it was done."""
         return self.code < 300
 
     @property
@@ -40,7 +40,7 @@ class Answer:
 
     @property
     def message(self) -> str:
-        """Why it was refused: what kubectl prints after `Error from server (Forbidden): ... `.
+        """The reason of a refusal: what kubectl prints after `Error from server (Forbidden): ... `.
 
         Raises:
             AssertionError: it was not.

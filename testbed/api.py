@@ -54,7 +54,7 @@ class API:
 
     @property
     def access(self) -> Access:
-        """How to connect."""
+        """The address and credentials of the server."""
         return self._transport.access
 
     def close(self) -> None:

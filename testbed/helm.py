@@ -82,7 +82,7 @@ class Helm:
         )
 
     def output(self, *arguments: object) -> str:
-        """What a command prints that succeeds.
+        """The output of a command that succeeds.
 
         Raises:
             AssertionError: It fails; with its messages.

@@ -167,7 +167,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def resource_slice(node_name: str, devices: int) -> dict[str, Any]:
-    """What the DRA driver says of a node's GPUs."""
+    """The ResourceSlice of a node's GPUs."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",

@@ -217,7 +217,7 @@ def _is_converted(api: API, pod: dict[str, Any]) -> bool:
 
 
 async def _why_unready(api: API) -> str:
-    """Why an API server is not ready; empty if it is."""
+    """The reason why an API server is not ready; empty if it is."""
     try:
         answer = await api.send("GET", "/readyz", {}, None, "application/json")
     except ClusterError as error:

@@ -37,7 +37,7 @@ AIM, LIMIT = 2.0, 3.0
 
 
 class Load(NamedTuple):
-    """What one server did in one round."""
+    """The calls of one server in one round."""
 
     rate: float
     """Answers per second."""

@@ -45,7 +45,7 @@ def measure() -> list[Figure]:
 
 
 def time_of(name: str, document: dict[str, Any], view: ManifestsView) -> Figure:
-    """What a pod costs beside its control, both measured in turns."""
+    """The cost of a pod beside its control, both measured in turns."""
     pair = body(document), body(control(document))
     rounds = [(milliseconds(pair[0], view), milliseconds(pair[1], view)) for _ in range(ROUNDS)]
     beside = "as many variables"

@@ -1,4 +1,4 @@
-"""What our webhooks add to the creation of a pod through an API server, beside one bare webhook."""
+"""The time that our webhooks add to the creation of a pod, beside one bare webhook."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def milliseconds(entry: str, sent: bytes) -> float:
 
 
 def mebibytes_of_selectors() -> float:
-    """What the selectors leave in memory once they were compiled and evaluated."""
+    """The memory that selectors keep once they were compiled and evaluated."""
     device = CelDevice.read({"driver": "gpu.nvidia.com"})
     compile_selector("true").matches(device)
     before = resident()

@@ -1,4 +1,4 @@
-"""What conversions of one namespace wait for while another namespace sends expensive requests.
+"""The time that conversions of one namespace wait while another namespace sends expensive requests.
 
 A server of its own, eight clients in one process, and one client that has pods of `team-a` converted.
 

@@ -53,7 +53,7 @@ def measure() -> list[Figure]:
 
 
 def cases(view: ManifestsView) -> list[Case]:
-    """What is reviewed."""
+    """The reviews that are measured."""
     by_product = pod(GPU, containers=2, nodeSelector=PRODUCT)
     converted = review_concern("conversion", Request(by_product, namespace=NAMESPACE), view, DEFAULTS).object
     if not isinstance(converted, dict):

@@ -107,7 +107,7 @@ class Report:
         return "\n".join(rows)
 
     def _reason(self, line: str) -> str:
-        """Why a line is expected to differ; empty if it is not."""
+        """The reason why a line is expected to differ; empty if it is not."""
         return next((each.reason for each in self._expected if each.pattern.search(line)), "")
 
     def _comparable_part(self, value: Any) -> Any:
@@ -151,7 +151,7 @@ def _join_wrapped_lines(lines: Sequence[str]) -> list[str]:
 
 
 def _outcome(answer: Any) -> str:
-    """What kind of answer it is."""
+    """The kind of an answer."""
     if "exit code" in answer:
         return f"exit code {answer['exit code']}"
     if "status" not in answer or "body" not in answer:

@@ -87,7 +87,7 @@ class RunningService:
         return self._request(0, "POST", path, document, {"Authorization": f"Bearer {user}"})
 
     def get_stored(self, path: str) -> Any:
-        """What the API returns at a path."""
+        """The answer of the API at a path."""
         answer = self._request(0, "GET", path)
         assert answer["status"] == 200, f"{path}: {answer}"
         return answer["body"]

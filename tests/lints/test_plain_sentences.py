@@ -72,3 +72,9 @@ def test_function_named_by_a_verb_or_a_noun_is_no_breach(texts, name):
 
 def test_property_may_be_a_participle(texts):
     assert texts("class Pod:\n    @property\n    def deleted(self): ...") == []
+
+
+@pytest.mark.parametrize("word", ["How", "What", "Whether", "Which", "Who", "Whose", "Why"])
+def test_docstring_that_begins_with_a_question_word_is_a_breach(texts, word):
+    expected = f'begin the docstring with "The ...", "True if ..." or "Return ...", not with {word}'
+    assert texts(f'"""{word} is asked."""') == [(1, expected)]

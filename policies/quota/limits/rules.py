@@ -93,7 +93,7 @@ def readable_quota(change: _Change) -> Iterator[Problem]:
     fixed=True,
 )
 def effective_quota(change: _Change) -> Iterator[Problem]:
-    """What runs the cluster and hands out its GPUs must start even while nothing can be counted.
+    """Pods that run the cluster and hand out its GPUs must start even while nothing can be counted.
 
     So pods and claims of its namespaces are never charged, and a GPUQuota there limits nothing. Its condition `Enforced`
     is `False` with the reason `Exempt`.
