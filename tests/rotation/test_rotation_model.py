@@ -64,7 +64,7 @@ class StandIn:
         await pause()
         return answer
 
-    async def get(self, path):
+    async def get(self, path, *, timeout=10.0):  # noqa: ASYNC109 - as the client has it
         return await self.answered(self._get, path)
 
     async def post(self, path, body):

@@ -67,7 +67,7 @@ async def test_large_body_that_no_api_server_writes_is_turned_down(serve, post, 
 async def test_review_for_which_there_is_no_memory_is_refused_with_an_answer(serve, post, budget):
     served = await serve()
     held = getattr(served.service._calls, budget)
-    async with held.hold(held._most // 2, "127.0.0.1", served.service._calls.admission.deadline("30s")):
+    async with held.hold(held.most // 2, "127.0.0.1", served.service._calls.admission.deadline("30s")):
         status, text = await post(served, review_of(json.dumps(["a"] * 20_000)), "?timeout=100ms")
     response = json.loads(text)["response"]
     assert (status, response["uid"], response["status"]["code"]) == (200, "0a1b-2c3d", 429)
