@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-# These modules register their checks.
 from policies.access import (
-    container_runtime,  # noqa: F401
-    visible_devices,  # noqa: F401
+    container_runtime,  # noqa: F401 - registers its checks
+    visible_devices,  # noqa: F401 - registers its checks
 )
 from policies.access.subject import ACCESS, CIRCUMSTANCES, Subject, is_exempt
 from policies.rules.decision import Severity

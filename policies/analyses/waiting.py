@@ -1,6 +1,6 @@
 """Pods that wait for GPUs, and the result of their explanation as a condition and an event.
 
-The verdict and the reasons come from `policies.analyses.explain`. This package decides which pods wait, which of them share an
+The verdict and the reasons come from `policies.analyses.explain`. Here is decided which pods wait, which of them share an
 explanation, and what the condition and the event of a pod contain.
 """
 

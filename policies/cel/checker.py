@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from policies.cel.syntax import Constant, Expression
     from policies.cel.types import Type
 
-
-if TYPE_CHECKING:
     NamedCall = tuple[str, Call]
 
 

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from policies.cel.environment import Environment
     from policies.cel.syntax import CallReference, Checked
 
-
-if TYPE_CHECKING:
     Costing = Generator[Expression, Estimate, Estimate]
 
 

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from policies.claims.absence import Place
     from policies.claims.claim_subject import Facts, Subject
 
-
-if TYPE_CHECKING:
     Bound = Mapping[str, Expression]
 
 

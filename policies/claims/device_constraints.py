@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Constraint, DeviceRequest, Subrequest
     from policies.kubernetes.resourceslices import Device
 
-
-if TYPE_CHECKING:
     Value = tuple[str, Any]
 
 

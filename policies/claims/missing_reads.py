@@ -127,10 +127,10 @@ def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[Devic
     if not any(domain in group.domains(part) for group in groups):
         return "domain"
     of_nvidia = all(group.first.driver in DRIVERS for group in lacking)
-    nobody = not any(group.has(*place) for group in groups)
-    if of_nvidia and (place in REMOVED or (place in SINCE and nobody)):
+    is_unpublished = not any(group.has(*place) for group in groups)
+    if of_nvidia and (place in REMOVED or (place in SINCE and is_unpublished)):
         return "release"
-    return "unknown" if nobody else "optional"
+    return "unknown" if is_unpublished else "optional"
 
 
 def _on_kinds(facts: Facts, wanted: CompiledSelectors, subrequest: Subrequest | None) -> Iterator[Missing]:

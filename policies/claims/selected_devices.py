@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from policies.devices.published_devices import DeviceGroup, PublishedDevices
     from policies.devices.resource_claims import Subrequest
 
+    CompiledSelectors = Sequence[tuple[SelectorText, Selector]]
+    """Selectors as they are written, each with its compiled form."""
+
 
 _LONGEST = 80
 
@@ -59,11 +62,6 @@ def text_place(selector: SelectorText, offset: int) -> TextPlace:
     """The place in an expression, by line and column."""
     before = selector.text[:offset]
     return TextPlace(selector.path, before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1)
-
-
-if TYPE_CHECKING:
-    CompiledSelectors = Sequence[tuple[SelectorText, Selector]]
-    """Selectors as they are written, each with its compiled form."""
 
 
 class EvaluatedSelector(NamedTuple):

@@ -162,12 +162,12 @@ def _unusable_pool(
     What else is asked of them does not count, since those that are not there yet may have it. A pool that shows no
     device counts where no other has any of the class.
     """
-    nobody = not any(found.of_class for found in subrequests)
+    none_is_seen = not any(found.of_class for found in subrequests)
     for pool in pools:
         if pool.state is PoolState.READY:
             continue
         devices = [device for each in index.of_pool(pool.id) for device in each.devices]
-        if (nobody and not devices) or any(
+        if (none_is_seen and not devices) or any(
             _is_of_class(allocator.question, found, device) for device in devices for found in subrequests
         ):
             return pool

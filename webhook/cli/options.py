@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from webhook.cli.progress import Progress
     from webhook.cli.settings import RunningFacts
 
-
-if TYPE_CHECKING:
     Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
 
 

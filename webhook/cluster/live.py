@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import policies.admission  # noqa: F401
+import policies.admission  # noqa: F401 - registers every rule, so that unknown rules are found
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import OTHER_PODS, UNKNOWN, ClusterView, ResultsPerObject, Unknown
 from policies.rules.idle_settings import settings_remarks
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
-
-
-# Registers every rule, so that unknown rules are found.
 
 
 _logger = logging.getLogger("gpu_admission.settings")

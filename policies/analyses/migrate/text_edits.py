@@ -36,7 +36,7 @@ class TextNode(Node):
         is_flow: True for scalars, and for collections in brackets.
         entries: The entries of a mapping or list as they are written; None for scalars and aliases.
         target: The value with the anchor, if this is an alias of a value.
-        anchor: The name of its own anchor.
+        anchor: The name of its anchor.
     """
 
     __slots__ = ("anchor", "end", "entries", "is_flow", "start", "target")

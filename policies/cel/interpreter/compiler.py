@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from policies.cel.runtime_cost import Charge, Outcome
     from policies.cel.values import Value
 
+    Compilation = Generator["_Part", Code, Code]
+
 
 _NATIVE: dict[str, Callable[..., bool]] = {
     "_<_": operator.lt,
@@ -133,10 +135,6 @@ def _with_constant(step: plan.Call, argument: Code, known: Value) -> Code:
         return implementation(value, known)
 
     return run
-
-
-if TYPE_CHECKING:
-    Compilation = Generator["_Part", Code, Code]
 
 
 _DEEP = threading.Lock()

@@ -303,9 +303,6 @@ MAP_LIBRARY: tuple[Overload, ...] = (
 )
 
 
-_SET = list_of(type_parameter("T"))
-
-
 def _has(elements: List, item: Value) -> bool:
     return any(equal(item, element) for element in elements)
 
@@ -321,13 +318,13 @@ def _intersects(elements: List, others: List) -> bool:
 
 
 SET_LIBRARY: tuple[Overload, ...] = (
-    function("sets.contains", "list_sets_contains_list", (_SET, _SET), BOOL, _contains),
+    function("sets.contains", "list_sets_contains_list", (_LIST, _LIST), BOOL, _contains),
     function(
         "sets.equivalent",
         "list_sets_equivalent_list",
-        (_SET, _SET),
+        (_LIST, _LIST),
         BOOL,
         lambda elements, others: _contains(elements, others) and _contains(others, elements),
     ),
-    function("sets.intersects", "list_sets_intersects_list", (_SET, _SET), BOOL, _intersects),
+    function("sets.intersects", "list_sets_intersects_list", (_LIST, _LIST), BOOL, _intersects),
 )

@@ -265,7 +265,7 @@ def _substring_range(text: str, start: int, end: int) -> str:
 
 
 def _quote(text: str) -> str:
-    """As a CEL literal; only what CEL has an escape of its own for is escaped."""
+    """The text as a CEL literal, with the escapes that CEL has."""
     return f'"{text.translate(_QUOTED)}"'
 
 

@@ -21,10 +21,8 @@ from webhook.cli.review import FORMATS, TextOptions
 
 if TYPE_CHECKING:
     from policies.rules.request import Operation
-    from webhook.cli.review import Format
-
-if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cli.review import Format
 
 
 @click.command("review")

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Holder
     from webhook.cli.cluster_options import ClusterOptions
 
-
-if TYPE_CHECKING:
     _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
     """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
 

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-import policies.admission  # noqa: F401
+import policies.admission  # noqa: F401 - registers all rules, so that a mistyped id is found
 from policies.kubernetes.names import quote
 from policies.kubernetes.objects import FieldPath
 from policies.rules.registry import get_rule
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.yaml import Document, Position
     from webhook.cli.manifest_reader import ManifestReader
-
-
-# Registers all rules, so that a mistyped id is found.
 
 
 KIND = "Suite"
