@@ -14,7 +14,7 @@ from policies.kubernetes.names import MANAGED, PREFIX, RECORD, shown
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.rules.decision import Severity
@@ -84,11 +84,8 @@ def _is_renamed(pod: Pod, record: ConversionRecord) -> bool:
 
 
 def _amount(amounts: Mapping[str, Any], device_class: str) -> int | None:
-    try:
-        number = parse_quantity(amounts.get(IMPLICIT_PREFIX + device_class))
-    except QuantityError:
-        return None
-    return int(number) if number.denominator == 1 else None
+    number = quantity_or_none(amounts.get(IMPLICIT_PREFIX + device_class))
+    return int(number) if number is not None and number.denominator == 1 else None
 
 
 READDED = rule(

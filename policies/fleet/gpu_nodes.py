@@ -14,7 +14,7 @@ from policies.fleet.offers.shown import LabelledResource, ShownSharing, shown_de
 from policies.kubernetes.bounds import LONGEST_KEY
 from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
 from policies.kubernetes.objects import lookup, name_of
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
@@ -306,10 +306,7 @@ def _amounts(node: Object, field: str, prefixes: tuple[str, ...]) -> Iterator[tu
     for name, text in resources.items() if isinstance(resources, dict) else ():
         if not isinstance(name, str) or not name.startswith(prefixes):
             continue
-        try:
-            amount = int(parse_quantity(text))
-        except QuantityError:
-            continue
+        amount = int(quantity_or_none(text) or 0)
         if amount > 0:
             yield name, amount
 

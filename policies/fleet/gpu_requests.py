@@ -14,7 +14,7 @@ from policies.kubernetes.names import shown
 from policies.kubernetes.neighbours import neighbour_of_scheduler
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pods import resources_in_claim
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.pod_conditions import has_claims, requested_names
 
@@ -353,7 +353,4 @@ def _references(resources: dict[Any, Any]) -> Iterator[tuple[str, str]]:
 
 def _is_zero(amount: Any) -> bool:
     """True for an amount of zero; text that is no amount counts, and the API server refuses it."""
-    try:
-        return parse_quantity(amount) == 0
-    except QuantityError:
-        return False
+    return quantity_or_none(amount) == 0

@@ -18,7 +18,7 @@ from policies.fleet.offers.shown import (
 from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, MIG_STRATEGY_LABEL
 from policies.nvidia.mig import Geometry, MIGProfile, parse_resource
@@ -220,10 +220,7 @@ def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None
 
 def _offered_amount(node: Object, resource: str) -> int:
     """The amount of a resource that a node offers; 0 if it is not an amount."""
-    try:
-        return int(parse_quantity(allocatable(node, resource)))
-    except QuantityError:
-        return 0
+    return int(quantity_or_none(allocatable(node, resource)) or 0)
 
 
 def _offered_devices(node: Object) -> dict[MIGProfile, int]:
@@ -290,10 +287,8 @@ def _published_size(device: Object) -> MIGSize | None:
 
 def _memory_of(device: Object) -> int | None:
     """The memory of a published device in MiB; None if it is missing."""
-    try:
-        return int(parse_quantity(mapping_at(device, ("capacity", "memory")).get("value"))) // _MEBIBYTE
-    except QuantityError:
-        return None
+    memory = quantity_or_none(mapping_at(device, ("capacity", "memory")).get("value"))
+    return None if memory is None else int(memory) // _MEBIBYTE
 
 
 def profile_of(device: Object) -> MIGProfile | None:

@@ -12,7 +12,7 @@ from policies.devices.conditions import read_condition
 from policies.devices.effort import MOST_TEXT, Effort, select_devices, size_of
 from policies.devices.published_devices import published_devices
 from policies.fleet.known_classes import KnownClasses, known_classes
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile
@@ -105,10 +105,8 @@ def _most_memory(condition: Condition) -> int | None:
     """The most bytes of memory that a device can have; None if the condition sets no such limit."""
     if condition.read != _MEMORY or condition.operator not in ("==", "<", "<=") or condition.value_kind != "quantity":
         return None
-    try:
-        return max(0, floor(parse_quantity(condition.values[0])))
-    except QuantityError:
-        return None
+    amount = quantity_or_none(condition.values[0])
+    return None if amount is None else max(0, floor(amount))
 
 
 def _least_memory(kind: DeviceKind) -> int:

@@ -15,7 +15,7 @@ from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
 from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
 from policies.kubernetes.bounds import remember_short
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import AMPERE, Geometry, MIGProfile
@@ -244,10 +244,7 @@ def _amount(amounts: Any, name: str) -> Fraction | None:
 
 
 def _quantity(item: Any) -> Fraction | None:
-    try:
-        return parse_quantity(lookup(item, ("value",)) if isinstance(item, dict) else item)
-    except QuantityError:
-        return None
+    return quantity_or_none(lookup(item, ("value",)) if isinstance(item, dict) else item)
 
 
 _MEBIBYTE = 2**20

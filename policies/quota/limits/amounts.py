@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import quantity_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,10 +82,8 @@ def _memory(value: Any) -> Fraction | None:
 
 def _quantity(text: str) -> Fraction | None:
     """The bytes of a quantity, rounded down; None if it is invalid."""
-    try:
-        return Fraction(floor(parse_quantity(text))) if _MEMORY.fullmatch(text) else None
-    except QuantityError:
-        return None
+    amount = quantity_or_none(text) if _MEMORY.fullmatch(text) else None
+    return None if amount is None else Fraction(floor(amount))
 
 
 def _whole(value: Any) -> Fraction | None:
