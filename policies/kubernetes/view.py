@@ -253,6 +253,21 @@ class ReadingView(PassingView):
         return question(*args)
 
 
+class LookUpsView(PassingView):
+    """A view that records which objects are looked up by name."""
+
+    def __init__(self, view: ClusterView) -> None:
+        """Ask this view."""
+        super().__init__(view)
+        self.found: dict[Key, Object | Unknown | None] = {}
+        """The objects that were looked up, and the answers; digests' own look-ups are not among them."""
+
+    def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
+        """One object; None if it certainly does not exist."""
+        found = self.found[kind, namespace, name] = super().get(kind, name, namespace)
+        return found
+
+
 class ChangedView(PassingView):
     """Another view after objects are created, replaced or deleted.
 

@@ -99,6 +99,16 @@ async def get_if_exists(client: Reader, path: str, *, timeout: float = 10.0) -> 
         return None
 
 
+async def list_one(client: Reader, resource: Resource, name: str, namespace: str = "") -> Object | None:
+    """One object as the API server stores it now; None if it does not exist. Needs only the right to list.
+
+    Raises:
+        ClusterError: As `list_all`.
+    """
+    found = await list_all(client, resource, namespace, {"fieldSelector": f"metadata.name={name}"})
+    return found[0] if found else None
+
+
 PAGE = 100
 """Objects in one page of a list. A page is parsed and freed in the event loop: 100 pods
 take 10 ms, 500 take 50 ms and more."""

@@ -176,7 +176,8 @@ class Replica:
             count=metrics.count_quota_outcome,
         )
         self._callers = callers = Callers(config.clients.names if config.clients else None)
-        self._calls = Calls(Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas), callers)
+        admission = Admission(sync.view, self._settings, metrics, templates=keeper, quotas=quotas, client=client)
+        self._calls = Calls(admission, callers)
         questions = Questions(
             Explainer(sync.view, self._settings),
             DelegatedGate(TokenAuthenticator(client), SubjectAccess(client)),

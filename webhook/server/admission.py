@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision, Template
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cluster.client import APIClient
     from webhook.server.driver import Run
     from webhook.server.metrics import Metrics
     from webhook.server.quota_keeper import QuotaKeeper
@@ -66,6 +67,7 @@ class Admission:
         *,
         templates: TemplateKeeper | None = None,
         quotas: QuotaKeeper | None = None,
+        client: APIClient | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create the admission of one server.
@@ -76,6 +78,7 @@ class Admission:
             metrics: Counts answers and decisions.
             templates: Creates the templates of converted pods; if None, no template is created.
             quotas: Charges created objects; if None, nothing is charged and quotas are checked against the view.
+            client: Reads what a refusal of configuration depends on; if None, the view is believed.
             clock: Returns monotonic seconds.
         """
         self._view = view
@@ -84,7 +87,7 @@ class Admission:
         self._turns = Turns()
         self._runner = ReviewRunner(self._turns, count=metrics.count_review_aside)
         self._memo = Memo(view)
-        self._driver = Driver(view, templates, quotas, metrics.count_skipped)
+        self._driver = Driver(view, templates, quotas, metrics.count_skipped, client)
         self.metrics = metrics
 
     def deadline(self, timeout: str | None) -> Deadline:

@@ -132,7 +132,7 @@ class BodyBudget:
         self._waiting.append(place)
         self._admit()
         try:
-            async with asyncio.timeout(max(deadline.remaining - _ANSWER_SECONDS, 0)):
+            async with deadline.timeout(_ANSWER_SECONDS):
                 await place.admitted
         except TimeoutError as error:
             self._give_up(place)

@@ -18,14 +18,18 @@ from policies.admission.concerns import warm
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
-from policies.kubernetes.view import ChangedView
+from policies.kubernetes.view import UNKNOWN, ChangedView, LookUpsView
 from policies.quota.counting import outcome_by_view
 from policies.quota.ledger.allowances import NoQuota
 from policies.quota.limits.quota import quota_shown
 from policies.rules.decision import MOST_FINDINGS, TEMPLATE
 from policies.rules.settings.exemptions import exemption_in_cluster
+from webhook.cluster.answers import ClusterError
+from webhook.cluster.lists import list_one
+from webhook.cluster.resources import RESOURCES
 from webhook.server.admission_review import decode, encode
 from webhook.server.logs import log_failure
+from webhook.server.quota_keeper import ANSWER_SECONDS
 from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 from webhook.server.turns import Busy, Deadline, Turns, run_spread
 
@@ -36,8 +40,10 @@ if TYPE_CHECKING:
     from policies.admission.webhooks import Entry
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Decision
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cluster.client import APIClient
     from webhook.server.quota_keeper import QuotaKeeper
     from webhook.server.template_keeper import TemplateKeeper
     from webhook.server.turns import Payer
@@ -181,6 +187,8 @@ class Driver:
     """Charges objects; if None, nothing is charged and quotas are checked against the view."""
     count_skipped: Callable[[str, Concern], None] = lambda _entry, _concern: None
     """Called for each concern that failed open."""
+    client: APIClient | None = None
+    """Reads what a refusal of configuration depends on; if None, the view is believed."""
 
     async def drive(
         self, steps: Generator[Step, None, None], view: ClusterView, settings: GPUAdmissionPolicy, run: Run
@@ -249,8 +257,10 @@ class Driver:
 
     async def _do(self, step: Step, view: ClusterView, settings: GPUAdmissionPolicy, run: Run) -> None:
         match step:
-            case Judge():
+            case Judge(part=part):
                 step.decision = await run(partial(judge, step, view, settings))
+                if self.client is not None and part.concern == "configuration":
+                    step.decision = await self._judge_anew(self.client, step, step.decision, settings, run)
             case Finish(part=part, decision=decision):
                 work = partial(finish, part.concern, decision, part.request, settings)
                 # Most have a few findings, which need no turn of their own.
@@ -264,6 +274,30 @@ class Driver:
             case Charge():
                 seen = ChangedView(self.view, step.objects)
                 step.outcome = await run(partial(outcome_by_view, step.charge, seen, settings))
+
+    async def _judge_anew(
+        self, client: APIClient, step: Judge, decision: Decision, settings: GPUAdmissionPolicy, run: Run
+    ) -> Decision:
+        """The decision on configuration; a refusal does not rest on objects that a watch shows too late.
+
+        `kubectl apply -f folder` creates a ConfigMap milliseconds before the ClusterPolicy that names it. If the API server
+        cannot be read, the decision stays.
+        """
+        if finish(step.part.concern, decision, step.part.request, settings).allowed:
+            return decision
+        look_ups = LookUpsView(self.view)
+        await run(partial(judge, step, look_ups, settings))
+        keys = [key for key, found in look_ups.found.items() if found is not UNKNOWN and key[0] in RESOURCES]
+        try:
+            async with run.deadline.timeout(ANSWER_SECONDS):
+                read = await asyncio.gather(
+                    *(list_one(client, RESOURCES[kind], name, namespace) for kind, namespace, name in keys)
+                )
+        except (TimeoutError, ClusterError, ValueError) as error:
+            _logger.warning("refused by what the watches show, which could not be read anew: %s", error)
+            return decision
+        now = ChangedView(self.view, dict(zip(keys, read, strict=True)), lists=False)
+        return await run(partial(judge, step, now, settings))
 
     def _failure(self, step: Step, error: Exception) -> Failure:
         what = LATE if isinstance(error, TimeoutError) else FAILED

@@ -123,8 +123,8 @@ class HoldersSeen:
 
 
 _CALL_SECONDS = 5.0
-_ANSWER_SECONDS = 0.25
-"""Seconds of the deadline that are reserved for the answer; charging and the search for holders stop before."""
+ANSWER_SECONDS = 0.25
+"""Seconds of the deadline that are reserved for the answer; charging, and reads before a refusal, stop before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ class QuotaKeeper:
         If time is up or the API server fails, the charge has the outcome `Unavailable`.
         """
         try:
-            async with _until(deadline):
+            async with deadline.timeout(ANSWER_SECONDS):
                 if await self.writer.has_quota(step.charge.namespace):
                     found = await asyncio.gather(*map(self._get, step.keys))
                     step.found = dict(zip(step.keys, found, strict=True))
@@ -182,7 +182,7 @@ class QuotaKeeper:
             step.outcome = _unavailable(error)
         self._note(step.outcome, step.part.request)
         if isinstance(step.outcome, ChargeVerdict) and isinstance(step.outcome.reason, Exceeded):
-            seconds = deadline.remaining - _ANSWER_SECONDS
+            seconds = deadline.remaining - ANSWER_SECONDS
             step.holders = await self.holders.look(step.part.request.namespace, settings.quota, seconds)
         choice = {"Always": True, "Never": False}
         step.names_holders = choice.get(settings.quota.name_holders, step.part.request.caller_is_known)
@@ -191,14 +191,14 @@ class QuotaKeeper:
         self, charge: ChargeRequest, request: Request, settings: GPUAdmissionPolicy, deadline: Deadline
     ) -> ChargeOutcome:
         if charge.excess is not None:
-            async with _until(deadline):
+            async with deadline.timeout(ANSWER_SECONDS):
                 if not await self.writer.has_quota(charge.namespace):
                     return NoQuota()
         if charge.refusal is not None:
             return charge.refusal
         needs_coverage = charge.of is not None and charge.of[1] == OWN
         try:
-            async with _until(deadline):
+            async with deadline.timeout(ANSWER_SECONDS):
                 return await self.writer.charge(
                     charge.namespace,
                     partial(charge_under, charge),
@@ -240,7 +240,3 @@ def _unavailable(error: TimeoutError | ClusterError) -> Unavailable:
         return Unavailable("the API server takes too long")
     is_lasting = isinstance(error, APIError) and error.code == HTTPStatus.FORBIDDEN
     return Unavailable(str(error), is_lasting=is_lasting)
-
-
-def _until(deadline: Deadline) -> asyncio.Timeout:
-    return asyncio.timeout(max(deadline.remaining - _ANSWER_SECONDS, 0))

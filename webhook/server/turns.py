@@ -88,6 +88,10 @@ class Deadline:
         left = max(self.remaining, 0)
         return Deadline(self.clock, self.clock(), (left - min(_TO_ANSWER, left * _TO_ANSWER_SHORT)) / parts)
 
+    def timeout(self, reserved: float) -> asyncio.Timeout:
+        """A timeout that ends so many seconds before the deadline, and may have ended already."""
+        return asyncio.timeout(max(self.remaining - reserved, 0))
+
     @property
     def elapsed(self) -> float:
         """Seconds since the start."""
@@ -318,7 +322,7 @@ class Turns:
         self._last_turns.setdefault(payer[1], self._turns_given)
         self._waiting.setdefault(payer, deque()).append(turn)
         try:
-            async with asyncio.timeout(max(deadline.remaining - _ANSWER_SECONDS, 0)):
+            async with deadline.timeout(_ANSWER_SECONDS):
                 await turn
         except BaseException as error:
             if turn.cancelled():
