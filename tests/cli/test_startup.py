@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,29 @@ def test_review_of_a_pod_imports_no_server_no_cel_engine_and_only_its_own_form(f
 
 def test_rules_imports_no_server(folder):
     assert not imported(folder, "rules") & {*HEAVY, "pydantic", "orjson", "asyncio"}
+
+
+def test_running_server_has_loaded_no_migration_generation_pages_nor_sandbox(folder, cluster):
+    options = ["--cluster", str(cluster), "--port=0", "--probe-port=0", "--explain-port=0", "--drain-delay=0"]
+    command = [sys.executable, "-X", "importtime", "-m", "webhook", "serve", *options]
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True) as process:
+        lines = []
+        for line in process.stderr:
+            lines.append(line)
+            if "serving" in line:
+                break
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
+    names = {".".join(line.rpartition("|")[2].strip().split(".")[:3]) for line in lines}
+    assert "policies.analyses.explain" in names
+    assert not names & {
+        *(
+            f"policies.analyses.{name}"
+            for name in ("generate", "installation", "migrate", "overview", "plan", "report")
+        ),
+        "webhook.sandbox",
+        "webhook.pages",
+    }
 
 
 def test_help_of_serve_imports_no_server(folder):

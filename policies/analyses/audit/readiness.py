@@ -12,7 +12,6 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.audit.survey import Conversion, ConversionResult, is_converted, requests_device_plugin
-from policies.analyses.migrate.proof import MigrationProver
 from policies.conversion.exemptions import Mode, mode_of
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import FieldPath, name_of
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.analyses.audit.survey import Conversions, PodForm, Survey, Workload
-    from policies.analyses.migrate.proof import WorkloadProof
+    from policies.analyses.migrate.proof import MigrationProver, WorkloadProof
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
     from policies.rules.decision import Finding
@@ -77,6 +76,8 @@ class SurveyProver:
 
     @cached_property
     def _prover(self) -> MigrationProver:
+        from policies.analyses.migrate.proof import MigrationProver
+
         return MigrationProver(self._view, self._settings, self._namespaces, node_pools=self._pools)
 
     def of_workload(self, workload: Workload, own: Sequence[OwnPods]) -> Iterator[WorkloadProof | None]:
