@@ -114,8 +114,9 @@ def test_installation_that_works_has_only_known_warnings(real, pods, doctor):
     checks, code = doctor(real)
     assert [each for each in checks if each["status"] in ("failing", "unknown")] == []
     warned = [each for each in checks if each["status"] == "warning"]
-    assert {each["name"] for each in warned} <= {"readiness", "calls"}, warned
-    assert {each["name"] for each in checks if each["status"] == "ok"} >= NAMES - {"calls"}
+    # The API server counts the calls of all tests before, and how long they took on this machine.
+    assert {each["name"] for each in warned} <= {"readiness", "calls", "latency"}, warned
+    assert {each["name"] for each in checks if each["status"] == "ok"} >= NAMES - {"calls", "latency"}
     assert code == 5
     assert {each["what"] for each in found(checks, "ok", "readiness")} >= {
         f"ready: {' and '.join(sorted(pods.relays))}"
