@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.admission import review
 from policies.kubernetes.bounds import check_cancelled
-from policies.kubernetes.names import format_count
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome.fits import Fit, FitFinder
@@ -96,7 +96,8 @@ class FitComparer:
     again. A pod is changed if it finds a place and gets GPUs of another product, shares instead of devices, MIG devices
     instead of whole GPUs, or less memory. Pods for which there is a choice get what they had. Pods that would not get what
     they hold even without the change are compared with what they would get. More choices, and better GPUs (a whole GPU
-    instead of a share, more memory), leave a subject KEPT; it is GAINED only if more pods find a place.
+    instead of a share, more memory), leave a subject KEPT; it is GAINED only if more pods find a place. It is UNKNOWN
+    what becomes of pods for which the scheduler may choose a node after the change whose device plugin refuses them.
     """
 
     def __init__(self, before: Situation, after: Situation) -> None:
@@ -119,6 +120,13 @@ class FitComparer:
         was = self._before.fit(subject)
         will_be = self._after.fit(subject, was.nodes)
         outcome = _outcome(was, will_be)
+        if outcome is not Outcome.LOST and will_be.is_possible and (refusing := will_be.refusing - was.refusing):
+            nodes = sorted(refusing)
+            where = format_list(nodes) if len(nodes) <= _MOST_CHANGES else format_count(len(nodes), "node")
+            example = "nvidia.com/gpu.sharing-strategy: none"
+            remedy = f"keep it off {where} by its node selector or affinity, for example {example}"
+            will_be = replace(will_be, remedy=remedy)
+            return FitComparison(subject, was, will_be, Outcome.UNKNOWN, f"may be refused: {will_be.why}")
         changes = _changes(subject, was, will_be)
         sentence = _sentence(subject, was, will_be, outcome)
         compared = FitComparison(subject, was, will_be, outcome, sentence, changes)
@@ -154,7 +162,9 @@ def affected_subjects(
         if not is_same and was.requested == will_be.requested and not (was.failure or will_be.failure):
             # The nodes on which its pods run are as before: each finds the place again that it has.
             own = frozenset(node for pod in subject.pods if (node := _node_of(pod))) - nodes
-            is_same = bool(own) and first.service_of(subject, own).room >= subject.count
+            is_same = (
+                bool(own) and first.service_of(subject, own).room >= subject.count and will_be.refusing <= was.refusing
+            )
         yield subject, not (is_exact and is_same)
 
 

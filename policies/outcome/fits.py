@@ -67,6 +67,9 @@ class Fit:
     held: Mapping[Grant, int] = field(default_factory=dict)
     """The GPUs that the running pods of the subject hold, or the claim, each with the number of pods."""
 
+    refusing: frozenset[str] = frozenset()
+    """The nodes that the scheduler may choose now, and whose device plugin then refuses the pod."""
+
     @property
     def is_possible(self) -> bool:
         """True if some node could take a pod now, or when others end."""
@@ -84,6 +87,8 @@ class Service(NamedTuple):
     """The GPUs that one pod gets if nothing is in use, and the nodes where it gets them."""
     room: int = 0
     """The number of its pods that find a place on these nodes at once."""
+    refusing: frozenset[str] = frozenset()
+    """The nodes that the scheduler may choose, and whose device plugin then refuses the pod."""
     failure: object = None
     """The error that stops the scheduler, or the number of nodes that are unknown."""
 
@@ -134,6 +139,7 @@ class FitFinder:
             _why(outcome, expected),
             grants=self._rooms(subject, outcome, places.now),
             held=self._held_grants(subject),
+            refusing=outcome.refusing,
         )
 
     def service_of(self, subject: Subject, names: frozenset[str]) -> Service:
@@ -156,7 +162,14 @@ class FitFinder:
         survey = outcome.survey
         granted = {} if survey is None else self._grants.on_nodes(survey, if_empty=True)
         names_by_grant = {} if survey is None else {each: frozenset(survey.names(on)) for each, on in granted.items()}
-        return Service(requested, _served_nodes(outcome), names_by_grant, room, outcome.obstacles or unknown)
+        return Service(
+            requested,
+            _served_nodes(outcome),
+            names_by_grant,
+            room,
+            outcome.refusing,
+            outcome.obstacles or unknown,
+        )
 
     def _whole_outcome(self, subject: Subject, question: Question) -> tuple[PlacementOutcome, _Places]:
         """The outcome and the places for one pod of the subject, once its own pods have ended.

@@ -106,6 +106,11 @@ class PlacementOutcome:
         """The number of nodes on which the search was given up."""
         return 0 if self.survey is None else self.survey.unknown
 
+    @cached_property
+    def refusing(self) -> frozenset[str]:
+        """The nodes that the scheduler may choose now, and whose device plugin then refuses the pod."""
+        return frozenset() if self.survey is None else self.survey.refusing
+
     @property
     def missing(self) -> str:
         """A resource that is requested and no node has; empty if each is somewhere."""
@@ -202,7 +207,7 @@ class PlacementOutcome:
         match self.verdict:
             case Feasibility.FITS:
                 replicas = self._replicas_text() if with_replicas else ""
-                return f"fits {self.fit_now:,} of {nodes} now{replicas}"
+                return f"fits {self.fit_now:,} of {nodes} now{replicas}{self._refusal_text()}"
             case Feasibility.UNKNOWN:
                 others = "; it fits none of the others" if unknown < total else ""
                 where = f"{unknown:,} of {nodes}"
@@ -211,10 +216,18 @@ class PlacementOutcome:
                 )
             case Feasibility.FULL:
                 empty = self.fit_if_empty
-                return f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there"
+                return f"fits none of {nodes} now; it would fit {empty:,} if nothing were in use there{self._refusal_text()}"
         if missing := self.survey.missing:
             return f"fits none of {nodes}: none has {missing}"
         return f"fits none of {nodes}, even if nothing were in use"
+
+    def _refusal_text(self) -> str:
+        """The nodes that may be chosen although their device plugin refuses the pod, as a clause; empty if there are none."""
+        if not self.refusing:
+            return ""
+        sees_one = self.audience.sees_nodes and len(self.refusing) == 1
+        where = next(iter(self.refusing)) if sees_one else format_count(len(self.refusing), "node")
+        return f"; the scheduler may choose {where}, where the device plugin refuses it"
 
     def _replicas_text(self) -> str:
         if self.replicas is None:

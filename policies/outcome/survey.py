@@ -119,6 +119,20 @@ class Survey:
         return sum(len(alike.positions) for alike in self.groups if alike.is_unknown)
 
     @property
+    def refusing(self) -> frozenset[str]:
+        """The nodes that the scheduler may choose now, and whose device plugin then refuses the pod.
+
+        The scheduler does not know what a plugin refuses, so it may bind the pod there although other nodes fit.
+        """
+        names = self.cluster.nodes.each(name_of)
+        return frozenset(
+            names[position]
+            for alike in self.groups
+            for position, mismatches in zip(alike.positions, alike.mismatches, strict=True)
+            if mismatches and all(each.kind is ReasonKind.ONE_SHARE for each in mismatches)
+        )
+
+    @property
     def missing(self) -> str:
         """A resource that is requested and no node has; empty if each is somewhere."""
         slices = self.view.list("ResourceSlice")

@@ -73,3 +73,16 @@ def test_node_that_does_not_share_takes_the_pod(ask, k8s, shared_node):
     whole = k8s.node("node-2", {"nvidia.com/gpu.present": "true"}, allocatable={GPU: "4"})
     answer = ask(k8s.pod({GPU: "2"}), shared_node("mps"), whole)
     assert [(group.nodes, group.fits) for group in answer.groups] == [(("node-2",), True), (("node-1",), False)]
+
+
+def test_headline_says_that_the_scheduler_may_choose_a_node_that_refuses(ask, k8s, shared_node):
+    whole = k8s.node("node-2", {"nvidia.com/gpu.present": "true"}, allocatable={GPU: "4"})
+    answer = ask(k8s.pod({GPU: "2"}), shared_node("mps"), whole)
+    warned = "; the scheduler may choose node-1, where the device plugin refuses it"
+    assert answer.headline == f"fits 1 of 2 nodes now, 2 replicas in all{warned}"
+
+
+def test_node_that_the_pod_does_not_select_is_not_chosen(ask, k8s, shared_node):
+    whole = k8s.node("node-2", {f"{GPU}.sharing-strategy": "none"}, allocatable={GPU: "4"})
+    pod = k8s.pod({GPU: "2"}, nodeSelector={f"{GPU}.sharing-strategy": "none"})
+    assert ask(pod, shared_node("mps"), whole).headline == "fits 1 of 2 nodes now, 2 replicas in all"

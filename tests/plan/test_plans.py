@@ -156,6 +156,21 @@ def test_pods_that_find_whole_gpus_elsewhere_are_not_counted():
     assert (found.changed_pods, found.is_harmless) == ({}, True)
 
 
+def test_pod_may_be_refused_where_a_change_adds_shares_that_a_plugin_gives_one_by_one():
+    keeps = {"nvidia.com/device-plugin.config": "apart"}
+    nodes = gpu_node("node-1"), gpu_node("node-2", labels=keeps)
+    documents = {"whole": "version: v1\n", "apart": "version: v1\n"}
+    before = bare_situation(policy("single"), config_map(**documents), *nodes, bound("a", "node-2", gpus=2))
+    found = plan(before, config_map(**{**documents, "whole": time_slicing(kind="mps")}))
+    assert outcomes(found)["pod team-a/a"] == (
+        Outcome.UNKNOWN,
+        "may be refused: fits 1 of 2 nodes now; the scheduler may choose node-1, where the device plugin refuses it",
+    )
+    assert found.remedies["pod team-a/a"] == (
+        "keep it off node-1 by its node selector or affinity, for example nvidia.com/gpu.sharing-strategy: none"
+    )
+
+
 def test_workload_with_less_room_gets_the_number_that_fits():
     pods = [bound(f"web-{number}", owner="ReplicaSet/web", gpus=4) for number in range(2)]
     before = situation(gpu_node(), gpu_node("node-2", gpus=4), *pods)

@@ -81,7 +81,7 @@ class Plan:
     remarks: tuple[str, ...] = ()
     """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
-    """The remedy for each subject that is lost or changed, by its label; imperatives without a full stop."""
+    """The remedy for each subject that is lost, changed or may be refused, by its label; imperatives without a full stop."""
 
     def fits_with(self, outcome: Outcome) -> tuple[FitComparison, ...]:
         """The comparisons with an outcome."""
@@ -159,7 +159,7 @@ def plan_change(change: PlannedChange) -> Plan:
         remedies={
             each.subject.label: _remedy(each, prediction, change)
             for each in fits
-            if each.outcome in (Outcome.LOST, Outcome.CHANGED)
+            if each.outcome in (Outcome.LOST, Outcome.CHANGED) or each.after.refusing
         }
         | label_remedies(fits, before, prediction.after, prediction.nodes),
     )
@@ -228,7 +228,7 @@ def _named_estimate(subject: Subject, prediction: Prediction) -> str:
 
 
 def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedChange) -> str:
-    """The remedy for a subject that is lost or changed."""
+    """The remedy for a subject that is lost, changed or may be refused."""
     subject, before, after = comparison.subject, comparison.before, comparison.after
     changed = sorted(before.nodes & {each.node for each in prediction.nodes})
     if comparison.outcome is Outcome.CHANGED:
