@@ -17,13 +17,14 @@ demo: .venv/installed
 test: .venv/installed-dev lint
 	$(BIN)/pytest
 
-# What decides about pods, claims, configuration and quotas, without servers, processes and long searches: under a minute.
+# What decides about pods, claims, configuration and quotas, without servers, processes and long searches: under a minute on
+# two cores. These tests never wait, so that a third process only costs.
 CORE := kubernetes nvidia rules settings waivers devices allocation fleet configuration claims access conversion placement wishes \
   quota admission
 
 quick: export PYTHONDONTWRITEBYTECODE :=
 quick: .venv/installed-dev
-	$(BIN)/pytest -m "not hypothesis" $(addprefix tests/,$(CORE))
+	$(BIN)/pytest -n 2 -m "not hypothesis" $(addprefix tests/,$(CORE))
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

@@ -4,6 +4,7 @@ import faulthandler
 import fcntl
 import gc
 import os
+import time
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,7 @@ settings.register_profile("long", deadline=None, max_examples=int(os.environ.get
 settings.load_profile("house")
 
 _STDERR = pytest.StashKey[int]()
+_WATCHED_UNTIL = pytest.StashKey[float]()
 
 
 def pytest_configure(config):
@@ -49,23 +51,38 @@ def once(tmp_path_factory):
     return once
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(tryfirst=True)
 def _end_if_it_hangs(item):
     """End the process, with the stacks of all threads, if a phase of a test takes twice the test's timeout.
 
     pytest-timeout raises an exception, once, in whatever the main thread runs at that moment. In a task or callback of an
     event loop nobody may get it, hypothesis takes it for a failing example and tries others, and the teardown may wait
     for what the test waited for. pytest-xdist reports the test and starts another worker.
+
+    Every watch starts a thread. One watch serves all phases that begin while 1.5 times their timeout is left.
     """
-    if limit := 2 * _timeout_of(item):
-        faulthandler.dump_traceback_later(limit, exit=True, file=item.config.stash[_STDERR])
-    try:
-        return (yield)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
+    limit, left = _timeout_of(item), item.config.stash.get(_WATCHED_UNTIL, 0.0) - time.monotonic()
+    if not limit:
+        _end_watch(item.config)
+    elif not 1.5 * limit <= left <= 2 * limit:
+        item.config.stash[_WATCHED_UNTIL] = time.monotonic() + 2 * limit
+        faulthandler.dump_traceback_later(2 * limit, exit=True, file=item.config.stash[_STDERR])
 
 
 pytest_runtest_setup = pytest_runtest_call = pytest_runtest_teardown = _end_if_it_hangs
+
+
+def pytest_exception_interact(node):
+    _end_watch(node.config)  # as pytest has done: the next phase begins another
+
+
+def pytest_sessionfinish(session):
+    _end_watch(session.config)
+
+
+def _end_watch(config):
+    config.stash[_WATCHED_UNTIL] = 0.0
+    faulthandler.cancel_dump_traceback_later()
 
 
 def _timeout_of(item):
