@@ -15,7 +15,8 @@ from certs.rotation import RotationPolicy
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION
 
-ROTATIONS = 3
+ROTATIONS = 2
+"""The second replaces an authority that rotated."""
 SETTLE = timedelta(seconds=3)
 """Stands for half an hour; so do the seconds for which the callers below go on with an old bundle."""
 LATEST = SETTLE.total_seconds() / 2

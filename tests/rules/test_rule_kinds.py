@@ -1,7 +1,5 @@
 """The kinds of objects that each rule reviews."""
 
-import pytest
-
 import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
 from policies.admission.coverage import reviewed_kinds
@@ -41,13 +39,14 @@ def test_every_rule_has_a_kind():
     assert [rule.id for rule in all_rules() if not rule.kinds] == []
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda rule: rule.id)
-def test_wrong_example_is_of_a_kind_of_its_rule(rule):
-    kind = reviewed_object(read_examples(rule.id).wrong).get("kind")
-    if kind is None or rule.id in OF_CIRCUMSTANCES | OF_NO_KIND:
-        assert "Pod" in rule.kinds or rule.id in OF_NO_KIND
-    else:
-        assert rule.id in ids(kind)
+def test_wrong_example_is_of_a_kind_of_its_rule():
+    strays = set()
+    for rule in all_rules():
+        kind = reviewed_object(read_examples(rule.id).wrong).get("kind")
+        is_shown = kind is not None and rule.id not in OF_CIRCUMSTANCES
+        if rule.id not in OF_NO_KIND and not (rule.id in ids(kind) if is_shown else "Pod" in rule.kinds):
+            strays.add((rule.id, kind))
+    assert strays == set()
 
 
 def test_every_kind_that_is_reviewed_has_rules():
