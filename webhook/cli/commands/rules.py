@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from textwrap import fill, indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +15,8 @@ from policies.rules.registry import all_rules, get_rule, ruled_kinds, rules_of_k
 from webhook.cli.options import complete_from, output_option
 from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import output_text
+from webhook.pages.report_model import Lines, Paragraph, Section, Tone
+from webhook.pages.text_report import colour_text, render_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
     from policies.rules.decision import Rule
 
 
-_WIDTH = 100
 _LIKENESS = 0.7
 """The least likeness of a kind and the written word, from 0 to 1."""
-_COLOURS = {"deny": "red", "warn": "yellow", "audit": "cyan", "off": "bright_black"}
+_TONES = {
+    Severity.DENY: Tone.BAD,
+    Severity.WARN: Tone.WARN,
+    Severity.AUDIT: Tone.NOTE,
+    Severity.OFF: Tone.QUIET,
+}
 
 
 # Read by pydantic: without an alias generator, because these names were published in snake case.
@@ -171,16 +176,15 @@ def _in_full(rule: Rule) -> str:
     examples = read_examples(rule.id)
     setting = f"{rule.setting}, or spec.rules" if rule.setting else "spec.rules"
     held = "whatever the settings say" if rule.fixed else f"unless {setting} of the GPUAdmissionPolicy says otherwise"
-    parts = [
-        click.style(f"{rule.id}: {rule.title}", bold=True),
-        f"Severity: {_severity(rule)}, {held}\nKinds: {_kinds(rule)}",
-        _wrap(" ".join(rule.why.split())),
-        _wrap(f"What to do: {rule.remedy}."),
-        "Wrong:\n" + indent(examples.wrong, "    "),
-        "Right:\n" + indent(examples.right, "    "),
-        _wrap(f"Source: {rule.source}"),
-    ]
-    return "\n\n".join(parts)
+    sections = (
+        Section([Paragraph(" ".join(rule.why.split()))]),
+        Section([Paragraph(f"What to do: {rule.remedy}.")]),
+        Section([Lines(["Wrong:"]), Lines(examples.wrong.rstrip().split("\n"), 4)]),
+        Section([Lines(["Right:"]), Lines(examples.right.rstrip().split("\n"), 4)]),
+        Section([Paragraph(f"Source: {rule.source}")]),
+    )
+    title = click.style(f"{rule.id}: {rule.title}", bold=True)
+    return f"{title}\n\nSeverity: {_severity(rule)}, {held}\nKinds: {_kinds(rule)}\n\n{render_text(sections)}"
 
 
 def _kinds(rule: Rule) -> str:
@@ -189,13 +193,8 @@ def _kinds(rule: Rule) -> str:
     return ", ".join(words.get(kind, kind) for kind in rule.kinds)
 
 
-def _wrap(text: str) -> str:
-    """A paragraph; names with hyphens stay whole, because people copy them."""
-    return fill(text, _WIDTH, break_on_hyphens=False)
-
-
 def _severity(rule: Rule) -> str:
-    return click.style(str(rule.default), fg=_COLOURS[rule.default])
+    return colour_text(str(rule.default), _TONES[rule.default])
 
 
 def _unknown(rule_id: str, rules: Sequence[Rule]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from itertools import chain
-from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -21,33 +19,26 @@ from policies.analyses.explain.explanations import (
     suggestion_sentence,
     why_sentences,
 )
-from policies.kubernetes.names import printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_facts
-from webhook.cli.text_layout import (
-    GAP,
-    Column,
-    column,
-    fitted_columns,
-    item,
-    output_text,
-    paragraph,
-    table,
-    terminal_width,
-)
+from webhook.cli.text_layout import output_text
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
+from webhook.pages.report_model import Bullets, Column, Lines, Paragraph, Section, Table, Tone, numbers
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
+    from policies.outcome import NodeGroup
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cluster.resources import Resource
+    from webhook.pages.report_model import Block, Cell
 
 
 ExplanationsJSON = list[Explanation]
@@ -180,39 +171,34 @@ def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, 
         return []
 
 
-_COLOURS = {
-    Feasibility.FITS: "green",
-    Feasibility.FULL: "yellow",
-    Feasibility.IMPOSSIBLE: "red",
-    Feasibility.BLOCKED: "red",
-    Feasibility.UNKNOWN: "yellow",
-    Feasibility.SCHEDULED: "green",
+_TONES = {
+    Feasibility.FITS: Tone.GOOD,
+    Feasibility.FULL: Tone.WARN,
+    Feasibility.IMPOSSIBLE: Tone.BAD,
+    Feasibility.BLOCKED: Tone.BAD,
+    Feasibility.UNKNOWN: Tone.WARN,
+    Feasibility.SCHEDULED: Tone.GOOD,
 }
 
 
 def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
     """All explanations, with a summary if there are several; `width` is that of the terminal if None."""
-    width = terminal_width() if width is None else width
-    parts = ["\n".join(_lines(explanation, width)) for explanation in explanations]
-    return "\n\n".join([*parts, *([_summary(explanations)] if len(explanations) > 1 else [])])
+    sections = [section for explanation in explanations for section in _sections(explanation)]
+    if len(explanations) > 1:
+        counts = Counter(explanation.verdict for explanation in explanations)
+        verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Feasibility if counts[verdict])
+        sections.append(Section([Lines([f"{len(explanations)} explanations: {verdicts}"])]))
+    return render_text(sections, width)
 
 
-def _summary(explanations: Sequence[Explanation]) -> str:
-    counts = Counter(explanation.verdict for explanation in explanations)
-    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in Feasibility if counts[verdict])
-    return f"{len(explanations)} explanations: {verdicts}"
-
-
-def _lines(explanation: Explanation, width: int) -> Iterator[str]:
-    verdict = click.style(str(explanation.verdict), fg=_COLOURS[explanation.verdict], bold=True)
-    yield f"{click.style(printable(explanation.label), bold=True)}  {verdict}"
-    yield from paragraph(as_sentence(explanation.headline), width)
-    for obstacle in explanation.obstacles:
-        yield from item(obstacle_sentence(obstacle), width)
-    for warning in explanation.warnings:
-        yield from paragraph(f"Warning: {warning}", width)
+def _sections(explanation: Explanation) -> Iterator[Section]:
+    head: list[Block] = [
+        Paragraph(as_sentence(explanation.headline)),
+        Bullets([*map(obstacle_sentence, explanation.obstacles)]),
+        *(Paragraph(f"Warning: {warning}") for warning in explanation.warnings),
+    ]
+    yield Section(head, explanation.label, str(explanation.verdict), _TONES[explanation.verdict])
     if explanation.nodes is not None:
-        yield ""
         counts = {
             "NODES": str(explanation.nodes),
             "FIT NOW": str(explanation.fit_now),
@@ -220,40 +206,21 @@ def _lines(explanation: Explanation, width: int) -> Iterator[str]:
             **({"UNKNOWN": str(explanation.unknown_nodes)} if explanation.unknown_nodes else {}),
             "REPLICAS NOW": replicas_text(explanation),
         }
-        row = [*counts.values()]
-        yield from table(fitted_columns([*counts], [row]), [row])
-    if explanation.groups:
-        yield ""
-        yield from _groups(explanation, width)
-    if explanation.suggestions:
-        yield ""
-        yield click.style("What would help:", bold=True)
-        for suggestion in explanation.suggestions:
-            yield from item(suggestion_sentence(suggestion), width)
-    if notes := notes_of(explanation):
-        yield ""
-        for note in notes:
-            yield from paragraph(f"Note: {note}", width)
+        yield Section([Table([*counts], [[*counts.values()]])])
+    left_out = left_out_sentence(explanation)
+    yield Section([_groups(explanation.groups), Lines([left_out] if left_out else [])])
+    yield Section([Bullets([*map(suggestion_sentence, explanation.suggestions)])], "What would help:")
+    yield Section([Paragraph(f"Note: {note}") for note in notes_of(explanation)])
 
 
-def _groups(explanation: Explanation, width: int) -> Iterator[str]:
-    groups = explanation.groups
-    names = [
-        [*map(printable, group.nodes), *([f"and {more} more"] if (more := group.count - len(group.nodes)) > 0 else [])]
-        for group in groups
-    ]
+def _groups(groups: Sequence[NodeGroup]) -> Table:
     is_named = any(group.nodes for group in groups)
-    firsts = [(str(group.count), fit_word(group)) for group in groups]
-    columns = fitted_columns(("NODES", "FITS"), firsts, ("NODES",))
-    if is_named:
-        columns.append(Column("NAMES", min(column("NAMES", chain(*names)).width, width // 3)))
-    room = width - sum(each.width + GAP for each in columns)
-    rows: list[list[str | list[str]]] = []
-    for first, name, group in zip(firsts, names, groups, strict=True):
-        wrapped = [line for each in name for line in wrap(each, columns[-1].width, break_on_hyphens=False)]
-        sentence, *details = why_sentences(group) or ("",)
-        why = [*paragraph(sentence, room), *(line for detail in details for line in item(detail, room))]
-        rows.append([*first, *([wrapped] if is_named else []), why])
-    yield from table([*columns, Column("WHY", room)], rows)
-    if left_out := left_out_sentence(explanation):
-        yield left_out
+    rows: list[list[Cell]] = []
+    for group in groups:
+        more = group.count - len(group.nodes)
+        names = [*group.nodes, *([f"and {more} more"] if more > 0 else [])]
+        first, *details = why_sentences(group) or ("",)
+        why = [first, *(f"- {detail}" for detail in details)]
+        rows.append([str(group.count), fit_word(group), *([names] if is_named else []), why])
+    names_column = [Column("NAMES", wraps=True, share=3)] if is_named else []
+    return Table([*numbers("NODES"), "FITS", *names_column, Column("WHY", wraps=True)], rows)

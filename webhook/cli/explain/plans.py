@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -20,7 +19,7 @@ from policies.analyses.plan import (
     plan_json,
 )
 from policies.fleet.offers import estimates_clause
-from policies.kubernetes.names import format_count, format_list, printable
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome import Outcome, Situation
@@ -32,22 +31,15 @@ from webhook.cli.options import check_namespace_exists
 from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import read_facts
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
-from webhook.cli.text_layout import (
-    fitted_columns,
-    item,
-    output_text,
-    paragraph,
-    sentence_table,
-    terminal_width,
-    truncation,
-)
+from webhook.cli.text_layout import output_text
 from webhook.cluster.resources import RESOURCES
+from webhook.pages.report_model import Bullets, Column, Paragraph, Section, Table, notes
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.analyses.plan import NodeChange, Plan
-    from policies.analyses.plan.disruptions import Disruption
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import Key
     from policies.outcome import FitComparison
@@ -206,7 +198,6 @@ def _findings(reviewed: Review, severity: Severity) -> Iterator[str]:
 
 _MOST_SHOWN = 20
 """Rows of a section; JSON has all of them."""
-_NARROWEST_REASON = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,23 +217,19 @@ def as_json(report: PlanReport) -> str:
 
 def text(report: PlanReport, width: int | None = None) -> str:
     """The plan as sections; `width` is that of the terminal if None."""
-    width = terminal_width() if width is None else width
     plan = report.plan
     if plan is None:
-        return "\n".join(line for each in report.refused_deletions for line in item(f"refused: {each}", width))
+        return render_text([Section([Bullets([f"refused: {each}" for each in report.refused_deletions])])], width)
+    warnings = [Paragraph(f"Warning: {each}") for each in report.warnings]
     sections = [
-        paragraph(_summary(plan), width),
-        [*_nodes(plan.nodes, width)],
-        [*_section("Disrupted now:", map(_disruption, plan.disrupted), len(plan.disrupted), width)],
-        [*_lost(plan, width)],
-        [*_changed_fits(plan, width)],
-        [*_quotas(plan, width)],
-        [*_unknown(plan, width)],
-        [line for each in report.warnings for line in paragraph(f"Warning: {each}", width)],
-        [line for each in plan.remarks for line in paragraph(f"Note: {each}.", width)],
-        paragraph(_unaffected_text(plan), width),
+        Section([Paragraph(_summary(plan))]),
+        Section([_nodes(plan.nodes)]),
+        *(Section([Bullets(texts, _MOST_SHOWN)], title) for title, texts in _lists(plan).items()),
+        Section(warnings),
+        Section(notes(plan.remarks)),
+        Section([Paragraph(_unaffected_text(plan))]),
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+    return render_text(sections, width)
 
 
 def _summary(plan: Plan) -> str:
@@ -266,48 +253,41 @@ def _summary(plan: Plan) -> str:
     return f"{'; '.join(said)[:1].upper()}{'; '.join(said)[1:]}." if said else "Nothing would break."
 
 
-def _nodes(nodes: Sequence[NodeChange], width: int) -> Iterator[str]:
-    listed = [each for each in nodes if each.before != each.after or each.interrupts]
-    shown = listed[:_MOST_SHOWN]
-    if not shown:
-        return
+def _nodes(nodes: Sequence[NodeChange]) -> Table:
     rows = [
-        (
-            (printable(each.node), printable(each.before), printable(each.after)),
-            "; ".join(filter(None, (*each.reasons, estimates_clause(each.estimates)))),
-        )
-        for each in shown
+        (each.node, each.before, each.after, "; ".join(filter(None, (*each.reasons, estimates_clause(each.estimates)))))
+        for each in nodes
+        if each.before != each.after or each.interrupts
     ]
-    columns = fitted_columns(("NODE", "OFFERS NOW", "PREDICTED"), [cells for cells, _ in rows])
-    yield from sentence_table(columns, "BECAUSE", rows, width, _NARROWEST_REASON)
-    yield from truncation(len(listed), len(shown))
+    return Table(["NODE", "OFFERS NOW", "PREDICTED", Column("BECAUSE", wraps=True)], rows, _MOST_SHOWN)
 
 
-def _section(title: str, rows: Iterable[str], total: int, width: int) -> Iterator[str]:
-    """A title and one item for each row; nothing without rows."""
-    if not total:
-        return
-    yield click.style(title, bold=True)
-    for row in islice(rows, _MOST_SHOWN):
-        yield from item(row, width)
-    yield from truncation(total, min(total, _MOST_SHOWN))
-
-
-def _disruption(each: Disruption) -> str:
-    workload = f" ({each.workload})" if each.workload else ""
-    return f"{each.name}{workload} on {each.node}: {each.why}; {each.remedy}"
-
-
-def _lost(plan: Plan, width: int) -> Iterator[str]:
-    lost = plan.fits_with(Outcome.LOST)
-    rows = (f"{_subject(each)}: {each.sentence}; {plan.remedies[each.subject.label]}" for each in lost)
-    return _section("Would not start again:", rows, len(lost), width)
-
-
-def _changed_fits(plan: Plan, width: int) -> Iterator[str]:
-    changed = plan.fits_with(Outcome.CHANGED)
-    rows = (f"{_subject(each)}: {each.sentence}; {plan.remedies[each.subject.label]}" for each in changed)
-    return _section("Would get other GPUs:", rows, len(changed), width)
+def _lists(plan: Plan) -> dict[str, list[str]]:
+    """The pods, workloads and quotas with an outcome, by the title above them."""
+    disrupted = [
+        f"{each.name}{f' ({each.workload})' if each.workload else ''} on {each.node}: {each.why}; {each.remedy}"
+        for each in plan.disrupted
+    ]
+    lost, changed, unknown = (
+        [(each, f"{_subject(each)}: {each.sentence.removeprefix('unknown: ')}") for each in plan.fits_with(outcome)]
+        for outcome in (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
+    )
+    limits = {
+        outcome: [
+            f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}"
+            for each in plan.limits
+            if each.outcome is outcome
+        ]
+        for outcome in (Outcome.LOST, Outcome.UNKNOWN)
+    }
+    refused = [f"{each.subject.label}, when a pod of it starts again: {each.sentence}" for each in plan.refusals]
+    return {
+        "Disrupted now:": disrupted,
+        "Would not start again:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in lost],
+        "Would get other GPUs:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in changed],
+        "Quotas:": [*limits[Outcome.LOST], *refused],
+        "Unknown:": [*plan.unknown, *(text for _, text in unknown), *limits[Outcome.UNKNOWN]],
+    }
 
 
 def _subject(each: FitComparison) -> str:
@@ -315,26 +295,6 @@ def _subject(each: FitComparison) -> str:
     pods = each.subject.pod_names
     is_named = not pods or (len(pods) == 1 and each.subject.label == f"pod {pods[0]}")
     return each.subject.label if is_named else f"{each.subject.label} ({format_list(pods, 3)})"
-
-
-def _quotas(plan: Plan, width: int) -> Iterator[str]:
-    limits = [f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}" for each in plan.broken_limits]
-    refused = [f"{each.subject.label}, when a pod of it starts again: {each.sentence}" for each in plan.refusals]
-    rows = [*limits, *refused]
-    return _section("Quotas:", rows, len(rows), width)
-
-
-def _unknown(plan: Plan, width: int) -> Iterator[str]:
-    rows = [
-        *plan.unknown,
-        *(f"{_subject(each)}: {each.sentence.removeprefix('unknown: ')}" for each in plan.fits_with(Outcome.UNKNOWN)),
-        *(
-            f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}"
-            for each in plan.limits
-            if each.outcome is Outcome.UNKNOWN
-        ),
-    ]
-    return _section("Unknown:", rows, len(rows), width)
 
 
 def _unaffected_text(plan: Plan) -> str:

@@ -10,7 +10,6 @@ import click
 from policies.analyses.selectors import (
     Analysis,
     AnalysisJSON,
-    DeviceVerdict,
     Truth,
     analysis_json,
     analyze,
@@ -22,19 +21,9 @@ from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from webhook.cli.folders import SUFFIXES
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.settings import read_facts
-from webhook.cli.text_layout import (
-    GAP,
-    Column,
-    column,
-    fitted_columns,
-    item,
-    output_text,
-    paragraph,
-    sentence_table,
-    table,
-    terminal_width,
-    truncation,
-)
+from webhook.cli.text_layout import output_text
+from webhook.pages.report_model import Bullets, Column, Lines, Paragraph, Section, Table, Tone, notes, numbers
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,12 +41,6 @@ _MOST_SHOWN = 20
 _MOST_BYTES = 4 * LONGEST_SELECTOR
 """Bytes of a file with an expression, with blanks; longer expressions than the API server allows are refused later."""
 _SIGNS = {Truth.TRUE: "+", Truth.FALSE: "-", Truth.FAILS: "!", Truth.SKIPPED: "."}
-_COLOURS = {
-    DeviceVerdict.MATCHES: "green",
-    DeviceVerdict.FAILS: "red",
-    DeviceVerdict.EXCLUDED: "yellow",
-    DeviceVerdict.NOT_EVALUATED: "yellow",
-}
 
 
 class SelectorInput(NamedTuple):
@@ -168,73 +151,48 @@ def as_json(analyses: Sequence[Analysis]) -> str:
 
 def text(analyses: Sequence[Analysis], width: int | None = None) -> str:
     """All analyses; `width` is that of the terminal if None."""
-    width = terminal_width() if width is None else width
-    return "\n\n".join("\n".join(_lines(each, width)) for each in analyses)
+    return render_text((section for each in analyses for section in _sections(each)), width)
 
 
-def _lines(analysis: Analysis, width: int) -> Iterator[str]:
-    yield from _head(analysis, width)
-    comparison = analysis.comparison
-    if comparison is None:
+def _sections(analysis: Analysis) -> Iterator[Section]:
+    yield from _selectors(analysis)
+    if (comparison := analysis.comparison) is None:
         return
-    yield ""
-    yield click.style("With the edit:", bold=True)
-    yield from _head(comparison.edited, width)
-    yield ""
+    yield from _selectors(comparison.edited, "With the edit: ")
     gained = format_count(comparison.gained, "device")
-    yield f"The edit gains {gained} and loses {comparison.lost:,}; a selector fails on {comparison.failing:,} more."
-    if comparison.changes:
-        shown = comparison.changes[:_MOST_SHOWN]
-        yield from _device_table([(str(each.change), each.row) for each in shown], "CHANGE", width)
-        yield from truncation(len(comparison.changes), len(shown))
+    change = f"The edit gains {gained} and loses {comparison.lost:,}; a selector fails on {comparison.failing:,} more."
+    rows = [(str(each.change), each.row) for each in comparison.changes]
+    yield Section([Lines([change]), _device_table("CHANGE", rows, 0)])
 
 
-def _head(analysis: Analysis, width: int) -> Iterator[str]:
-    yield f"{click.style(analysis.label, bold=True)}  {click.style(analysis.summary, fg=_colour(analysis))}"
-    for selector in analysis.selectors:
-        owner = f"{selector.owner}: " if selector.owner else ""
-        yield from paragraph(f"{owner}{selector.cost_sentence}", width)
-    for problem in analysis.problems:
-        yield from item(str(problem), width)
-    for note in analysis.notes:
-        yield from paragraph(f"Note: {note}.", width)
+def _selectors(analysis: Analysis, moment: str = "") -> Iterator[Section]:
+    tone = Tone.BAD if not analysis.is_valid else Tone.GOOD if analysis.matched else Tone.WARN
+    costs = (f"{each.owner}: {each.cost_sentence}" if each.owner else each.cost_sentence for each in analysis.selectors)
+    problems = Bullets([*map(str, analysis.problems)])
+    yield Section(
+        [*map(Paragraph, costs), problems, *notes(analysis.notes)], f"{moment}{analysis.label}", analysis.summary, tone
+    )
     if not analysis.rows:
         return
-    yield ""
-    if any(selector.clauses for selector in analysis.selectors):
-        yield from _conditions(analysis, width)
-        yield ""
-        yield "TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."
-    rows = [row for row in analysis.rows if not _class_that_excludes(row, analysis)]
-    shown = (rows or analysis.rows)[:_MOST_SHOWN]
-    yield from _device_table([(_truths(row), row) for row in shown], "TRUTH", width)
-    yield from truncation(len(rows or analysis.rows) + analysis.rows_left_out, len(shown))
+    clauses = [(clause, bool(selector.owner)) for selector in analysis.selectors for clause in selector.clauses]
+    counts = [
+        [
+            *(str(number), f"{each.true:,}", f"{each.false:,}", f"{each.failed:,}", f"{each.excluded:,}"),
+            *("" if is_of_class else f"{each.alone:,}", each.text),
+        ]
+        for number, (each, is_of_class) in enumerate(clauses, 1)
+    ]
+    titles = numbers("#", "TRUE", "FALSE", "FAILS", "EXCLUDES", "ALONE")
+    yield Section([Table([*titles, Column("CONDITION", wraps=True, most_lines=3)], counts)])
+    legend = ["TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."] if clauses else []
+    rows = [row for row in analysis.rows if row.excluded_by is None or not analysis.selectors[row.excluded_by[0]].owner]
+    table = _device_table("TRUTH", [(_truths(row), row) for row in rows or analysis.rows], analysis.rows_left_out)
     others = sum(row.count for row in analysis.rows) - sum(row.count for row in rows)
+    excluded = []
     if rows and others:
         owner = next(selector.owner for selector in analysis.selectors if selector.owner)
-        yield f"{owner} excludes {format_count(others, 'more device')}; -o json and -o html show them."
-
-
-def _class_that_excludes(row: DeviceRow, analysis: Analysis) -> str:
-    """The class whose selector excludes the devices; empty if none does."""
-    return "" if row.excluded_by is None else analysis.selectors[row.excluded_by[0]].owner
-
-
-def _colour(analysis: Analysis) -> str:
-    return "red" if not analysis.is_valid else "green" if analysis.matched else "yellow"
-
-
-def _conditions(analysis: Analysis, width: int) -> Iterator[str]:
-    """The conditions in the order of the signs of a truth."""
-    clauses = [(clause, bool(selector.owner)) for selector in analysis.selectors for clause in selector.clauses]
-    numbers = [
-        [f"{number}", *(f"{each:,}" for each in (clause.true, clause.false, clause.failed, clause.excluded)), alone]
-        for number, (clause, is_of_class) in enumerate(clauses, 1)
-        for alone in ["" if is_of_class else f"{clause.alone:,}"]
-    ]
-    titles = ("#", "TRUE", "FALSE", "FAILS", "EXCLUDES", "ALONE")
-    rows = [(row, clause.text) for row, (clause, _) in zip(numbers, clauses, strict=True)]
-    yield from sentence_table(fitted_columns(titles, numbers, titles), "CONDITION", rows, width, 20, most_lines=3)
+        excluded = [f"{owner} excludes {format_count(others, 'more device')}; -o json and -o html show them."]
+    yield Section([Lines(legend), table, Lines(excluded)])
 
 
 def _truths(row: DeviceRow) -> str:
@@ -242,19 +200,10 @@ def _truths(row: DeviceRow) -> str:
     return " ".join("".join(_SIGNS[truth] for truth in each) for each in row.truths)
 
 
-def _device_table(rows: Sequence[tuple[str, DeviceRow]], title: str, width: int) -> Iterator[str]:
-    firsts = [(first, str(row.verdict), f"{row.count:,}") for first, row in rows]
-    columns = fitted_columns((title, "VERDICT", "DEVICES"), firsts, ("DEVICES",))
-    columns[0] = Column(title, min(columns[0].width, 24))
-    room = width - sum(each.width + GAP for each in columns)
-    kind_width = min(column("KIND", (row.kind for _, row in rows)).width, max(16, room // 2))
-    why_width = max(20, room - kind_width - GAP)
-    body = [
-        [
-            *first,
-            [*paragraph(row.kind, kind_width), *paragraph(row.places, kind_width)],
-            paragraph(row.error or row.why, why_width),
-        ]
-        for first, (_, row) in zip(firsts, rows, strict=True)
+def _device_table(title: str, rows: Sequence[tuple[str, DeviceRow]], left_out: int) -> Table:
+    cells = [
+        [first, str(row.verdict), f"{row.count:,}", [row.kind, row.places], row.error or row.why] for first, row in rows
     ]
-    yield from table([*columns, Column("KIND", kind_width), Column("WHY", why_width)], body)
+    first_column, kind = Column(title, wraps=True, share=4), Column("KIND", wraps=True, share=3)
+    columns = [first_column, Column("VERDICT"), *numbers("DEVICES"), kind, Column("WHY", wraps=True)]
+    return Table(columns, cells, _MOST_SHOWN, left_out)

@@ -4,50 +4,50 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from policies.analyses.installation.cluster_checks import Check, Status
 from policies.kubernetes.names import printable
-from webhook.cli.text_layout import paragraph
+from webhook.pages.report_model import Entry, Section, Tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-_COLOURS = {Status.FAILING: "red", Status.UNKNOWN: "magenta", Status.WARNING: "yellow", Status.OK: "green"}
-_NAME_WIDTH = 12
-_INDENT = " " * (_NAME_WIDTH + 2)
+_TONES = {
+    Status.FAILING: Tone.BAD,
+    Status.UNKNOWN: Tone.UNKNOWN,
+    Status.WARNING: Tone.WARN,
+    Status.OK: Tone.GOOD,
+}
 
 
-def check_sections(checks: Sequence[Check], width: int) -> Iterator[list[str]]:
-    """The lines of a section for each answer, the worst first."""
-    for status, colour in _COLOURS.items():
-        if found := [each for each in checks if each.status is status]:
-            title = click.style(status.upper(), fg=colour, bold=True)
-            yield [title, *(line for each in found for line in _lines(each, width))]
+_TEXTS = ("name", "what", "where", "why", "remedy")
 
 
-def _lines(check: Check, width: int) -> Iterator[str]:
-    first, *rest = paragraph(check.what, width - len(_INDENT))
-    yield f"  {check.name:<{_NAME_WIDTH}}{first}"
-    yield from (f"{_INDENT}{line}" for line in rest)
-    for title, text in (("Where", check.where), ("Why", check.why), ("What to do", check.remedy)):
-        if text:
-            yield from (f"{_INDENT}{line}" for line in paragraph(f"{title}: {text}", width - len(_INDENT)))
+def check_sections(checks: Sequence[Check]) -> Iterator[Section]:
+    """A section for each answer, the worst first."""
+    for status, tone in _TONES.items():
+        entries = [
+            Entry(
+                each.name,
+                [
+                    each.what,
+                    *(
+                        f"{title}: {text}"
+                        for title, text in (("Where", each.where), ("Why", each.why), ("What to do", each.remedy))
+                        if text
+                    ),
+                ],
+            )
+            for each in checks
+            if each.status is status
+        ]
+        yield Section(entries, status.upper(), tone=tone)
 
 
 def printable_checks(checks: Sequence[Check]) -> tuple[Check, ...]:
     """The checks as their JSON has them, without characters that a terminal would obey."""
     return tuple(
-        Check(
-            name=printable(each.name),
-            status=each.status,
-            what=printable(each.what),
-            where=printable(each.where),
-            why=printable(each.why),
-            remedy=printable(each.remedy),
-        )
-        for each in checks
+        Check(status=each.status, **{field: printable(getattr(each, field)) for field in _TEXTS}) for each in checks
     )
 
 

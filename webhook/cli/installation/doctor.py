@@ -10,8 +10,6 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.analyses.installation.diagnosis import MEDIAN, SLOWEST, bound_text, diagnose
@@ -34,19 +32,21 @@ from webhook.cli.installation.preflight_reads import read_manifests
 from webhook.cli.running_clusters import Discovery, in_parallel, read_clock, run_connected
 from webhook.cli.settings import settings_in
 from webhook.cli.shipped_files import shipped_path
-from webhook.cli.text_layout import GAP, fitted_columns, output_text, paragraph, table, terminal_width
+from webhook.cli.text_layout import output_text
 from webhook.cluster.answers import APIError
 from webhook.cluster.leases import REPLICA_QUERY
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched
 from webhook.controllers.replica_config import DEPLOYMENT, LEASE, NAMESPACE, SECRET
+from webhook.pages.report_model import Paragraph, Section, Table, numbers
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from policies.analyses.installation.diagnosis import Diagnosis
-    from policies.analyses.installation.installation_facts import APIServerCalls, WebhookCalls
+    from policies.analyses.installation.installation_facts import WebhookCalls
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
@@ -171,31 +171,38 @@ _OURS = ".gpu-admission.io"
 
 def text(diagnosis: Diagnosis) -> str:
     """The checks in sections, the worst first, the calls of each webhook, and the conclusion."""
-    width = terminal_width()
-    sections = [*check_sections(diagnosis.checks, width)]
-    if diagnosis.calls is not None and diagnosis.calls.webhooks:
-        sections.append([*_calls(diagnosis.calls)])
-    sections.append(paragraph(f"{diagnosis.conclusion}.", width))
-    return "\n\n".join("\n".join(lines) for lines in sections)
-
-
-def _calls(calls: APIServerCalls) -> Iterator[str]:
-    since = f", since {calls.since:%Y-%m-%d %H:%M} UTC" if calls.since else ""
-    yield f"{click.style('CALLS', bold=True)} as the API server that answered counts them{since}"
-    rows = [
-        (
-            name.removesuffix(_OURS),
-            f"{each.calls:,}",
-            f"{each.refused:,}",
-            f"{each.failed:,}",
-            f"{each.excluded:,}",
-            bound_text(each.bound(MEDIAN)),
-            bound_text(each.bound(SLOWEST)),
+    sections = [*check_sections(diagnosis.checks)]
+    if (calls := diagnosis.calls) is not None:
+        since = f", since {calls.since:%Y-%m-%d %H:%M} UTC" if calls.since else ""
+        rows = [
+            (
+                name.removesuffix(_OURS),
+                *(f"{number:,}" for number in (each.calls, each.refused, each.failed, each.excluded)),
+                bound_text(each.bound(MEDIAN)),
+                bound_text(each.bound(SLOWEST)),
+            )
+            for name, each in sorted(calls.webhooks.items())
+        ]
+        counted = f"CALLS as the API server that answered counts them{since}"
+        sections.append(
+            Section(
+                [
+                    Table(
+                        [
+                            "webhook",
+                            *numbers("calls", "refused", "failed", "excluded"),
+                            "1 of 2 takes",
+                            "99 of 100 take",
+                        ],
+                        rows,
+                        indent=2,
+                    )
+                ],
+                counted,
+            )
         )
-        for name, each in sorted(calls.webhooks.items())
-    ]
-    titles = ("webhook", "calls", "refused", "failed", "excluded", "1 of 2 takes", "99 of 100 take")
-    yield from (f"{' ' * GAP}{line}" for line in table(fitted_columns(titles, rows, titles[1:5]), rows))
+    sections.append(Section([Paragraph(f"{diagnosis.conclusion}.")]))
+    return render_text(sections)
 
 
 @dataclass(frozen=True, slots=True)

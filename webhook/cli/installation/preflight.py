@@ -13,7 +13,7 @@ from policies.admission.webhooks import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.analyses.installation.other_webhooks import Coverage, webhooks_in
 from policies.analyses.installation.preflight import Facts, preflight
-from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
+from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, with_capital
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.view import Unknown
 from webhook.cli.installation import preflight_reads as reads
@@ -31,9 +31,11 @@ from webhook.cli.installation.preflight_reads import (
 )
 from webhook.cli.running_clusters import Discovery, read_clock, run_connected
 from webhook.cli.shipped_files import shipped_path
-from webhook.cli.text_layout import output_text, paragraph, terminal_width
+from webhook.cli.text_layout import output_text
 from webhook.cluster.kind_reads import parse_version, read_object, read_version
 from webhook.cluster.resources import RESOURCES
+from webhook.pages.report_model import Paragraph, Section
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from policies.analyses.installation.dry_runs import PlannedObject
@@ -118,10 +120,8 @@ async def _read_namespaces(client: APIClient, planned: Sequence[PlannedObject]) 
 
 def text(preflight: Preflight) -> str:
     """The checks in sections, the worst first, and the conclusion."""
-    width = terminal_width()
-    conclusion = f"{preflight.conclusion[:1].upper()}{preflight.conclusion[1:]}."
-    sections = [*check_sections(preflight.checks, width), paragraph(conclusion, width)]
-    return "\n\n".join("\n".join(lines) for lines in sections)
+    conclusion = Section([Paragraph(f"{with_capital(preflight.conclusion)}.")])
+    return render_text([*check_sections(preflight.checks), conclusion])
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,36 +8,28 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.analyses.migrate.proof import PROPERTIES, Cell, prove_migration
-from policies.kubernetes.names import format_count, format_list, inflect, printable
+from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Certainty, Outcome
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import (
-    Column,
-    fitted_columns,
-    item,
-    output_text,
-    paragraph,
-    table,
-    terminal_width,
-)
+from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
+from webhook.pages.report_model import Bullets, Lines, Section, Span, Table, Tone, notes, numbers
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from policies.analyses.migrate.proof import Proof, WorkloadProof
     from webhook.cli.cluster_options import ClusterOptions
 
 
-_COLOURS = {
-    Outcome.KEPT: "green",
-    Outcome.GAINED: "green",
-    Outcome.CHANGED: "red",
-    Outcome.LOST: "red",
-    Outcome.UNKNOWN: "yellow",
+_TONES = {
+    Outcome.KEPT: Tone.GOOD,
+    Outcome.GAINED: Tone.GOOD,
+    Outcome.CHANGED: Tone.BAD,
+    Outcome.LOST: Tone.BAD,
+    Outcome.UNKNOWN: Tone.WARN,
 }
 _PREDICTED = "*"
 _MOST_NAMED = 3
@@ -98,54 +90,43 @@ def as_json(proof: Proof) -> str:
 
 def text(proof: Proof, width: int | None = None) -> str:
     """The table, the reasons and the assumptions; `width` is that of the terminal if None."""
-    width = terminal_width() if width is None else width
     if not proof.workloads:
         return "No workload requests GPUs of a device plugin."
     cells = (cell for each in proof.workloads for cell in each.cells.values())
     is_predicted = any(cell.certainty is Certainty.PREDICTED for cell in cells)
     note = [f"{_PREDICTED} predicted: some nodes do not publish their devices yet"] if is_predicted else []
-    parts = ["\n".join(_table(proof.workloads)), *note, *_sections(proof, width)]
+    rows = [[each.label, str(each.pods), *(_cell(each, key) for key in PROPERTIES)] for each in proof.workloads]
     lost = sum(each.loses for each in proof.workloads)
     left = sum(bool(each.left) for each in proof.workloads)
-    numbers = [f"{lost} {inflect('loses something', lost)}", *([f"{left} cannot be migrated"] if left else [])]
-    return "\n\n".join([*parts, f"{format_count(len(proof.workloads), 'workload')}: {', '.join(numbers)}"])
-
-
-def _table(workloads: Sequence[WorkloadProof]) -> Iterator[str]:
-    firsts = [(printable(each.label), str(each.pods)) for each in workloads]
-    columns = fitted_columns(("WORKLOAD", "PODS"), firsts, ("PODS",))
-    columns += [
-        Column(key.upper(), max(len(key), *(len(f"{each}{_PREDICTED}") for each in Outcome))) for key in PROPERTIES
+    counts = [f"{lost} {inflect('loses something', lost)}", *([f"{left} cannot be migrated"] if left else [])]
+    sections = [
+        Section([Table(["WORKLOAD", *numbers("PODS"), *map(str.upper, PROPERTIES)], rows)]),
+        Section([Lines(note)]),
+        *(
+            Section([Bullets(_reasons(proof, outcome))], f"{str(outcome).capitalize()}:")
+            for outcome in (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
+        ),
+        Section([Bullets([f"{each.label}: {each.left}" for each in proof.workloads if each.left])], "Not migrated:"),
+        Section(notes(proof.assumptions, "Assumed")),
+        Section([Lines([f"{format_count(len(proof.workloads), 'workload')}: {', '.join(counts)}"])]),
     ]
-    rows = [
-        [*first, *(_shown_cell(each, key) for key in PROPERTIES)] for first, each in zip(firsts, workloads, strict=True)
-    ]
-    yield from table(columns, rows)
+    return render_text(sections, width)
 
 
-def _shown_cell(workload: WorkloadProof, key: str) -> str:
+def _cell(workload: WorkloadProof, key: str) -> Span:
     if workload.left and key != PROPERTIES[0]:
-        return "-"
+        return Span("-", Tone.PLAIN)
     cell = workload.cells[key]
     words = f"{cell.outcome}{_PREDICTED}" if cell.certainty is Certainty.PREDICTED else str(cell.outcome)
-    return click.style(words, fg=_COLOURS[cell.outcome])
+    return Span(words, _TONES[cell.outcome])
 
 
-def _sections(proof: Proof, width: int) -> Iterator[str]:
-    for title, wanted in (("Lost:", Outcome.LOST), ("Changed:", Outcome.CHANGED), ("Unknown:", Outcome.UNKNOWN)):
-        found: dict[tuple[str, str], list[str]] = {}
-        for key in PROPERTIES:
-            for each in proof.workloads:
-                cell = each.cells[key]
-                if cell.outcome is wanted:
-                    found.setdefault((key, printable(cell.sentence)), []).append(printable(each.label))
-        reasons = [(key, why, format_list(names, _MOST_NAMED)) for (key, why), names in found.items()]
-        if reasons:
-            lines = [line for key, why, names in reasons for line in item(f"{key} of {names}: {why}", width)]
-            yield "\n".join([title, *lines])
-    left = [each for each in proof.workloads if each.left]
-    if left:
-        lines = [line for each in left for line in item(printable(f"{each.label}: {each.left}"), width)]
-        yield "\n".join(["Not migrated:", *lines])
-    if proof.assumptions:
-        yield "\n".join(line for each in proof.assumptions for line in paragraph(f"Assumed: {each}.", width))
+def _reasons(proof: Proof, outcome: Outcome) -> list[str]:
+    """The reasons for an outcome, each with the workloads that it concerns."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for key in PROPERTIES:
+        for each in proof.workloads:
+            cell = each.cells[key]
+            if cell.outcome is outcome:
+                found.setdefault((key, cell.sentence), []).append(each.label)
+    return [f"{key} of {format_list(names, _MOST_NAMED)}: {why}" for (key, why), names in found.items()]

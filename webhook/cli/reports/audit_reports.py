@@ -10,15 +10,17 @@ import click
 from policies.admission.installed import uncovered_settings
 from policies.admission.webhooks import CONFIGURATIONS
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
-from policies.kubernetes.names import format_count, format_list, printable
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import Column, fitted_columns, output_text, table, truncation
+from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
+from webhook.pages.report_model import Lines, More, Section, Table, Tone, numbers
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.pages.report_model import Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +94,11 @@ def uncovered_notes(stored: Sequence[Object], policy: GPUAdmissionPolicy) -> lis
     return [f"{path}: {sentence}" for path, sentence in uncovered_settings(stored, policy)]
 
 
-_SECTIONS = (
-    (Severity.DENY, "Would be refused today", "red"),
-    (Severity.WARN, "Warnings", "yellow"),
-    (Severity.AUDIT, "Worth knowing", "cyan"),
-)
+_SECTIONS = {
+    Severity.DENY: ("Would be refused today", Tone.BAD),
+    Severity.WARN: ("Warnings", Tone.WARN),
+    Severity.AUDIT: ("Worth knowing", Tone.NOTE),
+}
 _MOST_SHOWN = 50
 """Findings of a section; JSON has all of them."""
 _MOST_OWNERS = 3
@@ -115,85 +118,69 @@ _SHOWN_IF_ANY = ("LOSE", "UNKNOWN")
 def text(audited: Audited) -> str:
     """The report in sections."""
     report = audited.report
-    sections = [
-        *(_findings(report, *section) for section in _SECTIONS),
-        _section([each for each in report.findings if each.waived], click.style("Waived", bold=True)),
-        _left_out(report),
-        _sentences("Not reviewed", [str(gap) for gap in report.gaps]),
-        _sentences("About this cluster", audited.notes),
-        _readiness(report.readiness),
-        [report.summary],
+    by_severity = [
+        ([each for each in report.findings if each.severity is severity and not each.waived], title, tone)
+        for severity, (title, tone) in _SECTIONS.items()
     ]
-    return "\n\n".join("\n".join(lines) for lines in sections if lines)
+    waived = [each for each in report.findings if each.waived]
+    left_out = (
+        f"{format_count(report.left_out, 'more finding')} not shown: a report has the {MOST_FINDINGS:,} most severe; its "
+        "numbers count all"
+    )
+    sections = [
+        *(
+            Section(_findings(found), title, tone=tone)
+            for found, title, tone in (*by_severity, (waived, "Waived", Tone.PLAIN))
+        ),
+        Section([Lines([left_out] if report.left_out else [])]),
+        Section([Lines([*map(str, report.gaps)], 2)], "Not reviewed"),
+        Section([Lines(audited.notes, 2)], "About this cluster"),
+        Section([*_readiness(report.readiness)], "Readiness to convert"),
+        Section([Lines([report.summary])]),
+    ]
+    return render_text(sections)
 
 
-def _findings(report: AuditReport, severity: Severity, title: str, colour: str) -> list[str]:
-    found = [each for each in report.findings if each.severity is severity and not each.waived]
-    return _section(found, click.style(title, fg=colour, bold=True))
-
-
-def _section(found: Sequence[AuditFinding], title: str) -> list[str]:
-    if not found:
-        return []
-    lines = [title]
+def _findings(found: Sequence[AuditFinding]) -> list[Block]:
+    blocks: list[Block] = []
     for finding in found[:_MOST_SHOWN]:
-        lines += _finding_lines(finding)
-    return [*lines, *(f"  {line}" for line in truncation(len(found), _MOST_SHOWN))]
+        namespace = f"{finding.namespace}/" if finding.namespace else ""
+        more = f" and {finding.count - 1:,} more" if finding.count > 1 else ""
+        owners = f" ({format_list(finding.owners, _MOST_OWNERS)})" if finding.owners else ""
+        where = f"{finding.path}: " if finding.path else ""
+        waived = f"Waived because {finding.waived}" if finding.waived else ""
+        remedy = waived or (f"What to do: {finding.remedy}" if finding.remedy else "")
+        blocks += [
+            Lines([f"{finding.rule}  {finding.kind} {namespace}{finding.name}{more}{owners}"], 2),
+            Lines([f"{where}{finding.message}", *([remedy] if remedy else [])], 4),
+        ]
+    return [*blocks, More(len(found[_MOST_SHOWN:]), 2)]
 
 
-def _left_out(report: AuditReport) -> list[str]:
-    count = report.left_out
-    more = format_count(count, "more finding")
-    return [f"{more} not shown: a report has the {MOST_FINDINGS:,} most severe; its numbers count all"] if count else []
-
-
-def _finding_lines(finding: AuditFinding) -> Iterator[str]:
-    namespace = f"{finding.namespace}/" if finding.namespace else ""
-    more = f" and {finding.count - 1:,} more" if finding.count > 1 else ""
-    owners = f" ({format_list(finding.owners, _MOST_OWNERS)})" if finding.owners else ""
-    yield f"  {finding.rule}  {printable(f'{finding.kind} {namespace}{finding.name}{more}{owners}')}"
-    where = f"{finding.path}: " if finding.path else ""
-    yield printable(f"    {where}{finding.message}")
-    if finding.waived:
-        yield f"    Waived because {finding.waived}"
-    elif finding.remedy:
-        yield printable(f"    What to do: {finding.remedy}")
-
-
-def _sentences(title: str, sentences: Sequence[str]) -> list[str]:
-    return [click.style(title, bold=True), *(printable(f"  {each}") for each in sentences)] if sentences else []
-
-
-def _readiness(rows: Sequence[ConversionReadiness]) -> list[str]:
-    if not rows:
-        return []
-    numbers = {
+def _readiness(rows: Sequence[ConversionReadiness]) -> Iterator[Block]:
+    counts = {
         title: field
         for title, field in _NUMBERS.items()
         if title not in _SHOWN_IF_ANY or any(getattr(row, field) for row in rows)
     }
     cells = [
-        [
-            printable(row.namespace),
-            row.mode.value,
-            _READY[row.is_ready],
-            *(str(getattr(row, each)) for each in numbers.values()),
-        ]
+        [row.namespace, row.mode.value, _READY[row.is_ready], *(str(getattr(row, each)) for each in counts.values())]
         for row in rows
     ]
-    columns = fitted_columns(("NAMESPACE", "MODE", "READY"), cells)
-    columns[1] = Column("MODE", len("enabled"))
-    columns += [Column(title, len(title), right=True) for title in numbers]
-    lines = [click.style("Readiness to convert", bold=True), *table(columns, cells)]
+    yield Table(["NAMESPACE", "MODE", "READY", *numbers(*counts)], cells)
     for row in rows:
-        obstacles = [line for each in row.obstacles for line in _obstacle(each, _result(each))]
+        obstacles = [(each, _result(each)) for each in row.obstacles]
         if row.preemption is not None:
-            obstacles += _obstacle(
-                row.preemption, f"{'convert and lose' if row.preemption.count > 1 else 'converts and loses'} preemption"
-            )
+            verbs = "convert and lose" if row.preemption.count > 1 else "converts and loses"
+            obstacles.append((row.preemption, f"{verbs} preemption"))
         if obstacles:
-            lines += [f"{printable(row.namespace)}:", *map(printable, obstacles)]
-    return lines
+            yield Lines([f"{row.namespace}:"])
+        for obstacle, result in obstacles:
+            more = f" and {obstacle.count - 1:,} more" if obstacle.count > 1 else ""
+            where = f"{obstacle.path}: " if obstacle.path else ""
+            remedy = [f"What to do: {obstacle.remedy}"] if obstacle.remedy else []
+            yield Lines([f"{obstacle.workload}{more} {result} [{obstacle.rule}]"], 2)
+            yield Lines([f"{where}{obstacle.message}", *remedy], 4)
 
 
 def _result(obstacle: ConversionObstacle) -> str:
@@ -205,11 +192,3 @@ def _result(obstacle: ConversionObstacle) -> str:
     if obstacle.severity is Severity.DENY:
         return "are refused" if several else "is refused"
     return f"{'stay' if several else 'stays'} with the device plugin"
-
-
-def _obstacle(obstacle: ConversionObstacle, result: str) -> Iterator[str]:
-    more = f" and {obstacle.count - 1:,} more" if obstacle.count > 1 else ""
-    yield f"  {obstacle.workload}{more} {result} [{obstacle.rule}]"
-    yield f"    {obstacle.path}: {obstacle.message}" if obstacle.path else f"    {obstacle.message}"
-    if obstacle.remedy:
-        yield f"    What to do: {obstacle.remedy}"

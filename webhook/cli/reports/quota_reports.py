@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.names import printable
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.quota_json import QuotasJSON, quotas_json
 from policies.quota.quota_report import COUNTED_FROM, QUOTA, QuotaState, quota_reports
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import (
-    BAR,
-    BarPart,
-    bar,
-    fitted_columns,
-    item,
-    output_text,
-    paragraph,
-    sentence_table,
-    table,
-    terminal_width,
-    truncation,
-)
+from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
+from webhook.pages.report_model import (
+    Bar,
+    BarPart,
+    Bullets,
+    Column,
+    Lines,
+    Paragraph,
+    Section,
+    Table,
+    Tone,
+    notes,
+    numbers,
+)
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,10 +39,11 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.kubernetes.view import ClusterView
-    from policies.quota.quota_report import LimitUse, QuotaReport
+    from policies.quota.quota_report import Condition, LimitUse, QuotaReport, Reservation
     from policies.rules.charges import Amounts, Unit
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.pages.report_model import Block, Cell
 
 
 WITHOUT = {
@@ -110,11 +113,11 @@ def as_json(quotas: QuotaReports) -> str:
 
 _MOST_SHOWN = 20
 """Holders and reservations of a quota; JSON has all of them."""
-_COLOURS = {
-    QuotaState.WITHIN: "green",
-    QuotaState.OVER: "red",
-    QuotaState.UNCOUNTED: "yellow",
-    QuotaState.UNREADABLE: "red",
+_TONES = {
+    QuotaState.WITHIN: Tone.GOOD,
+    QuotaState.OVER: Tone.BAD,
+    QuotaState.UNCOUNTED: Tone.WARN,
+    QuotaState.UNREADABLE: Tone.BAD,
 }
 _FAILING = {
     True: "The namespace enforces it: while it cannot be checked, pods that get GPUs are refused",
@@ -126,124 +129,85 @@ _AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 def text(quotas: QuotaReports, width: int | None = None) -> str:
     """All reports, with a summary if there are several; `width` is that of the terminal if None."""
-    width = terminal_width() if width is None else width
-    parts = ["\n".join(_lines(report, width)) for report in quotas.reports] or [_no_quota(quotas.namespace)]
-    notes = [line for note in quotas.notes for line in paragraph(f"Note: {note}.", width)]
-    summary = [_summary(quotas.reports)] if len(quotas.reports) > 1 else []
-    return "\n\n".join([*parts, *(["\n".join(notes)] if notes else []), *summary])
+    sections = [section for report in quotas.reports for section in _sections(report)]
+    if not sections:
+        where = (
+            f"Namespace {quotas.namespace} has no GPUQuota, so it has"
+            if quotas.namespace
+            else ("No GPUQuota exists, so no namespace has")
+        )
+        limits = "no limits" if quotas.namespace else "limits"
+        sections = [Section([Lines([f"{where} {limits}; the command usage lists pods with GPUs."])])]
+    sections.append(Section(notes(quotas.notes)))
+    if len(quotas.reports) > 1:
+        counts = Counter(report.state for report in quotas.reports)
+        numbers = ", ".join(f"{counts[state]} {state}" for state in QuotaState if counts[state])
+        sections.append(Section([Lines([f"{len(quotas.reports)} quotas: {numbers}"])]))
+    return render_text(sections, width)
 
 
-def _no_quota(namespace: str) -> str:
-    if namespace:
-        return f"Namespace {namespace} has no GPUQuota, so it has no limits; the command usage lists pods with GPUs."
-    return "No GPUQuota exists, so no namespace has limits; the command usage lists pods with GPUs."
-
-
-def _summary(reports: Sequence[QuotaReport]) -> str:
-    counts = Counter(report.state for report in reports)
-    return f"{len(reports)} quotas: {', '.join(f'{counts[state]} {state}' for state in QuotaState if counts[state])}"
-
-
-def _lines(report: QuotaReport, width: int) -> Iterator[str]:
-    state = click.style(str(report.state), fg=_COLOURS[report.state], bold=True)
-    yield f"{click.style(printable(f'GPUQuota {report.namespace}/{report.name}'), bold=True)}  {state}"
-    if report.quota is None:
-        yield from paragraph(_unreadable(report), width)
-        for path, sentence in report.problems:
-            yield from item(f"{path}: {sentence}" if path else sentence, width)
-    else:
-        if not report.exempt:
-            yield from paragraph(_modes(report), width)
-        for remark in report.remarks:
-            yield from paragraph(f"Warning: {remark}.", width)
-        yield ""
-        cells = [
+def _sections(report: QuotaReport) -> Iterator[Section]:
+    title, state = f"GPUQuota {report.namespace}/{report.name}", str(report.state)
+    yield Section([*_head(report)], title, state, _TONES[report.state])
+    if report.quota is not None:
+        rows: list[list[Cell]] = [
             [
                 each.limit.name,
                 _bar(each),
-                _amount(each.limit.unit, each.used),
-                _amount(each.limit.unit, each.reserved),
-                _amount(each.limit.unit, each.left),
+                *(_amount(each.limit.unit, amount) for amount in (each.used, each.reserved, each.left)),
                 amount_with_unit(each.limit.unit, each.limit.hard),
             ]
             for each in report.limits
         ]
-        titles = ("LIMIT", "USE", "USED", "RESERVED", "LEFT", "HARD")
-        yield from table(fitted_columns(titles, cells, titles[2:5]), cells)
-        yield from _holders(report, width)
-        yield from _reservations(report, width)
-    yield from _conditions(report, width)
+        yield Section([Table(["LIMIT", "USE", *numbers("USED", "RESERVED", "LEFT"), "HARD"], rows)])
+        if report.holders is not None:
+            held = [(each.name, _age(each.age), _amounts(report, each.amounts)) for each in report.holders]
+            nothing = Lines(["No pod or claim holds any of it."])
+            yield Section([_table("HELD BY", "HOLDS", held) if held else nothing])
+        yield Section([_table("ON ITS WAY", "RESERVES", [*map(partial(_reservation, report), report.reservations)])])
+    yield Section([*map(_condition, report.conditions)])
 
 
-def _unreadable(report: QuotaReport) -> str:
-    if report.enforced:
-        return "It cannot be read, and the namespace enforces it, so pods that get GPUs are refused."
-    return "It cannot be read, so it limits nothing."
+def _head(report: QuotaReport) -> Iterator[Block]:
+    if report.quota is None:
+        is_enforced = ", and the namespace enforces it, so pods that get GPUs are refused"
+        yield Paragraph(f"It cannot be read{is_enforced if report.enforced else ', so it limits nothing'}.")
+        yield Bullets([f"{path}: {sentence}" if path else sentence for path, sentence in report.problems])
+        return
+    if not report.exempt:
+        result = "admitted with a warning (mode Warn)" if report.quota.mode == "Warn" else "refused (mode Enforce)"
+        yield Paragraph(f"Pods over a limit are {result}. {_FAILING[report.enforced]}.")
+    yield from notes(report.remarks, "Warning")
 
 
-def _modes(report: QuotaReport) -> str:
-    """The mode, and what happens while the quota cannot be checked."""
-    warns = report.quota is not None and report.quota.mode == "Warn"
-    result = "admitted with a warning (mode Warn)" if warns else "refused (mode Enforce)"
-    return f"Pods over a limit are {result}. {_FAILING[report.enforced]}."
-
-
-def _bar(use: LimitUse) -> str:
-    """The used and reserved parts of a limit; the bar of an exceeded limit ends with an arrow."""
+def _bar(use: LimitUse) -> Bar:
+    """The used and reserved parts of a limit."""
     if use.used is None:
-        return f"[{'?' * BAR}]"
-    used = BarPart(use.used, "#", "red" if use.is_over else "green")
-    return bar([used, BarPart(use.reserved, "=", "cyan")], use.limit.hard)
+        return Bar()
+    used = BarPart(use.used, "#", Tone.BAD if use.is_over else Tone.GOOD)
+    return Bar([used, BarPart(use.reserved, "=", Tone.NOTE)], use.limit.hard)
 
 
-def _holders(report: QuotaReport, width: int) -> Iterator[str]:
-    if report.holders is None:
-        return
-    yield ""
-    if not report.holders:
-        yield "No pod or claim holds any of it."
-        return
-    shown = report.holders[:_MOST_SHOWN]
-    rows = [(each.name, _age(each.age), _amounts(report, each.amounts)) for each in shown]
-    yield from _table_of_sentences(("HELD BY", "AGE", "HOLDS"), rows, width)
-    yield from truncation(len(report.holders), _MOST_SHOWN)
+def _reservation(report: QuotaReport, each: Reservation) -> tuple[str, str, str]:
+    owner = "pod" if each.of_kind == "Pod" else each.of_kind
+    counted = f", counted with {owner} {each.of}" if each.of else ""
+    takes = _amounts(report, each.amounts) or "nothing of a limit"
+    seen = f"{' and '.join(each.waits_for)} {'is' if len(each.waits_for) == 1 else 'are'} seen"
+    return f"{each.kind} {each.name}", _age(each.age), f"{takes}{counted}; until {seen}"
 
 
-def _reservations(report: QuotaReport, width: int) -> Iterator[str]:
-    if not report.reservations:
-        return
-    yield ""
-    rows = []
-    for each in report.reservations[:_MOST_SHOWN]:
-        owner = "pod" if each.of_kind == "Pod" else each.of_kind
-        counted = f", counted with {owner} {each.of}" if each.of else ""
-        takes = _amounts(report, each.amounts) or "nothing of a limit"
-        name = f"{each.kind} {each.name}"
-        seen = f"{' and '.join(each.waits_for)} {'is' if len(each.waits_for) == 1 else 'are'} seen"
-        rows.append((name, _age(each.age), f"{takes}{counted}; until {seen}"))
-    yield from _table_of_sentences(("ON ITS WAY", "AGE", "RESERVES"), rows, width)
-    yield from truncation(len(report.reservations), _MOST_SHOWN)
-
-
-def _table_of_sentences(
-    titles: tuple[str, str, str], rows: Sequence[tuple[str, str, str]], width: int
-) -> Iterator[str]:
+def _table(name: str, sentence: str, rows: Sequence[tuple[str, str, str]]) -> Table:
     """A table of names, ages and sentences; without the column of ages if no age is known."""
-    with_ages = any(age for _, age, _ in rows)
-    cells = [((printable(name), age) if with_ages else (printable(name),), sentence) for name, age, sentence in rows]
-    columns = fitted_columns(titles[: 1 + with_ages], [names for names, _ in cells], titles[1:2])
-    return sentence_table(columns, titles[2], cells, width, width // 3)
+    if any(age for _, age, _ in rows[:_MOST_SHOWN]):
+        return Table([name, *numbers("AGE"), Column(sentence, wraps=True)], rows, _MOST_SHOWN)
+    return Table([name, Column(sentence, wraps=True)], [(first, last) for first, _, last in rows], _MOST_SHOWN)
 
 
-def _conditions(report: QuotaReport, width: int) -> Iterator[str]:
-    if not report.conditions:
-        return
-    yield ""
-    for each in report.conditions:
-        status = {"True": "yes", "False": "no"}.get(each.status, "unknown")
-        reason = f" ({each.reason})" if each.reason else ""
-        message = f": {each.message}" if each.message else ""
-        yield from paragraph(f"{each.type} {status}{reason}{message}", width)
+def _condition(condition: Condition) -> Paragraph:
+    status = {"True": "yes", "False": "no"}.get(condition.status, "unknown")
+    reason = f" ({condition.reason})" if condition.reason else ""
+    message = f": {condition.message}" if condition.message else ""
+    return Paragraph(f"{condition.type} {status}{reason}{message}")
 
 
 def _amounts(report: QuotaReport, amounts: Amounts) -> str:

@@ -12,35 +12,23 @@ import click
 from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
 from policies.analyses.usage.usage_report import sum_if_known
 from policies.devices.resource_claims import UNUSED
-from policies.kubernetes.names import format_amount, format_list, format_ranges, printable
+from policies.kubernetes.names import format_amount, format_list, format_ranges
 from policies.kubernetes.view import UNKNOWN
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
-from webhook.cli.text_layout import (
-    BAR,
-    GAP,
-    BarPart,
-    Column,
-    bar,
-    column,
-    fitted_columns,
-    item,
-    output_text,
-    paragraph,
-    sentence_table,
-    table,
-    terminal_width,
-    truncation,
-)
+from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
+from webhook.pages.report_model import Bar, BarPart, Bullets, Column, Lines, Section, Table, Tone, notes, numbers
+from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
-    from policies.analyses.usage.usage_report import HolderUse, NamespaceUse, ProductUse
+    from policies.analyses.usage.usage_report import HolderUse, ProductUse
     from policies.devices.resource_claims import Holder
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.pages.report_model import Cell
 
     _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
     """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
@@ -95,11 +83,9 @@ def as_json(usage: Usage) -> str:
 
 _MOST_SHOWN = 20
 """Rows of a table, unless `--by` names it; JSON has all of them."""
-_SHORTEST_BAR = 10
+_SHORTEST_BAR = 12
 _COUNT = 3
 """Columns that keep a number on the line of its product."""
-_WIDE = 90
-"""The columns from which a bar beside sentences has its usual length."""
 _NONE = Fraction(0)
 
 
@@ -120,150 +106,114 @@ def text(usage: Usage, by: View | None = None, width: int | None = None) -> str:
         by: What the rows are; several tables if None.
         width: The columns of the terminal; its own if None.
     """
-    layout = _Layout(usage.report, terminal_width() if width is None else width)
-    if not usage.report.gpus:
-        missing = "No GPU can be seen." if usage.report.unknown else "The cluster has no GPUs."
-        parts = [[missing]]
+    return render_text(_sections(usage, by), width)
+
+
+def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
+    report = usage.report
+    if not report.gpus:
+        yield Section([Lines(["No GPU can be seen." if report.unknown else "The cluster has no GPUs."])])
     else:
-        parts = [[each.sentence for each in usage.report.totals], *layout.tables(by)]
-    said = [f"Warning: {problem}." for problem in usage.report.problems] + [f"Note: {note}." for note in usage.notes]
-    remarks = [line for each in said for line in paragraph(each, layout.width)]
-    return "\n\n".join("\n".join(lines) for lines in (*parts, remarks) if lines)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """The tables of a report in so many columns."""
-
-    report: UsageReport
-    width: int
-
-    def tables(self, by: View | None) -> Iterator[list[str]]:
-        """The tables, one after the other."""
+        yield Section([Lines([each.sentence for each in report.totals])])
         if by in (None, View.PRODUCT):
-            yield list(self._products())
+            yield Section([_products(report)])
         if by in (None, View.PRODUCT, View.NODE):
-            yield list(self._reasons())
+            reasons = Bullets([*_reasons(report)])
+            yield Section([Lines(["Free, but no pod can use them now:"]), reasons] if reasons.texts else [])
         if by in (None, View.NODE):
-            yield list(self._nodes(len(self.report.nodes) if by else _MOST_SHOWN))
-        if by is View.NAMESPACE or (by is None and not self.report.namespace):
-            yield list(self._namespaces(len(self.report.namespaces) if by else _MOST_SHOWN))
-        if by is View.POD or (by is None and self.report.namespace):
-            yield list(self._holders(len(self.report.holders) if by else _MOST_SHOWN))
+            yield Section([_nodes(report, None if by else _MOST_SHOWN)])
+        if by is View.NAMESPACE or (by is None and not report.namespace):
+            yield Section([_namespaces(report, None if by else _MOST_SHOWN)])
+        if by is View.POD or (by is None and report.namespace):
+            yield Section([_holders(report, None if by else _MOST_SHOWN)])
+    yield Section([*notes(report.problems, "Warning"), *notes(usage.notes)])
 
-    def _products(self) -> Iterator[str]:
-        rows: list[_Row] = [([], each.kind, each, each.held_by_namespace) for each in self.report.products]
-        return self._uses([], rows)
 
-    def _nodes(self, most: int) -> Iterator[str]:
-        rows = [
-            (
-                [printable(node or "several nodes") if gpus is found[0] else ""],
-                gpus.kind,
-                gpus,
-                self.report.held_by_namespace(gpus),
-            )
-            for node, found in self.report.nodes[:most]
-            for gpus in found
+def _products(report: UsageReport) -> Table:
+    return _uses(report, [], [([], each.kind, each, each.held_by_namespace) for each in report.products])
+
+
+def _nodes(report: UsageReport, most: int | None) -> Table:
+    rows: list[_Row] = [
+        ([(node or "several nodes") if gpus is found[0] else ""], gpus.kind, gpus, report.held_by_namespace(gpus))
+        for node, found in report.nodes[:most]
+        for gpus in found
+    ]
+    return _uses(report, ["NODE"], rows, left_out=len(report.nodes) - len(report.nodes[:most]))
+
+
+def _uses(report: UsageReport, titles: Sequence[str], rows: Sequence[_Row], left_out: int = 0) -> Table:
+    """A table of bars and amounts, one row for each kind of device."""
+    own_amount = ["BY NAMESPACE"] if report.namespace else []
+    longest_word = max((len(word) for _, kind, *_ in rows for word in str(kind).split()), default=0)
+    kinds = Column("GPUS", wraps=True, least=longest_word)
+    use_bars = Column("USE", least=_SHORTEST_BAR)
+    amounts = numbers("TOTAL", "HELD", *own_amount, "FREE", "UNUSABLE")
+    cells: list[list[Cell]] = [
+        [
+            *names,
+            str(kind),
+            _bar(use, own),
+            *map(format_amount, (use.total, use.held, *([own] if report.namespace else []), use.free, use.unusable)),
         ]
-        if rows:
-            yield from self._uses(["NODE"], rows)
-            yield from truncation(len(self.report.nodes), most)
+        for names, kind, use, own in rows
+    ]
+    return Table([*titles, kinds, use_bars, *amounts], cells, left_out=left_out)
 
-    def _uses(self, titles: Sequence[str], rows: Sequence[_Row]) -> Iterator[str]:
-        """A table of bars and amounts, one row for each kind of device."""
-        by_namespace = ["BY NAMESPACE"] if self.report.namespace else []
-        numbers = [
+
+def _reasons(report: UsageReport) -> Iterator[str]:
+    for use in report.products:
+        for reason, nodes in use.reasons:
+            where = f"on {format_ranges(nodes)}" if any(nodes) else "on several nodes"
+            yield f"{format_amount(reason.amount)} {use.kind} {where}: {reason.sentence}"
+
+
+def _namespaces(report: UsageReport, most: int | None) -> Table | Lines:
+    whole = sum_if_known(None if each.total is None else each.total * each.kind.gpus for each in report.gpus)
+    rows: list[tuple[list[Cell], str]] = [
+        (
             [
-                *(format_amount(use.total), format_amount(use.held)),
-                *([format_amount(own)] if by_namespace else []),
-                *(format_amount(use.free), format_amount(use.unusable)),
-            ]
-            for _, _, use, own in rows
-        ]
-        titles_right = ("TOTAL", "HELD", *by_namespace, "FREE", "UNUSABLE")
-        right = fitted_columns(titles_right, numbers, titles_right)
-        left = fitted_columns(titles, [names for names, *_ in rows])
-        kinds = [printable(str(kind)) for _, kind, *_ in rows]
-        room = self.width - sum(each.width + GAP for each in (*left, *right)) - GAP - 2
-        size = min(max(room - max(map(len, kinds)), _SHORTEST_BAR), BAR)
-        wrapped = [paragraph(kind, max(room - size, *map(len, kind.split()))) for kind in kinds]
-        columns = [
-            *left,
-            column("GPUS", (line for lines in wrapped for line in lines)),
-            Column("USE", size + 2),
-            *right,
-        ]
-        cells = [
-            [*names, lines, _bar(use, own, size), *amounts]
-            for (names, _, use, own), lines, amounts in zip(rows, wrapped, numbers, strict=True)
-        ]
-        return table(columns, cells)
-
-    def _reasons(self) -> Iterator[str]:
-        found = [(use.kind, reason, nodes) for use in self.report.products for reason, nodes in use.reasons]
-        if found:
-            yield "Free, but no pod can use them now:"
-            for kind, reason, nodes in found:
-                where = f"on {format_ranges(nodes)}" if any(nodes) else "on several nodes"
-                said = f"{format_amount(reason.amount)} {kind} {where}: {reason.sentence}"
-                yield from item(said, self.width)
-
-    def _namespaces(self, most: int) -> Iterator[str]:
-        whole = sum_if_known(None if each.total is None else each.total * each.kind.gpus for each in self.report.gpus)
-        shown, size = self.report.namespaces[:most], BAR if self.width >= _WIDE else _SHORTEST_BAR
-        rows = [
-            (
-                [printable(each.namespace), _share(each, whole, size), format_amount(each.gpus), str(each.pods)],
-                _kinds(each.amounts),
-            )
-            for each in shown
-        ]
-        if not rows:
-            yield _empty_text(self.report)
-            return
-        yield from self._sentences(("NAMESPACE", "USE", "GPUS", "PODS"), rows)
-        yield from truncation(len(self.report.namespaces), most)
-
-    def _holders(self, most: int) -> Iterator[str]:
-        rows = [
-            ([_holder(each.holder), printable(each.node), format_amount(each.gpus)], _holding_text(each))
-            for each in self.report.holders[:most]
-        ]
-        if not rows:
-            yield _empty_text(self.report)
-            return
-        yield from self._sentences(("HELD BY", "NODE", "GPUS"), rows)
-        yield from truncation(len(self.report.holders), most)
-
-    def _sentences(self, titles: Sequence[str], rows: Sequence[tuple[list[str], str]]) -> Iterator[str]:
-        """A table whose last column has what is held; numbers are aligned at the right."""
-        columns = fitted_columns(titles, [cells for cells, _ in rows], ("GPUS", "PODS"))
-        longest = max(len(word) for _, sentence in rows for word in sentence.split())
-        return sentence_table(columns, "HOLDS", rows, self.width, longest + _COUNT)
+                each.namespace,
+                Bar([BarPart(each.gpus, "#", Tone.GOOD)], whole),
+                format_amount(each.gpus),
+                str(each.pods),
+            ],
+            _kinds(each.amounts),
+        )
+        for each in report.namespaces
+    ]
+    return _holding_table(report, ["NAMESPACE", "USE", *numbers("GPUS", "PODS")], rows, most)
 
 
-def _bar(use: ProductUse | NodeGPUs, own: Fraction | None, size: int) -> str:
+def _holders(report: UsageReport, most: int | None) -> Table | Lines:
+    rows: list[tuple[list[Cell], str]] = [
+        ([_holder(each.holder), each.node, format_amount(each.gpus)], _holding_text(each)) for each in report.holders
+    ]
+    return _holding_table(report, ["HELD BY", "NODE", *numbers("GPUS")], rows, most)
+
+
+def _holding_table(
+    report: UsageReport, columns: Sequence[Column | str], rows: Sequence[tuple[list[Cell], str]], most: int | None
+) -> Table | Lines:
+    """A table whose last column has what is held; a sentence if nothing is."""
+    if not rows:
+        where = f" of namespace {report.namespace}" if report.namespace else ""
+        known = "" if report.is_complete else ", as far as can be seen"
+        return Lines([f"No pod or claim{where} holds a GPU{known}."])
+    longest = max(len(word) for _, sentence in rows[:most] for word in sentence.split())
+    holds = Column("HOLDS", wraps=True, least=longest + _COUNT)
+    return Table([*columns, holds], [[*cells, sentence] for cells, sentence in rows], most)
+
+
+def _bar(use: ProductUse | NodeGPUs, own: Fraction | None) -> Bar:
     """Held and unusable devices; those of the only namespace apart from those that others hold."""
     if use.total is None or use.held is None:
-        return f"[{'?' * size}]"
-    colour = "red" if use.held > use.total else "green"
-    if own is None:
-        held = [BarPart(use.held, "#", colour)]
-    else:
-        held = [BarPart(own, "#", colour), BarPart(max(use.held - own, _NONE), "=", "cyan")]
-    return bar([*held, BarPart(use.unusable or _NONE, "x", "yellow")], use.total, size)
-
-
-def _share(use: NamespaceUse, whole: Fraction | None, size: int) -> str:
-    """The part of all GPUs that a namespace holds."""
-    return f"[{'?' * size}]" if whole is None else bar([BarPart(use.gpus, "#", "green")], whole, size)
-
-
-def _empty_text(report: UsageReport) -> str:
-    where = f" of namespace {report.namespace}" if report.namespace else ""
-    known = "" if report.is_complete else ", as far as can be seen"
-    return f"No pod or claim{where} holds a GPU{known}."
+        return Bar()
+    tone = Tone.BAD if use.held > use.total else Tone.GOOD
+    held = [BarPart(use.held if own is None else own, "#", tone)]
+    if own is not None:
+        held.append(BarPart(max(use.held - own, _NONE), "=", Tone.NOTE))
+    return Bar([*held, BarPart(use.unusable or _NONE, "x", Tone.WARN)], use.total)
 
 
 def _holder(holder: Holder) -> str:
@@ -274,7 +224,7 @@ def _holder(holder: Holder) -> str:
         names, more = format_list(holder.pod_groups, 1), " (PodGroup)"
     else:
         names, more = holder.claim, " (claim)"
-    return printable(f"{holder.namespace}/{names}{more}")
+    return f"{holder.namespace}/{names}{more}"
 
 
 def _holding_text(use: HolderUse) -> str:

@@ -14,7 +14,7 @@ from policies.admission.coverage import UNREVIEWED
 from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Rule, Severity
 from webhook.cli.manifest_reader import STDIN
-from webhook.cli.text_layout import truncation
+from webhook.pages.text_report import more_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -263,7 +263,8 @@ def failure_lines(review: Review) -> Iterator[str]:
     for reviewed in failed[:_MOST_LISTED]:
         result = reviewed.result
         yield f"  {place_of(result)}  {printable(result.subject.label)}  {verdict_of(result)}  {', '.join(_rules(reviewed))}"
-    yield from (f"  {line}" for line in truncation(len(failed), _MOST_LISTED))
+    if len(failed) > _MOST_LISTED:
+        yield f"  {more_line(len(failed) - _MOST_LISTED)}"
 
 
 def count_lines(review: Review) -> Iterator[str]:
@@ -277,7 +278,8 @@ def count_lines(review: Review) -> Iterator[str]:
         yield f"{file}: {count} no longer found; --update-baseline removes them:"
         for entry in review.stale[:_MOST_LISTED]:
             yield printable(f"  {entry.file}  {entry.object}  {entry.rule} {entry.level}  {entry.path}".rstrip())
-        yield from (f"  {line}" for line in truncation(len(review.stale), _MOST_LISTED))
+        if len(review.stale) > _MOST_LISTED:
+            yield f"  {more_line(len(review.stale) - _MOST_LISTED)}"
 
 
 def place_of(result: Result) -> str:

@@ -14,7 +14,8 @@ from policies.kubernetes.objects import lookup
 from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
-from webhook.cli.text_layout import colour_line, diff, terminal_width, wrap_line
+from webhook.cli.text_layout import colour_line, diff
+from webhook.pages.text_report import terminal_width, wrap_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -1,0 +1,153 @@
+"""The report model: sections of paragraphs, lists and tables as plain values without width or colour.
+
+Commands and pages fill it; `text_report` writes it for terminals, and `rendering` as HTML.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction  # noqa: TC003 - a field of a tuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Tone(StrEnum):
+    """The meaning of a text: a colour in terminals, a class in HTML."""
+
+    PLAIN = ""
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+    UNKNOWN = "unknown"
+    NOTE = "note"
+    QUIET = "quiet"
+
+
+class Span(NamedTuple):
+    """A text with a meaning."""
+
+    text: str
+    tone: Tone
+
+
+class BarPart(NamedTuple):
+    """A part of a bar."""
+
+    amount: Fraction
+    character: str
+    tone: Tone
+
+
+class Bar(NamedTuple):
+    """A bar of parts, with dots for the rest of the whole; it ends with an arrow if the parts exceed it."""
+
+    parts: Sequence[BarPart] = ()
+    whole: Fraction | None = None
+    """None if an amount is unknown."""
+
+
+Cell: TypeAlias = "str | Span | Bar | Sequence[str]"
+"""One text, or several lines; a line that begins with a dash continues below its first word."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, as wide as its texts unless it wraps."""
+
+    title: str
+    right: bool = False
+    """True if the text is aligned at the right, as numbers are."""
+    wraps: bool = False
+    """True if texts are wrapped: into the room that the other columns leave, or into a share of the width."""
+    least: int | None = None
+    """The least width; of a column that takes the room that is left, a third of the width if None.
+
+    A column of bars with it shrinks before a wrapped column does.
+    """
+    share: int = 0
+    """The part of the width that a wrapped column has at most: 3 for a third."""
+    most_lines: int | None = None
+    """The most lines of a text; all if None."""
+
+
+def numbers(*titles: str) -> list[Column]:
+    """Columns whose texts are aligned at the right."""
+    return [Column(title, right=True) for title in titles]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A text that is wrapped."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Texts that are never wrapped, because people search and copy them."""
+
+    texts: Sequence[str]
+    indent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Bullets:
+    """A list of texts that are wrapped."""
+
+    texts: Sequence[str]
+    most: int | None = None
+    """The most texts that are shown; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name, and paragraphs beside it."""
+
+    name: str
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows below titles; nothing without rows."""
+
+    columns: Sequence[Column | str]
+    """A title alone is a column with default properties."""
+    rows: Sequence[Sequence[Cell]]
+    most: int | None = None
+    """The most rows that are shown; the others are counted."""
+    left_out: int = 0
+    """Further rows, which are only counted."""
+    indent: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """The number of entries that text leaves out and JSON has; nothing if it is zero."""
+
+    count: int
+    indent: int = 0
+
+
+Block: TypeAlias = Paragraph | Lines | Bullets | Entry | Table | More
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks below a title; left out if it has no status and no block with anything to show."""
+
+    blocks: Sequence[Block]
+    title: str = ""
+    status: str = ""
+    """A word beside the title, such as a verdict."""
+    tone: Tone = Tone.PLAIN
+    """Of the status, or of the title if there is none."""
+
+
+def notes(texts: Sequence[str], word: str = "Note") -> list[Block]:
+    """A paragraph for each remark, which has no full stop: `pods are unknown`."""
+    return [Paragraph(f"{word}: {text}.", Tone.QUIET) for text in texts]
