@@ -6,8 +6,9 @@ pydantic is imported when JSON of a dataclass is read or written, because text n
 from __future__ import annotations
 
 import re
+from dataclasses import MISSING, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
+Record = TypeVar("Record")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -167,6 +169,21 @@ def documents_adapter(kind: Any) -> TypeAdapter[list[Any]]:
     return TypeAdapter(
         list[kind], config={"alias_generator": _camel, "json_schema_serialization_defaults_required": True}
     )
+
+
+def filled_record(kind: type[Record], *sources: object, **own: Any) -> Record:
+    """A dataclass for JSON with the fields of other objects, of which the first one with a field gives it.
+
+    Args:
+        kind: The dataclass.
+        sources: The objects.
+        own: Fields that differ from those of the objects.
+    """
+    for field in fields(kind):  # type: ignore[arg-type]  # always a dataclass
+        if field.name not in own:
+            found = (getattr(each, field.name, MISSING) for each in sources)
+            own[field.name] = next(value for value in found if value is not MISSING)
+    return kind(**own)
 
 
 def json_document(value: Any, kind: Any) -> Any:

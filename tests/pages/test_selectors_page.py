@@ -16,6 +16,7 @@ from policies.analyses.selectors import (
     DeviceVerdict,
     EditComparison,
     EditEffect,
+    ExcludedBy,
     SelectorProblem,
     SelectorReport,
     Truth,
@@ -42,7 +43,7 @@ def everything():
     rows = (
         row(),
         row("T4", DeviceVerdict.FAILS, ((T,), (FAILS, T)), error="no such key: x"),
-        row("A100", DeviceVerdict.EXCLUDED, ((F,), (SKIPPED, SKIPPED)), excluded_by=(0, 0), why="has no x"),
+        row("A100", DeviceVerdict.EXCLUDED, ((F,), (SKIPPED, SKIPPED)), excluded_by=ExcludedBy(0, 0), why="has no x"),
         row("A10", DeviceVerdict.NOT_EVALUATED, ()),
     )
     changes = tuple(DeviceChange(change, rows[0]) for change in EditEffect)
@@ -106,7 +107,7 @@ def test_page_names_every_analysis():
 
 def hostile_analysis(text):
     report = SelectorReport(text, text, 1, (1, 1), (Clause(text),))
-    one = DeviceRow(text, 1, 1, (text,), DeviceVerdict.EXCLUDED, ((F,),), (0, 0), text, text)
+    one = DeviceRow(text, 1, 1, (text,), DeviceVerdict.EXCLUDED, ((F,),), ExcludedBy(0, 0), text, text)
     return Analysis(
         text,
         (report,),

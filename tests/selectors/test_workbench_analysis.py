@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.analyses.selectors import AnalysisJSON, DeviceVerdict, Truth, analysis, analysis_json
+from policies.analyses.selectors import AnalysisJSON, DeviceVerdict, ExcludedBy, Truth, analysis, analysis_json
 from policies.analyses.selectors.analysis import MOST_ROWS
 from policies.cel import MOST_COST, CelRuntimeError, compile_selector
 from policies.devices.published_devices import published_devices
@@ -93,7 +93,7 @@ def test_condition_that_fails_does_not_matter_beside_a_false_one():
     missing = 'device.attributes["gpu.nvidia.com"].missing == 1'
     found = analysis_of(f"{missing} && {ARCHITECTURE.replace('H100', 'none')}")
     assert {str(row.verdict) for row in found.rows} == {"excluded"}
-    assert found.rows[0].excluded_by == (1, 1)
+    assert found.rows[0].excluded_by == ExcludedBy(1, 1)
 
 
 def test_selector_that_fails_names_the_error_and_the_remedy():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.exemptions import Mode
 from policies.kubernetes.names import format_count, plural
-from policies.kubernetes.objects import name_of, namespace_of, uid_of
+from policies.kubernetes.objects import filled_record, name_of, namespace_of, uid_of
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -265,9 +265,9 @@ class AuditJSON:
 
 def audit_json(report: AuditReport, notes: Sequence[str] = ()) -> AuditJSON:
     """The report and notes on it, as its JSON has them."""
-    return AuditJSON(
-        summary=report.summary,
-        counts=report.counts,
+    return filled_record(
+        AuditJSON,
+        report,
         findings=tuple(map(_finding, report.findings)),
         findings_left_out=report.left_out,
         readiness=tuple(map(_readiness, report.readiness)),
@@ -277,42 +277,23 @@ def audit_json(report: AuditReport, notes: Sequence[str] = ()) -> AuditJSON:
 
 
 def _finding(finding: AuditFinding) -> _AuditFindingJSON:
-    return _AuditFindingJSON(
-        rule=finding.rule.id,
-        severity=finding.severity,
-        object=_ObjectJSON(finding.kind, finding.namespace, finding.name),
-        count=finding.count,
-        owners=finding.owners[:MOST_OWNERS],
-        path=str(finding.path),
-        message=finding.message,
-        remedy=finding.remedy,
-        waived=finding.waived,
-    )
+    found = _ObjectJSON(finding.kind, finding.namespace, finding.name)
+    own = {"object": found, "owners": finding.owners[:MOST_OWNERS], **_texts(finding)}
+    return filled_record(_AuditFindingJSON, finding, **own)
 
 
 def _readiness(readiness: ConversionReadiness) -> _ReadinessJSON:
-    return _ReadinessJSON(
-        namespace=readiness.namespace,
-        mode=readiness.mode,
+    obstacles = (filled_record(_ConversionObstacleJSON, each, **_texts(each)) for each in readiness.obstacles)
+    lost = readiness.preemption
+    return filled_record(
+        _ReadinessJSON,
+        readiness,
         ready=readiness.is_ready,
-        workloads=readiness.workloads,
-        converts=readiness.converts,
-        refused=readiness.refused,
-        left=readiness.left,
-        loses=readiness.loses,
-        unknown=readiness.unknown,
-        obstacles=tuple(map(_obstacle, readiness.obstacles)),
-        preemption=None if readiness.preemption is None else _obstacle(readiness.preemption),
+        obstacles=tuple(obstacles),
+        preemption=None if lost is None else filled_record(_ConversionObstacleJSON, lost, **_texts(lost)),
     )
 
 
-def _obstacle(obstacle: ConversionObstacle) -> _ConversionObstacleJSON:
-    return _ConversionObstacleJSON(
-        rule=obstacle.rule.id,
-        severity=obstacle.severity,
-        workload=obstacle.workload,
-        count=obstacle.count,
-        path=str(obstacle.path),
-        message=obstacle.message,
-        remedy=obstacle.remedy,
-    )
+def _texts(found: AuditFinding | ConversionObstacle) -> dict[str, str]:
+    """The rule and the path, which JSON has as texts."""
+    return {"rule": found.rule.id, "path": str(found.path)}

@@ -12,7 +12,7 @@ from policies.analyses.plan.changes import find_delays, find_takeovers, find_unp
 from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
 from policies.analyses.plan.prediction import NodeChange, predict
 from policies.kubernetes.names import format_list, plural
-from policies.kubernetes.objects import items_at, lookup, mapping_at
+from policies.kubernetes.objects import filled_record, items_at, lookup, mapping_at
 from policies.kubernetes.quantities import ONE, billionths, parse_integer
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from policies.analyses.plan.prediction import Prediction
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import Key
-    from policies.outcome import Fit, FitComparison, LimitComparison, LimitUse, QuotaRefusal, Subject
+    from policies.outcome import FitComparison, LimitComparison, QuotaRefusal, Subject
     from policies.rules.settings import GPUAdmissionPolicy
 
 
@@ -353,34 +353,32 @@ class PlanJSON:
 
 def plan_json(plan: Plan) -> PlanJSON:
     """The plan as its JSON has it."""
-    return PlanJSON(
-        is_harmless=plan.is_harmless,
-        nodes=plan.nodes,
-        disrupted=plan.disrupted,
+    return filled_record(
+        PlanJSON,
+        plan,
         fits=tuple(_fit_comparison(each, plan) for each in plan.fits if each.outcome is not Outcome.KEPT),
         counts={str(outcome): plan.counts.get(outcome, 0) for outcome in Outcome},
-        changed_pods=plan.changed_pods,
         limits=tuple(map(_limit_comparison, plan.limits)),
         refusals=tuple(
             _RefusalJSON(each.subject.label, each.subject.pod_names, each.sentence) for each in plan.refusals
         ),
-        unknown=plan.unknown,
-        remarks=plan.remarks,
     )
 
 
 def _fit_comparison(comparison: FitComparison, plan: Plan) -> _PlannedFitJSON:
     subject = comparison.subject
-    return _PlannedFitJSON(
+    before, after = (
+        filled_record(_FitJSON, fit, nodes=len(fit.nodes)) for fit in (comparison.before, comparison.after)
+    )
+    return filled_record(
+        _PlannedFitJSON,
+        comparison,
+        subject,
         subject=subject.label,
-        namespace=subject.namespace,
         pods=subject.pod_names,
-        count=subject.count,
-        outcome=comparison.outcome,
-        sentence=comparison.sentence,
         certainty=plan.certainty_of(comparison),
-        before=_fit(comparison.before),
-        after=_fit(comparison.after),
+        before=before,
+        after=after,
         changes=tuple(
             _QualityChangeJSON(each.pods, each.before.words, each.after.words) for each in comparison.changes
         ),
@@ -388,21 +386,8 @@ def _fit_comparison(comparison: FitComparison, plan: Plan) -> _PlannedFitJSON:
     )
 
 
-def _fit(fit: Fit) -> _FitJSON:
-    return _FitJSON(fit.verdict, fit.room, len(fit.nodes), fit.why, fit.remedy)
-
-
 def _limit_comparison(comparison: LimitComparison) -> _LimitComparisonJSON:
-    return _LimitComparisonJSON(
-        namespace=comparison.namespace,
-        limit=comparison.name,
-        unit=comparison.unit,
-        outcome=comparison.outcome,
-        sentence=comparison.sentence,
-        before=_use(comparison.before),
-        after=_use(comparison.after),
+    before, after = (
+        None if use is None else _UseJSON(use.hard, use.used) for use in (comparison.before, comparison.after)
     )
-
-
-def _use(use: LimitUse | None) -> _UseJSON | None:
-    return None if use is None else _UseJSON(use.hard, use.used)
+    return filled_record(_LimitComparisonJSON, comparison, limit=comparison.name, before=before, after=after)

@@ -14,6 +14,7 @@ from policies.analyses.selectors.selector_report import (
     DeviceVerdict,
     EditComparison,
     EditEffect,
+    ExcludedBy,
     SelectorProblem,
     SelectorReport,
     Truth,
@@ -52,7 +53,7 @@ class GroupVerdict(NamedTuple):
 
     verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...] = ()
-    excluded_by: tuple[int, int] | None = None
+    excluded_by: ExcludedBy | None = None
     why: str = ""
     error: str = ""
 
@@ -119,10 +120,10 @@ class Evaluator:
             return None
         if isinstance(verdict, CelRuntimeError):
             return GroupVerdict(DeviceVerdict.FAILS, error=shorten(verdict.message, _LONGEST))
-        place = next((place for place, truth in enumerate(truths) if truth is Truth.FALSE), -1)
-        text = each.clauses[place].text if place >= 0 else each.text
+        place = next((place for place, truth in enumerate(truths) if truth is Truth.FALSE), None)
+        text = each.text if place is None else each.clauses[place].text
         why = shorten(describe_failure(text, group.value_of).text, _LONGEST)
-        return GroupVerdict(DeviceVerdict.EXCLUDED, excluded_by=(number, place), why=why)
+        return GroupVerdict(DeviceVerdict.EXCLUDED, excluded_by=ExcludedBy(number, place), why=why)
 
     def _evaluate(self, selector: Selector, group: DeviceGroup, number: int | None = None) -> bool | CelRuntimeError:
         """Evaluate once; with a number, record the cost for the selector with that number."""
@@ -245,7 +246,7 @@ def _rows(groups: Iterable[DeviceGroup], verdicts: Iterable[GroupVerdict]) -> li
 
 def _rank(row: DeviceRow) -> tuple[int, int, int, str]:
     """Devices that a class excludes come after those that the selectors themselves exclude."""
-    return _ORDER[row.verdict], -row.excluded_by[0] if row.excluded_by else 0, -row.count, row.kind
+    return _ORDER[row.verdict], -row.excluded_by.selector if row.excluded_by else 0, -row.count, row.kind
 
 
 def _row(groups: Sequence[DeviceGroup], verdict: GroupVerdict) -> DeviceRow:
@@ -305,7 +306,7 @@ def _clause_report(
         true += size * (truth is Truth.TRUE)
         false += size * (truth is Truth.FALSE)
         failed += size * (truth is Truth.FAILS)
-        excluded += size * (verdict.excluded_by == place)
+        excluded += size * (verdict.excluded_by == ExcludedBy(number, part))
         alone += size * (verdict.only_clause == place)
     return Clause(text, true, false, failed, excluded, alone)
 

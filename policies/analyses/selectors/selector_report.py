@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from policies.cel import MOST_COST, UNBOUNDED_COST
 from policies.kubernetes.names import format_count
+from policies.kubernetes.objects import filled_record
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,14 @@ class Truth(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedBy:
+    """The selector and condition that exclude devices; null if several conditions do together."""
+
+    selector: int
+    clause: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRow:
     """Alike devices for which the selectors have the same result."""
 
@@ -108,8 +117,7 @@ class DeviceRow:
     verdict: DeviceVerdict
     truths: tuple[tuple[Truth, ...], ...]
     """For each selector, the result of each condition; empty if the devices were not evaluated."""
-    excluded_by: tuple[int, int] | None = None
-    """The selector and the condition that excludes them; the condition is -1 if only several together do."""
+    excluded_by: ExcludedBy | None = None
     why: str = ""
     """The reason why they are excluded, a predicate in the singular: `has 40Gi of memory, 80Gi requested`."""
     error: str = ""
@@ -218,31 +226,8 @@ class _SelectorJSON:
     clauses: tuple[Clause, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _ExcludedByJSON:
-    """The selector and condition that exclude devices; null if several conditions do together."""
-
-    selector: int
-    clause: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class _DeviceRowJSON:
-    """Alike devices for which the selectors have the same result."""
-
-    kind: str
-    count: int
-    nodes: int
-    devices: tuple[str, ...]
-    verdict: DeviceVerdict
-    truths: tuple[tuple[Truth, ...], ...]
-    excluded_by: _ExcludedByJSON | None
-    why: str
-    error: str
-
-
-@dataclass(frozen=True, slots=True)
-class _DeviceChangeJSON(_DeviceRowJSON):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DeviceChangeJSON(DeviceRow):
     """Alike devices for which an edit changes the same."""
 
     change: EditEffect
@@ -273,7 +258,7 @@ class AnalysisJSON:
     excluded: int
     failed: int
     not_evaluated: int
-    rows: tuple[_DeviceRowJSON, ...]
+    rows: tuple[DeviceRow, ...]
     rows_left_out: int
     notes: tuple[str, ...]
     comparison: _ComparisonJSON | None
@@ -281,55 +266,20 @@ class AnalysisJSON:
 
 def analysis_json(analysis: Analysis) -> AnalysisJSON:
     """The analysis as its JSON has it."""
-    return AnalysisJSON(
-        label=analysis.label,
+    comparison = analysis.comparison
+    return filled_record(
+        AnalysisJSON,
+        analysis,
         selectors=tuple(map(_selector, analysis.selectors)),
-        problems=analysis.problems,
-        compiles=analysis.compiles,
-        devices=analysis.devices,
-        matched=analysis.matched,
-        excluded=analysis.excluded,
-        failed=analysis.failed,
-        not_evaluated=analysis.not_evaluated,
-        rows=tuple(_DeviceRowJSON(*_row_fields(each)) for each in analysis.rows),
-        rows_left_out=analysis.rows_left_out,
-        notes=analysis.notes,
-        comparison=None if analysis.comparison is None else _comparison(analysis.comparison),
+        comparison=None if comparison is None else _comparison(comparison),
     )
 
 
 def _selector(selector: SelectorReport) -> _SelectorJSON:
-    return _SelectorJSON(
-        owner=selector.owner,
-        text=selector.text,
-        estimated_cost=selector.estimate,
-        cost_limit=MOST_COST,
-        costs=None if selector.costs is None else _CostsJSON(*selector.costs),
-        clauses=selector.clauses,
-    )
+    costs = None if selector.costs is None else _CostsJSON(*selector.costs)
+    return filled_record(_SelectorJSON, selector, estimated_cost=selector.estimate, cost_limit=MOST_COST, costs=costs)
 
 
 def _comparison(comparison: EditComparison) -> _ComparisonJSON:
-    return _ComparisonJSON(
-        edited=analysis_json(comparison.edited),
-        gained=comparison.gained,
-        lost=comparison.lost,
-        failing=comparison.failing,
-        changes=tuple(map(_change, comparison.changes)),
-        changes_left_out=comparison.changes_left_out,
-    )
-
-
-def _change(change: DeviceChange) -> _DeviceChangeJSON:
-    return _DeviceChangeJSON(*_row_fields(change.row), change.change)
-
-
-_RowFields = tuple[
-    str, int, int, tuple[str, ...], DeviceVerdict, tuple[tuple[Truth, ...], ...], _ExcludedByJSON | None, str, str
-]
-
-
-def _row_fields(row: DeviceRow) -> _RowFields:
-    by = row.excluded_by
-    excluded_by = None if by is None else _ExcludedByJSON(by[0], by[1] if by[1] >= 0 else None)
-    return row.kind, row.count, row.nodes, row.devices, row.verdict, row.truths, excluded_by, row.why, row.error
+    changes = tuple(filled_record(_DeviceChangeJSON, each, each.row) for each in comparison.changes)
+    return filled_record(_ComparisonJSON, comparison, edited=analysis_json(comparison.edited), changes=changes)

@@ -7,12 +7,13 @@ from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING
 
 from policies.analyses.usage.node_gpus import DeviceForm, Provider, UnusableKind  # noqa: TC001 - pydantic reads the annotation
+from policies.kubernetes.objects import filled_record
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
-    from policies.analyses.usage.usage_report import HolderUse, ProductUse, UsageReport
+    from policies.analyses.usage.node_gpus import NodeGPUs
+    from policies.analyses.usage.usage_report import HolderUse, UsageReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,58 +130,47 @@ def usage_json(report: UsageReport, notes: Sequence[str] = ()) -> UsageJSON:
     """The report and notes on it, as its JSON has them."""
 
     def devices(gpus: NodeGPUs) -> _NodeDevicesJSON:
-        reasons = tuple(_ReasonJSON(*each) for each in gpus.reasons)
-        return _NodeDevicesJSON(*_totals(gpus, report.held_by_namespace(gpus)), tuple(sorted(gpus.providers)), reasons)
+        return filled_record(
+            _NodeDevicesJSON,
+            gpus,
+            gpus.kind,
+            held_by_namespace=report.held_by_namespace(gpus),
+            providers=tuple(sorted(gpus.providers)),
+            reasons=tuple(_ReasonJSON(*each) for each in gpus.reasons),
+        )
 
-    return UsageJSON(
-        namespace=report.namespace,
-        products=tuple(
-            _ProductUseJSON(
-                *_totals(each, each.held_by_namespace),
-                tuple(_ReasonOnNodesJSON(*reason, nodes) for reason, nodes in each.reasons),
-            )
-            for each in report.products
-        ),
+    products = (
+        filled_record(
+            _ProductUseJSON,
+            each,
+            each.kind,
+            reasons=tuple(_ReasonOnNodesJSON(*reason, nodes) for reason, nodes in each.reasons),
+        )
+        for each in report.products
+    )
+    namespaces = (
+        filled_record(
+            _NamespaceUseJSON,
+            each,
+            devices=tuple(filled_record(_AmountJSON, kind, amount=amount) for kind, amount in each.amounts),
+        )
+        for each in report.namespaces
+    )
+    return filled_record(
+        UsageJSON,
+        report,
+        products=tuple(products),
         nodes=tuple(_NodeUseJSON(node, tuple(map(devices, found))) for node, found in report.nodes),
-        namespaces=tuple(
-            _NamespaceUseJSON(
-                each.namespace,
-                each.gpus,
-                each.pods,
-                tuple(_AmountJSON(*_kind(kind), amount) for kind, amount in each.amounts),
-            )
-            for each in report.namespaces
-        ),
+        namespaces=tuple(namespaces),
         holders=tuple(map(_holder, report.holders)),
-        problems=report.problems,
         notes=tuple(notes),
     )
 
 
 def _holder(use: HolderUse) -> _HolderUseJSON:
-    return _HolderUseJSON(
-        namespace=use.holder.namespace,
-        pods=tuple(use.holder.pods),
-        pod_groups=tuple(use.holder.pod_groups),
-        claim=use.holder.claim,
-        node=use.node,
-        gpus=use.gpus,
-        devices=tuple(
-            _NamedAmountJSON(
-                *_kind(kind), amount, tuple(name for each in use.holdings if each.kind == kind for name in each.devices)
-            )
-            for kind, amount in use.amounts
-        ),
-    )
-
-
-def _kind(kind: OfferedKind) -> tuple[str, DeviceForm, str, int]:
-    return kind.product, kind.form, kind.profile, kind.replicas
-
-
-def _totals(
-    use: ProductUse | NodeGPUs, own: Fraction | None
-) -> tuple[
-    str, DeviceForm, str, int, Fraction | None, Fraction | None, Fraction | None, Fraction | None, Fraction | None
-]:
-    return *_kind(use.kind), use.total, use.held, own, use.free, use.unusable
+    devices = []
+    for kind, amount in use.amounts:
+        names = tuple(name for each in use.holdings if each.kind == kind for name in each.devices)
+        devices.append(filled_record(_NamedAmountJSON, kind, amount=amount, names=names))
+    pods, groups = tuple(use.holder.pods), tuple(use.holder.pod_groups)
+    return filled_record(_HolderUseJSON, use, use.holder, pods=pods, pod_groups=groups, devices=tuple(devices))

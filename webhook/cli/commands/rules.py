@@ -10,6 +10,7 @@ import click
 
 import policies.admission  # noqa: F401 - registers all rules
 from policies.kubernetes.names import resource_name, shown
+from policies.kubernetes.objects import filled_record
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.rules.registry import all_rules, get_rule, ruled_kinds, rules_of_kind
 from webhook.cli.options import complete_from, output_option
@@ -147,23 +148,10 @@ def _table(rules: Sequence[Rule]) -> str:
 def _fields(rule: Rule) -> RuleJSON:
     """The fields of a rule that users need; its examples follow the other texts."""
     examples = read_examples(rule.id)
-    return RuleJSON(
-        id=rule.id,
-        title=rule.title,
-        default=rule.default,
-        why=rule.why,
-        remedy=rule.remedy,
-        source=rule.source,
-        wrong=examples.wrong,
-        right=examples.right,
-        setting=rule.setting,
-        rows=tuple(rule.rows),
-        fixed=rule.fixed,
-        shared_cause=rule.shared_cause,
-        kinds=tuple(rule.kinds),
-        beside=tuple(each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule)),
-        needs=None if rule.needs is None else tuple(rule.needs),
-        cluster_scoped=rule.cluster_scoped,
+    beside = (each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule))
+    needs = None if rule.needs is None else tuple(rule.needs)
+    return filled_record(
+        RuleJSON, rule, examples, rows=tuple(rule.rows), kinds=tuple(rule.kinds), beside=tuple(beside), needs=needs
     )
 
 

@@ -185,7 +185,11 @@ def _selectors(analysis: Analysis, moment: str = "") -> Iterator[Section]:
     titles = numbers("#", "TRUE", "FALSE", "FAILS", "EXCLUDES", "ALONE")
     yield Section([Table([*titles, Column("CONDITION", wraps=True, most_lines=3)], counts)])
     legend = ["TRUTH has a sign for each condition: + true, - false, ! fails, . skipped."] if clauses else []
-    rows = [row for row in analysis.rows if row.excluded_by is None or not analysis.selectors[row.excluded_by[0]].owner]
+    rows = [
+        row
+        for row in analysis.rows
+        if row.excluded_by is None or not analysis.selectors[row.excluded_by.selector].owner
+    ]
     table = _device_table("TRUTH", [(_truths(row), row) for row in rows or analysis.rows], analysis.rows_left_out)
     others = sum(row.count for row in analysis.rows) - sum(row.count for row in rows)
     excluded = []

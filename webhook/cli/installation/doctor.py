@@ -16,7 +16,7 @@ from policies.analyses.installation.diagnosis import MEDIAN, SLOWEST, bound_text
 from policies.analyses.installation.installation_facts import InstallationFacts, Unread
 from policies.analyses.installation.installed_objects import wanted_objects
 from policies.kubernetes.names import MANAGED
-from policies.kubernetes.objects import has_ended, items_at, lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.objects import filled_record, has_ended, items_at, lookup, mapping_at, mappings_at, name_of
 from webhook.cli.installation.check_reports import check_sections, printable_checks
 from webhook.cli.installation.doctor_reads import (
     bundles_of,
@@ -258,16 +258,8 @@ def as_json(diagnosis: Diagnosis) -> str:
 
 
 def _webhook_json(calls: WebhookCalls) -> _WebhookCallsJSON:
-    return _WebhookCallsJSON(
-        calls=calls.calls,
-        refused=calls.refused,
-        failed_closed=calls.failed_closed,
-        failed_open=calls.failed_open,
-        excluded=calls.excluded,
-        condition_errors=calls.condition_errors,
-        seconds_of_half=_finite_seconds(calls.bound(MEDIAN)),
-        seconds_of_99_percent=_finite_seconds(calls.bound(SLOWEST)),
-    )
+    half, slowest = _finite_seconds(calls.bound(MEDIAN)), _finite_seconds(calls.bound(SLOWEST))
+    return filled_record(_WebhookCallsJSON, calls, seconds_of_half=half, seconds_of_99_percent=slowest)
 
 
 def _finite_seconds(seconds: float | None) -> float | None:

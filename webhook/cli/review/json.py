@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from policies.admission.objects import Verdict  # noqa: TC001 - pydantic reads the annotation
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import filled_record, name_of
 from policies.rules.decision import Severity  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.text_layout import output_text
 
@@ -77,7 +77,9 @@ def show(review: Review, options: TextOptions) -> None:
 def _reviewed_object(reviewed: ReviewedObject) -> ReviewedObjectJSON:
     result = reviewed.result
     subject = result.subject
-    return ReviewedObjectJSON(
+    return filled_record(
+        ReviewedObjectJSON,
+        result,
         object=_ObjectJSON(
             subject.api_version,
             subject.request.kind,
@@ -85,19 +87,9 @@ def _reviewed_object(reviewed: ReviewedObject) -> ReviewedObjectJSON:
             subject.request.name or name_of(subject.document),
         ),
         source=_SourceJSON(click.format_filename(subject.manifest.file), subject.position().line),
-        verdict=result.verdict,
-        not_reviewed=result.not_reviewed,
         findings=tuple(
-            _FindingJSON(
-                rule=finding.rule.id,
-                severity=finding.severity,
-                path=str(finding.path),
-                message=finding.message,
-                remedy=finding.remedy,
-                waived=finding.waived,
-                line=reported.line,
-                column=reported.column,
-                known=reported.is_known,
+            filled_record(
+                _FindingJSON, finding, reported, rule=finding.rule.id, path=str(finding.path), known=reported.is_known
             )
             for finding, reported in zip(result.findings, reviewed.findings, strict=False)
         ),
