@@ -1,5 +1,5 @@
 """Containers that take GPUs without a request."""
 
-from policies.access.validate import validate
+from policies.access.validate import checks, validate
 
-__all__ = ["validate"]
+__all__ = ["checks", "validate"]

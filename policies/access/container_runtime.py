@@ -6,14 +6,14 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.access.node_places import OPEN_FILES, leads_to_open_file, normalised_path, shown_path
-from policies.access.subject import ACCESS, CIRCUMSTANCES, EXEMPT, RECREATE, request_or
+from policies.access.subject import EXEMPT, RECREATE, request_or
 from policies.fleet import GPUAccess
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.rules.checks import PODS, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.access.node_places import HostMount, NodePlace
     from policies.access.subject import Container, Subject
     from policies.kubernetes.objects import Object
-    from policies.rules.registry import Problem
+    from policies.rules.checks import Problem
 
 
 _DEVICE_LIST = normalised_path("/var/run/nvidia-container-devices")
@@ -33,7 +33,7 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
 """
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA604",
     "A container must not mount GPUs of the node, nor their driver without a GPU request",
     default=Severity.WARN,
@@ -86,7 +86,7 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
     yield problem(mount.path, text, remedy, severity=severity)
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA605",
     "Only components that hand out GPUs must mount the paths by which GPUs are handed out",
     default=Severity.WARN,
@@ -113,7 +113,7 @@ def distribution(subject: Subject) -> Iterator[Problem]:
                 break
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA606",
     "A container must not name GPUs by volume mounts",
     default=Severity.WARN,
@@ -151,7 +151,7 @@ Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gp
 """
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA603",
     "A pod without a GPU request must not use NVIDIA's container runtime",
     default=Severity.WARN,
@@ -225,7 +225,7 @@ def _configured_handlers(view: ClusterView) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str) and name)
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA611",
     "A pod must not name GPUs by annotations that NVIDIA's NRI plugin or container runtime reads",
     default=Severity.WARN,
@@ -290,7 +290,7 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
 """Source: nvidia-container-toolkit internal/config/image/privileged.go."""
 
 
-@CIRCUMSTANCES.rule(
+@PODS.rule(
     "GA609",
     "Privileges must not give a container more GPUs than it requests",
     default=Severity.WARN,

@@ -13,8 +13,8 @@ from policies.fleet import GPUAccess, RequestKind, container_requests
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.nvidia.pod_conditions import changed_cdi_annotations, changed_images
-from policies.rules.decision import WORKLOAD, Severity
-from policies.rules.registry import Checks, Problem, problem
+from policies.rules.checks import Problem, problem
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -388,13 +388,6 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
             place = normalised_path(path)
             if len(place) <= _LONGEST_PATH:
                 yield name, place
-
-
-ACCESS: Checks[Subject] = Checks("Pod", WORKLOAD)
-"""Checks of fields that give a container GPUs."""
-
-CIRCUMSTANCES: Checks[Subject] = Checks("Pod", WORKLOAD, circumstance=True)
-"""Checks of privileges that matter only beside a finding of `ACCESS` in the same pod."""
 
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"

@@ -5,20 +5,39 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.access import (
-    container_runtime,  # noqa: F401 - registers its checks
-    visible_devices,  # noqa: F401 - registers its checks
-)
-from policies.access.subject import ACCESS, CIRCUMSTANCES, Subject, is_exempt
+from policies.access import container_runtime, visible_devices
+from policies.access.subject import Subject, is_exempt
+from policies.rules.checks import SUSPICIONS, Checks
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.kubernetes.view import ClusterView
+    from policies.rules.checks import Check
     from policies.rules.decision import Finding
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
+
+
+_ACCESS: Checks[Subject] = Checks(
+    container_runtime.unrequested_mounts,
+    container_runtime.distribution,
+    container_runtime.device_list,
+    container_runtime.unrequested_runtime,
+    container_runtime.injecting_annotations,
+    visible_devices.unrequested_devices,
+    visible_devices.replaced_devices,
+    visible_devices.devices_from_elsewhere,
+    visible_devices.legacy_image,
+    visible_devices.visible_by_image,
+)
+"""The checks of fields that give a container GPUs."""
+
+
+def checks() -> tuple[Check[...], ...]:
+    """All checks of access."""
+    return (*_ACCESS.all, container_runtime.privileges)
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
@@ -30,17 +49,17 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     subject = Subject.of(request, view, settings)
     if subject is None or is_exempt(subject):
         return
-    findings = tuple(ACCESS.run(subject))
+    findings = tuple(_ACCESS.run(subject))
     if not findings:
         return
     yield from findings
-    # Circumstances are as grave as the gravest of the other findings.
+    # Privileges are as grave as the gravest of the other findings.
     found = {
         settings.severity_of(finding.rule.id, finding.severity, subject.namespace)
         for finding in findings
-        if subject.containers and not finding.rule.suspicion
+        if subject.containers and finding.rule.id not in SUSPICIONS
     }
     severity = next((each for each in (Severity.DENY, Severity.WARN, Severity.AUDIT) if each in found), None)
     if severity is not None:
-        for circumstance in CIRCUMSTANCES.run(subject):
-            yield replace(circumstance, severity=severity)
+        for finding in container_runtime.privileges(subject):
+            yield replace(finding, severity=severity)

@@ -7,17 +7,17 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.access.subject import ACCESS, EVERY_GPU, EXEMPT, RECREATE, VISIBLE_DEVICES, parse_device_list, request_or
+from policies.access.subject import EVERY_GPU, EXEMPT, RECREATE, VISIBLE_DEVICES, parse_device_list, request_or
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
+from policies.rules.checks import PODS, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.access.subject import Container, Subject
-    from policies.rules.registry import Problem
+    from policies.rules.checks import Problem
 
 
 _SOURCES = {
@@ -29,7 +29,7 @@ _SOURCES = {
 }
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA601",
     "A container without a GPU request must not set NVIDIA_VISIBLE_DEVICES",
     default=Severity.WARN,
@@ -51,7 +51,7 @@ def unrequested_devices(subject: Subject) -> Iterator[Problem]:
             yield subject.problem(what.path, text, request_or(container, "set it to void"))
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA602",
     "A container with a GPU request must not set NVIDIA_VISIBLE_DEVICES itself",
     default=Severity.WARN,
@@ -167,13 +167,12 @@ def _decoded_text(value: Any) -> str | None:
         return value
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA607",
     "NVIDIA_VISIBLE_DEVICES must not come from a ConfigMap or Secret",
     default=Severity.WARN,
     remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
-    suspicion=True,
 )
 def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
     """`envFrom` sets every key of a ConfigMap or Secret as a variable, also NVIDIA_VISIBLE_DEVICES.
@@ -195,7 +194,7 @@ _VERSION = "CUDA_VERSION"
 _REQUIRE = "NVIDIA_REQUIRE_CUDA"
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA610",
     "A container that sets CUDA_VERSION must say which GPUs are visible",
     default=Severity.WARN,
@@ -249,13 +248,12 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
 """Names of NVIDIA's images, in its registry, in a mirror named after it, and in Docker Hub."""
 
 
-@ACCESS.rule(
+@PODS.rule(
     "GA608",
     "A container with a CUDA image must request a GPU, or see none",
     default=Severity.AUDIT,
     remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
-    suspicion=True,
 )
 def visible_by_image(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all.

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.admission.pods import is_being_converted, is_of_mode, review_created_pod
+from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import CLAIM_KINDS, ENTRIES
 from policies.admission.workloads import workloads
 from policies.conversion.exemptions import Mode
@@ -19,7 +20,6 @@ from policies.kubernetes.names import RECORD
 from policies.nvidia.pod_conditions import has_our_annotations
 from policies.rules.decision import Decision
 from policies.rules.patch import Editor
-from policies.rules.registry import rules_on_demand
 from policies.rules.settings import SettingsError, parse_settings, settings_for
 from policies.rules.settings.exemptions import exemption
 
@@ -110,7 +110,7 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
     from policies.placement import TOLERATIONS, missing_tolerations
     from policies.placement.place import own_conditions, place
     from policies.placement.resource_requests import node_findings
-    from policies.placement.selector_misspellings import selector_misspellings
+    from policies.placement.selector_misspellings import existing_labels
     from policies.placement.wish_annotations import read_wishes
 
     edits = Editor(request.object)
@@ -120,7 +120,7 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
         findings += place(pod, view, settings, wishes, edits)
         placed = replace(pod, document=edits.document) if edits else pod
         findings += node_findings(placed, request.namespace, view, settings)
-        findings += selector_misspellings(own_conditions(pod, view, settings, wishes), view)
+        findings += existing_labels(own_conditions(pod, view, settings, wishes), view)
     tolerations = missing_tolerations(pod, request.namespace, settings)
     # The claims of a pod are read only for one that lacks a toleration: conversion has added them already.
     if tolerations and probably_gets_gpu(pod.document, request.namespace, view):
@@ -189,16 +189,19 @@ def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPo
     """
     if request.subresource and (request.kind, request.subresource) != ("Node", "status"):
         return Decision(object=request.object)
-    from policies.configuration import is_lenient, uses, validate
-    from policies.placement.wish_labels import default_misspellings
+    from policies.configuration import is_lenient, uses, validate, validate_settings
+    from policies.placement.wish_labels import existing_products
     from policies.quota.limits.rules import validate as validate_quota
 
-    kind = request.group, request.kind
-    is_quota = kind == ("gpu-admission.io", "GPUQuota")
-    found = [*(validate_quota if is_quota else validate)(request, view, settings)]
-    if kind == ("gpu-admission.io", "GPUAdmissionPolicy"):
-        with suppress(SettingsError):  # GA701 has reported it.
-            found += default_misspellings(parse_settings(request.object), view)
+    match request.group, request.kind:
+        case "gpu-admission.io", "GPUQuota":
+            found = [*validate_quota(request, view, settings)]
+        case "gpu-admission.io", "GPUAdmissionPolicy":
+            found = [*validate_settings(request, view, settings, rule_book())]
+            with suppress(SettingsError):  # GA701 has reported it.
+                found += existing_products(parse_settings(request.object), view)
+        case _:
+            found = [*validate(request, view, settings)]
     if not found:
         return Decision(object=request.object)
     if is_lenient(request, view, settings):
@@ -206,28 +209,11 @@ def _configuration(request: Request, view: ClusterView, settings: GPUAdmissionPo
     return Decision(findings=tuple(found), object=request.object, context=uses(request, view, settings))
 
 
-@rules_on_demand
 def load_rules() -> None:
-    """Import every module that a review can need, which also registers every rule."""
-    from policies.access import validate as access
-    from policies.admission.conversion import conversion
-    from policies.admission.namespaces import namespaces
-    from policies.claims import validate as claims
-    from policies.configuration import validate as configuration
-    from policies.placement.node_conditions import apply_wish
-    from policies.placement.place import place
-    from policies.placement.resource_requests import node_findings
-    from policies.placement.selector_misspellings import selector_misspellings
-    from policies.placement.wish_annotations import read_wishes
-    from policies.placement.wish_labels import default_misspellings
-    from policies.quota.counting import outcome_by_view
-    from policies.quota.limits.rules import validate as quotas
-    from policies.quota.outcomes import settle
-    from policies.quota.workload_totals import shortages
+    """Import every module that a review can need."""
+    from policies.admission import conversion  # noqa: F401 - the concern, which has no rules itself
 
-    # Importing a module registers its rules; the names are used here so that none is dropped as needless.
-    _ = (access, claims, configuration, conversion, namespaces, quotas, settle, outcome_by_view, shortages)
-    _ = (place, node_findings, selector_misspellings, read_wishes, apply_wish, default_misspellings)
+    rule_book()
 
 
 def warm(view: ClusterView) -> None:

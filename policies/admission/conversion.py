@@ -12,13 +12,13 @@ from policies.conversion.check import check
 from policies.conversion.convert import convert
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.converted_pods import reapply as reapply_conversion
-from policies.conversion.surroundings import UNSATISFIABLE
+from policies.conversion.surroundings import existing_device
 from policies.conversion.templates import references
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.view import ChangedView
 from policies.placement import keep_tolerations, tolerate_gpu_nodes
 from policies.placement.place import own_conditions
-from policies.placement.selector_misspellings import selector_misspellings
+from policies.placement.selector_misspellings import existing_labels
 from policies.placement.wish_annotations import read_wishes
 from policies.placement.wish_conflicts import IMPOSSIBLE, wish_problems
 from policies.rules.decision import TEMPLATE, Decision
@@ -54,10 +54,10 @@ def _converted_pod(
         problems = tuple(wish_problems(pod, view, wishes))
         if any(problem.rule in IMPOSSIBLE for problem in problems):
             # No device can ever meet the wish, so a missing device is no news.
-            notices = tuple(notice for notice in notices if notice.rule is not UNSATISFIABLE)
+            notices = tuple(notice for notice in notices if notice.rule is not existing_device.rule)
         notices = (*wishes.findings, *problems, *notices)
-        is_matched = all(notice.rule is not UNSATISFIABLE for notice in notices)
-        notices = (*selector_misspellings(own, view, keys_only=is_matched), *notices)
+        is_matched = all(notice.rule is not existing_device.rule for notice in notices)
+        notices = (*existing_labels(own, view, keys_only=is_matched), *notices)
     if conversion.edits is None:
         return Decision(findings=tuple(notices), object=request.object)
     edits = conversion.edits

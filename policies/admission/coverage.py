@@ -14,8 +14,8 @@ from policies.kubernetes.neighbours import NEIGHBOURS
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.workloads import WORKLOADS
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS
-from policies.rules.decision import EVERY_KIND, Severity
-from policies.rules.registry import rule
+from policies.rules.checks import EVERY, Problem, problem
+from policies.rules.decision import Severity
 from policies.rules.settings.choices import workload_kinds
 from policies.rules.settings.exemptions import NEVER_MATCHED
 
@@ -28,37 +28,27 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
 
 
-DUPLICATE_KEY = rule(
-    "GA710",
-    "A mapping of a manifest must not have the same key twice",
-    default=Severity.DENY,
-    why="""
-    YAML and JSON forbid it, and readers differ: kubectl and Helm silently send the last value and drop the others, while
-    kustomize, and with it Argo CD and Flux, refuses the document. Only an offline review sees it, because the API server
-    gets what kubectl made of it.""",
-    remedy="keep one of them",
-    source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
-    offline=True,
-    kinds=(EVERY_KIND,),
-)
-
-
 _OUTCOME = "kubectl silently keeps only the last value"
 
 
-def duplicate_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Finding]:
-    """A finding for each key that an object has more than once.
+@EVERY.rule(
+    "GA710",
+    "A mapping of a manifest must not have the same key twice",
+    remedy="keep one of them",
+    source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
+)
+def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Problem]:
+    """YAML and JSON forbid it, and readers differ.
 
-    Two objects in one document have one finding for all keys that they share.
-
-    Args:
-        duplicates: The lines of each such key, by the path of its value.
+    kubectl and Helm silently send the last value and drop the others, while kustomize, and with it Argo CD and
+    Flux, refuses the document. Only an offline review sees it, because the API server gets what kubectl made of it.
     """
+    # Two objects in one document have one finding for all keys that they share.
     version, kind = FieldPath(["apiVersion"]), FieldPath(["kind"])
     if version in duplicates and kind in duplicates:
         second = duplicates[version][1]
         message = f"another object begins near line {second} without a line --- before it; {_OUTCOME} of each key"
-        yield DUPLICATE_KEY.finding(version, message, "write a line --- between the objects")
+        yield problem(version, message, "write a line --- between the objects")
         duplicates = {path: lines for path, lines in duplicates.items() if len(path) > 1}
     for path, lines in duplicates.items():
         *before, last = lines
@@ -67,21 +57,8 @@ def duplicate_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Fi
             f"duplicate key {shown(path[-1])}: given at line{'s' * (len(before) > 1)} {others} and again at line {last}; "
             f"{_OUTCOME}"
         )
-        yield DUPLICATE_KEY.finding(FieldPath(path), message)
+        yield problem(FieldPath(path), message)
 
-
-UNREVIEWED = rule(
-    "GA705",
-    "An object that mentions GPUs must be of a kind and in a namespace that are reviewed",
-    default=Severity.WARN,
-    why="""\
-    gpu-admission has rules for the kinds that its documentation lists. A cluster silently admits all other objects, even if
-    they create pods with GPUs. An offline review points them out, and ends with exit code 4.""",
-    remedy="review what the object creates, such as its pods",
-    source="docs/review.md",
-    offline=True,
-    kinds=(EVERY_KIND,),
-)
 
 OFFLINE_KINDS = frozenset({("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")})
 """Group and kind of objects that are reviewed only in files and by the audit: no webhook is called for one."""
@@ -167,16 +144,30 @@ def find_gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if gap is None:
         return None
     reason, remedy = gap
-    if not remedy:
-        return Uncovered(reason)
+    return Uncovered(reason, tuple(reviewed_kind(request, view, settings, reason, remedy)) if remedy else ())
+
+
+@EVERY.rule(
+    "GA705",
+    "An object that mentions GPUs must be of a kind and in a namespace that are reviewed",
+    default=Severity.WARN,
+    remedy="review what the object creates, such as its pods",
+    source="docs/review.md",
+)
+def reviewed_kind(
+    request: Request, view: ClusterView, settings: GPUAdmissionPolicy, reason: str, remedy: str
+) -> Iterator[Problem]:
+    """gpu-admission has rules for the kinds that its documentation lists.
+
+    A cluster silently admits all other objects, even if they create pods with GPUs. An offline review points them
+    out, and ends with exit code 4.
+    """
     # Mentions in pods that are not reviewed come first.
     unread = (each.path for each in unread_pods(request.object, view, settings))
     inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
     path = next(chain(inside, _mentions(request.object)), None)
-    if path is None:
-        return Uncovered(reason)
-    message = f"mentions GPUs, but was not reviewed: {reason}"
-    return Uncovered(reason, (UNREVIEWED.finding(path, message, remedy),))
+    if path is not None:
+        yield problem(path, f"mentions GPUs, but was not reviewed: {reason}", remedy)
 
 
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:

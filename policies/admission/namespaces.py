@@ -12,8 +12,8 @@ from policies.claims.admin_access import validate_namespace
 from policies.conversion.exemptions import STRATEGIES
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Decision, Severity
-from policies.rules.registry import Checks, Problem, problem
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
@@ -34,49 +34,44 @@ _VALUES = {
 """The values of each label, and how the policy says them."""
 _RIGHTS = {DRA_LABEL: "namespaceoptins", STRATEGY_LABEL: "namespaceoptins", QUOTA_LABEL: "namespacequotas"}
 
-_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks("Namespace")
+NAMESPACES = RulesOn("Namespace")
 
 
 def namespaces(request: Request, _view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
     """Findings on the labels of a namespace; in a cluster, admission policies guard them."""
-    return Decision(
-        findings=(*_NAMESPACES.run((request, settings)), *validate_namespace(request, settings)), object=request.object
-    )
+    found = (*known_values(request), *exempt_namespace(request, settings), *unchecked_rights(request))
+    return Decision(findings=(*found, *validate_namespace(request, settings)), object=request.object)
 
 
-@_NAMESPACES.rule(
+@NAMESPACES.rule(
     "GA703",
     "The gpu-admission labels of a namespace must have known values",
-    default=Severity.DENY,
     remedy="write one of these values, or remove the label",
     source=_SOURCE,
 )
-def known_values(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+def known_values(request: Request) -> Iterator[Problem]:
     """A label with another value does nothing: the namespace is not converted, or its quota not enforced.
 
     In a cluster, a ValidatingAdmissionPolicy refuses the same values. Values that are there already stay allowed, so that
     other labels can change.
     """
-    request, _ = subject
     for label, value in _changed_labels(request):
         values, said = _VALUES[label]
         if value not in values:
             yield problem(_LABELS / label, f"the label {label} {said}", "")
 
 
-@_NAMESPACES.rule(
+@NAMESPACES.rule(
     "GA704",
     "An exempt namespace must not have labels that its webhooks do not honour",
-    default=Severity.DENY,
     remedy="remove the label",
     source=_SOURCE,
 )
-def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+def exempt_namespace(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     """No webhook converts pods or enforces a quota in an exempt namespace, so the label does nothing.
 
     Exempt are kube-system, the namespace of gpu-admission, and those of the GPU Operator and NVIDIA's DRA driver.
     """
-    request, settings = subject
     name = name_of(request.object or {})
     for label, value in _changed_labels(request):
         if (
@@ -92,19 +87,18 @@ def exempt_namespace(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Pr
         yield problem(_LABELS / label, text)
 
 
-@_NAMESPACES.rule(
+@NAMESPACES.rule(
     "GA706",
     "A user must have the right to set gpu-admission's labels of a namespace",
     default=Severity.AUDIT,
     remedy="make sure that the user who applies this has the right",
     source=_SOURCE,
 )
-def unchecked_rights(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+def unchecked_rights(request: Request) -> Iterator[Problem]:
     """In a cluster, a ValidatingAdmissionPolicy checks the rights of the user who sets the labels.
 
     A review of files does not know the user. So the review only notes that the right was not checked.
     """
-    request, _ = subject
     for label, _value in _changed_labels(request) if not request.entry else ():
         text = f'setting it requires the verb "set" on {_RIGHTS[label]}.gpu-admission.io, which was not checked'
         yield problem(_LABELS / label, text)

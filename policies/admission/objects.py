@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.admission.coverage import UNREVIEWED, duplicate_keys, find_gap
+from policies.admission.coverage import find_gap, reviewed_kind, unique_keys
 from policies.admission.review import review
+from policies.admission.rule_book import rule_book
 from policies.admission.severities import finish, judged_findings
 from policies.admission.webhooks import ENTRIES
 from policies.admission.workloads import WorkloadPods, not_reviewed, shortage
@@ -15,7 +16,7 @@ from policies.kubernetes.pod_templates import template_of
 from policies.rules.decision import Decision, Severity
 from policies.rules.patch import Editor
 from policies.rules.settings.exemptions import NEVER_MATCHED
-from policies.rules.waivers import once_per_cause, unmatched_waivers
+from policies.rules.waivers import has_waivers, once_per_cause, unmatched_waivers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -109,7 +110,7 @@ class ObjectReview:
     def misses_gpus(self) -> bool:
         """True if the object was not reviewed, and a warning says where it mentions GPUs."""
         return self.verdict == "not reviewed" and any(
-            finding.rule is UNREVIEWED and finding.severity is Severity.WARN and not finding.waived
+            finding.rule is reviewed_kind.rule and finding.severity is Severity.WARN and not finding.waived
             for finding in self.findings
         )
 
@@ -151,10 +152,10 @@ def review_object(
             _write(edits, found, template_of(answer.object, found.template))
     reported = once_per_cause([_findings(part) for part in parts], "pod template")
     decided = dict.fromkeys(finding for part in reported for finding in part)
-    findings = judged_findings(duplicate_keys(duplicates or {}), request, settings, settled=decided)
+    findings = judged_findings(unique_keys(duplicates or {}), request, settings, settled=decided)
     if not decision.not_reviewed:
         unmatched = _unmatched_in_pods(parts, request, view, settings)
-        findings = (*findings, *unmatched_waivers(findings, request, view, settings), *unmatched)
+        findings = (*findings, *_findings_on_waivers(findings, request, view, settings), *unmatched)
     denials = tuple(each for each in findings if each.severity is Severity.DENY and each not in decided)
     refusals = (
         *([Refusal("", denials, of_pods=False)] if denials else ()),
@@ -195,8 +196,14 @@ def _unmatched_in_pods(
     for part in parts:
         if part.template is not None:
             answer = part.decision
-            for finding in unmatched_waivers(answer.findings, request.of(answer.object), view, settings):
+            for finding in _findings_on_waivers(answer.findings, request.of(answer.object), view, settings):
                 yield replace(finding, path=part.template.home(finding.path))
+
+
+def _findings_on_waivers(
+    findings: Iterable[Finding], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
+) -> tuple[Finding, ...]:
+    return unmatched_waivers(findings, request, view, settings, rule_book()) if has_waivers(request) else ()
 
 
 def _findings(part: _Part) -> tuple[Finding, ...]:

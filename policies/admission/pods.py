@@ -5,20 +5,20 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING
 
-from policies.conversion.exemptions import NAMESPACE_UNKNOWN, Mode, mode_of
-from policies.conversion.gpu_amounts import AMOUNT, UNEQUAL, read_amounts
+from policies.conversion.exemptions import NAMESPACE, Mode, mode_of
+from policies.conversion.gpu_amounts import equal_amounts, read_amounts, whole_amounts
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.names import MANAGED, RECORD
-from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.nvidia.pod_conditions import REQUESTS_NVIDIA_DEVICES
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Decision, Severity
-from policies.rules.registry import rule
 from policies.rules.settings.exemptions import NEVER_MATCHED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
@@ -68,8 +68,20 @@ def is_of_mode(request: Request, mode: Mode, view: ClusterView) -> bool:
     return is_certain or mode_of(request.namespace, view) is mode
 
 
-def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
-    """Warn if the namespace is not among the files."""
+@PODS.rule(
+    "GA324",
+    "The namespace of a pod must be known",
+    default=Severity.WARN,
+    remedy="add the Namespace to the files, or give the cluster's with --cluster",
+    source="docs/conversion.md",
+    shared_cause=True,
+)
+def known_namespace(request: Request, view: ClusterView) -> Iterator[Problem]:
+    """Conversion is chosen by a label on the namespace.
+
+    Offline, the namespace may be in none of the files; the pod is then reviewed as if it did not convert, which may
+    not be what the cluster will do.
+    """
     if not creates_pod(request) or mode_of(request.namespace, view) is not Mode.UNKNOWN:
         return
     try:
@@ -77,10 +89,8 @@ def unknown_namespace(request: Request, view: ClusterView) -> Iterable[Finding]:
     except MalformedPodError:
         return
     if probably_gets_gpu(pod.document, request.namespace, view):
-        yield NAMESPACE_UNKNOWN.finding(
-            FieldPath(["metadata", "namespace"]),
-            f'namespace "{request.namespace}" is in none of the files, so the pod is reviewed as not converted',
-        )
+        text = f'namespace "{request.namespace}" is in none of the files, so the pod is reviewed as not converted'
+        yield problem(NAMESPACE, text)
 
 
 def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
@@ -98,19 +108,24 @@ def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
         pod = Pod.read(with_defaults(request.object))
     except MalformedPodError:
         return
-    yield from (finding for finding in read_amounts(pod).findings if finding.rule in (AMOUNT, UNEQUAL))
+    yield from (
+        finding for finding in read_amounts(pod).findings if finding.rule in (whole_amounts.rule, equal_amounts.rule)
+    )
 
 
-MALFORMED = rule(
+@PODS.rule(
     "GA301",
     "A pod must have the shape that Kubernetes defines",
-    default=Severity.DENY,
-    why="""
-    The API server checks the shape of a pod before it calls a webhook; a manifest on disk is not checked.
-    A malformed pod cannot be converted, and `kubectl apply` would be refused anyway.""",
     remedy="correct the manifest",
     source="k8s.io/api/core/v1/types.go",
 )
+def well_formed_pod(error: MalformedPodError) -> Iterator[Problem]:
+    """The API server checks the shape of a pod before it calls a webhook.
+
+    A manifest on disk is not checked. A malformed pod cannot be converted, and `kubectl apply` would be refused anyway.
+    """
+    for path, sentence in error.problems:
+        yield problem(path, sentence)
 
 
 def review_created_pod(
@@ -125,8 +140,7 @@ def review_created_pod(
         try:
             pod = request.pod
         except MalformedPodError as error:
-            findings = tuple(MALFORMED.finding(path, sentence) for path, sentence in error.problems)
-            return Decision(findings=findings, object=request.object)
+            return Decision(findings=tuple(well_formed_pod(error)), object=request.object)
         return judge(pod, request, view, settings)
 
     return answer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from policies.admission.concerns import judge_concern, judge_configuration
 from policies.admission.coverage import find_gap
 from policies.admission.pipeline import Charge, Course, Ensure, Finish, Judge, Read, decide
-from policies.admission.pods import reapplies_pod, refused_amounts, unknown_namespace
+from policies.admission.pods import known_namespace, reapplies_pod, refused_amounts
 from policies.admission.severities import finish, judged_findings
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, ENTRIES, WRITES
 from policies.kubernetes.objects import lookup
@@ -56,7 +56,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         own = settings_for(request.user, request.namespace, settings)
         judged = judge_configuration(request, view, own)
         decision = decision.then(finish("configuration", judged, request, settings))
-    found = [*unknown_namespace(request, view), *refused_amounts(course.request, view)]
+    found = [*known_namespace(request, view), *refused_amounts(course.request, view)]
     gap = find_gap(request, view, settings)
     if gap is not None:
         found += gap.findings

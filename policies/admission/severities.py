@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.names import IGNORE, RECORD
 from policies.kubernetes.objects import lookup, name_of
 from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.rules.decision import Decision, Severity
 from policies.rules.settings import DEFAULTS, settings_for
-from policies.rules.waivers import with_waivers, without_repeats
+from policies.rules.waivers import has_waivers, with_waivers, without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +51,9 @@ def finish(concern: Concern, decision: Decision, request: Request, settings: GPU
     decision = replace(decision, findings=findings, context=())
     if concern == "preview":
         decision = _preview_warnings(decision, request)
-    findings = with_waivers(decision.findings, request, own)
+    if has_waivers(request):
+        decision = replace(decision, findings=with_waivers(decision.findings, request, own, rule_book()))
+    findings = decision.findings
     is_reported = any(found.severity in _REPORTED and not found.waived for found in findings)
     remarks = (*decision.remarks, *(context if is_reported else ()))
     decision = replace(decision, findings=findings, remarks=remarks).limit_findings()
@@ -118,7 +121,9 @@ def judged_findings(
         settled: More findings on the object, which have the severities of the settings.
     """
     found = (*settings.judge(findings, request.namespace), *settled)
-    return with_waivers(found, request, settings_for(request.user, request.namespace, settings))
+    if not has_waivers(request):
+        return found
+    return with_waivers(found, request, settings_for(request.user, request.namespace, settings), rule_book())
 
 
 def _with_consequence(finding: Finding) -> Finding:

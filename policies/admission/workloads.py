@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 Review = Callable[[Request, "ClusterView", "GPUAdmissionPolicy"], Decision]
 """Decides on a request as all entries together do."""
 
+_OF_FILES = ("GA324", "GA705", "GA709", "GA710")
+"""Rules that only a review of files reports."""
+_OVER_QUOTA = "GA502"
+"""The rule on the GPUs that the namespace has now."""
 MOST_TEMPLATES = 16
 """Maximum pods of one workload that are reviewed. The costliest take tens of milliseconds each, while other calls wait;
 RayClusters and JobSets have only a few templates."""
@@ -142,7 +146,7 @@ def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iter
     all pods fit.
     """
     for finding in answer.findings:
-        if finding.rule.offline or (finding.rule.depends_on_usage and request.operation != "CREATE"):
+        if finding.rule.id in _OF_FILES or (finding.rule.id == _OVER_QUOTA and request.operation != "CREATE"):
             continue
         moved = replace(finding, path=template.home(finding.path))
         if finding.severity is Severity.DENY:

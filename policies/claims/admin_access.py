@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIMS
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Checks, Problem, problem
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 
 if TYPE_CHECKING:
@@ -30,16 +30,12 @@ _LABEL = "resource.kubernetes.io/admin-access"
 _LABEL_PATH = FieldPath(["metadata", "labels", _LABEL])
 _SOURCE = "k8s.io/kubernetes pkg/registry/resource/utils.go AuthorizedForAdmin"
 
-_NAMESPACES: Checks[tuple[Request, GPUAdmissionPolicy]] = Checks("Namespace")
-
 
 @CLAIMS.rule(
     "GA220",
     "A claim must not request adminAccess in a namespace without the label for it",
-    default=Severity.DENY,
     remedy=f'remove adminAccess, or ask an administrator to label the namespace {_LABEL}: "true"',
     source=_SOURCE,
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def admin_access_label(subject: Subject) -> Iterator[Problem]:
     """Admin access reaches devices that others hold; the API server requires a label on the namespace.
@@ -61,7 +57,6 @@ def admin_access_label(subject: Subject) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="remove adminAccess, unless the claim's pods monitor or maintain devices",
     source=f"{_SOURCE}; KEP-5018",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def admin_access_requested(subject: Subject) -> Iterator[Problem]:
     """With admin access a pod gets devices that other pods hold, and they are not protected from it.
@@ -91,24 +86,23 @@ def _is_allowed(subject: Subject) -> bool | None:
 def validate_namespace(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Findings for a namespace that is created or updated with a label for admin access."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
-        yield from _NAMESPACES.run((request, settings))
+        yield from admin_access_allowed(request, settings)
 
 
-@_NAMESPACES.rule(
+@RulesOn("Namespace").rule(
     "GA232",
     "A namespace must allow admin access only where administrators create the claims",
     default=Severity.WARN,
     remedy="remove the label, unless only administrators may create claims, templates and pods in this namespace",
     source=f"{_SOURCE}; kubernetes/kubernetes#141293",
 )
-def admin_access_allowed(subject: tuple[Request, GPUAdmissionPolicy]) -> Iterator[Problem]:
+def admin_access_allowed(request: Request, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     """The label allows adminAccess to everyone who may create claims or templates in the namespace.
 
     Kubernetes does not check who sets it. In a cluster, the policy admin-access.gpu-admission.io requires the verb "set" on
     namespaceadminaccess.gpu-admission.io; a review of files does not know who applies them. The namespaces of the GPU
     Operator, which labels its own, and of NVIDIA's DRA driver are only noted.
     """
-    request, settings = subject
     value = lookup(request.object, _LABEL_PATH)
     if value is None or value == lookup(request.old_object, _LABEL_PATH):
         return

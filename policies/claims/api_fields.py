@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
+from policies.claims.claim_subject import ALL_KINDS, CLAIMS
 from policies.devices.allocation.reading import ON_SINCE
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, VERSIONS, schema_of
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -29,13 +29,11 @@ _REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
 """The versions of Kubernetes that were the first to serve a version of resource.k8s.io, and that no longer do."""
 
 
-@CLAIMS.rule(
+@ALL_KINDS.rule(
     "GA200",
     "The API version must exist and be served",
-    default=Severity.DENY,
     remedy="write apiVersion: resource.k8s.io/v1",
     source="k8s.io/api/resource, the lifecycle of its types; the CRD of dra-driver-nvidia-gpu",
-    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def served_version(subject: Subject) -> Iterator[Problem]:
     """Until Kubernetes 1.34 dynamic resource allocation changed its API with every release.
@@ -106,7 +104,6 @@ _DISTINCT = _Field(
     remedy="remove the field, or upgrade the cluster",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go dropDisabledFields; "
     "pkg/features/kube_features.go",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def dropped_fields(subject: Subject) -> Iterator[Problem]:
     """The API server silently drops the fields of a feature gate that is off when a claim is created.
@@ -151,14 +148,12 @@ def _problems(subject: Subject) -> Iterator[SchemaProblem]:
         yield from find_problems(schema, subject.object, FieldPath())
 
 
-@CLAIMS.rule(
+@ALL_KINDS.rule(
     "GA201",
     "Fields must exist where they are written",
-    default=Severity.DENY,
     remedy="remove it",
     source="k8s.io/api/resource/v1/types.go and v1beta1/types.go; strict decoding by kubectl",
     rows=("S-62",),
-    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def known_fields(subject: Subject) -> Iterator[Problem]:
     """For kubectl the API server refuses an unknown field; for Helm, Argo CD and others it drops it.
@@ -199,13 +194,11 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
         yield problem(path / first, f"{text}, which has {which} under exactly", remedy)
 
 
-@CLAIMS.rule(
+@ALL_KINDS.rule(
     "GA202",
     "Values must have the types of the API",
-    default=Severity.DENY,
     remedy="write a value of that type",
     source="k8s.io/api/resource/v1/types.go; the CRD of dra-driver-nvidia-gpu",
-    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def types(subject: Subject) -> Iterator[Problem]:
     """The API server cannot read the object, and answers with "cannot unmarshal string".

@@ -6,7 +6,7 @@ import re
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIMS, CLAIMS_AND_CLASSES
 from policies.claims.nvidia_configs import (
     all_selectors,
     most_devices,
@@ -20,8 +20,8 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
@@ -37,10 +37,9 @@ _TELLING = ("cudaComputeCapability", "architecture", "productName")
 """Attributes that depend on the age of a GPU."""
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA246",
     "Settings of MPS must be within their bounds",
-    default=Severity.DENY,
     remedy="write a percentage from 0 to 100",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
     "cmd/gpu-kubelet-plugin/mps_capability.go",
@@ -83,10 +82,9 @@ _INDEX = re.compile(r"[+-]?[0-9]{1,18}")
 _PER_DEVICE = ("sharing", "mpsConfig", "defaultPerDevicePinnedMemoryLimit")
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA247",
     "Limits of pinned memory must be for devices of the claim, and at least 1Mi",
-    default=Severity.DENY,
     remedy="write 1Mi or more; a number without a unit counts bytes",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/sharing.go MpsPerDevicePinnedMemoryLimit.Normalize",
 )
@@ -133,10 +131,9 @@ _BLOCKS = {"timeSlicingConfig": "TimeSlicing", "mpsConfig": "MPS"}
 """The strategy that each block of settings is for."""
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA243",
     "Sharing must have one strategy and only the settings of that strategy",
-    default=Severity.DENY,
     remedy="write strategy: TimeSlicing with timeSlicingConfig, or strategy: MPS with mpsConfig",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go and sharing.go",
 )
@@ -180,10 +177,9 @@ _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
 """The feature gate of each sharing strategy."""
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA244",
     "A config must not need a feature gate that the driver has off",
-    default=Severity.DENY,
     remedy="turn the feature gate on in the values of the driver's chart, or remove sharing",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
     "cmd/gpu-kubelet-plugin/device_state.go applySharingConfig, pkg/featuregates",
@@ -228,10 +224,9 @@ def _unknown_gate(found: NvidiaConfig, *steps: str, gate: str) -> Problem:
 _INTERVALS = ("Default", "Short", "Medium", "Long")
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA245",
     "A time-slice interval must be one that the driver knows",
-    default=Severity.DENY,
     remedy="write interval: Default, or leave timeSlicingConfig out",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go",
 )
@@ -267,11 +262,9 @@ _POLICIES = ("LegacyOnly", "PreferIommuFD")
 @CLAIMS.rule(
     "GA248",
     "The VFIO devices of a claim must have one config, with an IOMMU backend that exists",
-    default=Severity.DENY,
     remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "
     "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def vfio_configs(subject: Subject) -> Iterator[Problem]:
     """All VFIO devices of a claim have the same IOMMU device nodes, so the driver allows one config.

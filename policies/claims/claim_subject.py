@@ -15,7 +15,7 @@ from policies.devices.resource_claims import Claim, is_within_lists, read_config
 from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import ON_BY_DEFAULT
-from policies.rules.registry import Checks
+from policies.rules.checks import RulesOn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,9 +103,11 @@ def cache_per_review(function: Callable[Concatenate[S, P], R]) -> Callable[Conca
     return recall
 
 
-CLAIM_OR_TEMPLATE = ("ResourceClaim", "ResourceClaimTemplate")
-DEVICE_CLASS = ("DeviceClass",)
-COMPUTE_DOMAIN = ("ComputeDomain",)
+CLAIMS = RulesOn("ResourceClaim", "ResourceClaimTemplate")
+CLAIMS_AND_CLASSES = RulesOn("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
+DEVICE_CLASSES = RulesOn("DeviceClass")
+COMPUTE_DOMAINS = RulesOn("ComputeDomain")
+ALL_KINDS = RulesOn("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ComputeDomain")
 """The kinds of rules that only look at some of them."""
 
 
@@ -251,7 +253,3 @@ def _selector_texts(
     owner: FieldPath, texts: tuple[str | None, ...], subrequest: Subrequest | None
 ) -> tuple[SelectorText, ...]:
     return tuple(SelectorText(owner, index, text, subrequest) for index, text in enumerate(texts) if text is not None)
-
-
-CLAIMS: Checks[Subject] = Checks(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS)
-"""The rules of claims, templates, DeviceClasses and ComputeDomains."""

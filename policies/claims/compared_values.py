@@ -18,7 +18,7 @@ from policies.cel import (
     Semver,
     StructLiteral,
 )
-from policies.claims.claim_subject import CLAIMS
+from policies.claims.claim_subject import CLAIMS_AND_CLASSES
 from policies.claims.nvidia_attributes import KINDS
 from policies.claims.selected_devices import cut, new_selectors, path_of, text_place
 from policies.devices.published_devices import published_devices
@@ -28,8 +28,8 @@ from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import Product
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -143,7 +143,7 @@ class LiteralProblem(NamedTuple):
     remedy: str
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA230",
     "Values must be spelled as devices have them",
     default=Severity.WARN,
@@ -311,7 +311,7 @@ _UNITS = re.compile(r"([0-9.]+) ?([MGTP])(i?)B", re.IGNORECASE)
 _STOPS = "stops the pod on every node"
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA229",
     "Versions and quantities must be compared as such",
     default=Severity.WARN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
+from policies.claims.claim_subject import CLAIMS, CLAIMS_AND_CLASSES, COMPUTE_DOMAINS
 from policies.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
 from policies.claims.nvidia_configs import nvidia_configs, requested_types
 from policies.kubernetes.names import printable, write_closest
@@ -13,8 +13,8 @@ from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,10 +27,9 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MODES = ("All", "Single")
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA253",
     "A channel must belong to a ComputeDomain in the namespace of the claim",
-    default=Severity.DENY,
     remedy="write metadata.uid of the ComputeDomain, or use the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go, "
     "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainNamespace",
@@ -75,7 +74,7 @@ _MADE_BY_CONTROLLERS = (
 """Marks of the driver's controller on its templates, and of Kubernetes on the claims that it makes of templates."""
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA254",
     "Configs of ComputeDomains must be left to the controller of the driver",
     default=Severity.WARN,
@@ -96,10 +95,8 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
 @CLAIMS.rule(
     "GA255",
     "Channels and daemons must be requested with their ComputeDomain",
-    default=Severity.DENY,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
     source="dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/device_state.go getConfigResultsMap",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def channels_of_domains(subject: Subject) -> Iterator[Problem]:
     """The driver's default config has no domain, so the driver refuses to prepare the device.
@@ -133,13 +130,11 @@ _TEMPLATE = FieldPath(("spec", "channel", "resourceClaimTemplate", "name"))
 _NODES = FieldPath(("spec", "numNodes"))
 
 
-@CLAIMS.rule(
+@COMPUTE_DOMAINS.rule(
     "GA256",
     "The template of a ComputeDomain must have a name that is free",
-    default=Severity.DENY,
     remedy="write a name that no other ResourceClaimTemplate of the namespace has",
     source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
-    kinds=COMPUTE_DOMAIN,
 )
 def template_names(subject: Subject) -> Iterator[Problem]:
     """The controller creates a ResourceClaimTemplate of this name, and retries for ever if it cannot.
@@ -170,13 +165,12 @@ def template_names(subject: Subject) -> Iterator[Problem]:
         yield problem(_TEMPLATE, text, severity=Severity.WARN)
 
 
-@CLAIMS.rule(
+@COMPUTE_DOMAINS.rule(
     "GA257",
     "A ComputeDomain must not set a number of nodes",
     default=Severity.WARN,
     remedy="write 0, which drivers before 0.4 require, and have the workload itself wait for its workers",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
-    kinds=COMPUTE_DOMAIN,
 )
 def counted_nodes(subject: Subject) -> Iterator[Problem]:
     """Pods start when the daemon of their own node runs; the deprecated numNodes only affects the status.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIMS
 from policies.claims.device_matches import most_on_a_node
 from policies.claims.field_errors import qualified_name_error
 from policies.claims.missing_reads import kinds_of
 from policies.claims.nvidia_attributes import REMOVED
 from policies.claims.selected_devices import devices_for_request, devices_of_class
 from policies.kubernetes.names import closest
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +48,6 @@ class _Need(NamedTuple):
     remedy="constrain another attribute, or request fewer devices",
     source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
     "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def feasible_constraints(subject: Subject) -> Iterator[Problem]:
     """A device without the attribute is passed over, and one with a value of another type never agrees.

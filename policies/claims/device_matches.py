@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.cel import CelCompileError, split_conjuncts
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIMS
 from policies.claims.compared_values import misspellings
 from policies.claims.field_errors import qualified_name_error
 from policies.claims.selected_devices import compiled_selectors, devices_for_request, devices_of_class
@@ -18,8 +18,8 @@ from policies.kubernetes.names import closest, format_count, inflect, printable
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import INT64_MAX, quantity_or_none
 from policies.kubernetes.resourceslices import Read
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -163,7 +163,6 @@ _PENDING = "so the pod would stay Pending"
     default=Severity.WARN,
     remedy="compare with what exists, or wait for such a node",
     source="ResourceSlices of the cluster; k8s.io/dynamic-resource-allocation/structured",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def matching_devices(subject: Subject) -> Iterator[Problem]:
     """A claim that no device matches is stored silently, and the pod is Pending without an end.
@@ -272,10 +271,8 @@ def most_on_a_node(matched: Sequence[DeviceGroup], wanted: int) -> int:
 @CLAIMS.rule(
     "GA227",
     "A claim must not request more devices than it can hold",
-    default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/dynamic-resource-allocation/structured; k8s.io/api/resource/v1/types.go AllocationResultsMaxSize",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def results(subject: Subject) -> Iterator[Problem]:
     """An allocation has at most 32 devices for all requests; the API server does not count them.

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN
 from policies.claims.field_errors import invalid
 from policies.devices.resource_claims import Claim
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, replace_at
 from policies.kubernetes.quantities import quantity_or_none
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,13 +27,11 @@ _REMEDIES = {
 }
 
 
-@CLAIMS.rule(
+@RulesOn("ResourceClaim", "ResourceClaimTemplate", "ComputeDomain").rule(
     "GA217",
     "The spec of a claim must not change",
-    default=Severity.DENY,
     remedy="create another object",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaimUpdate; the CRD of dra-driver-nvidia-gpu",
-    kinds=(*CLAIM_OR_TEMPLATE, *COMPUTE_DOMAIN),
 )
 def immutable_spec(subject: Subject) -> Iterator[Problem]:
     """A claim may be allocated when it is changed, so the spec of a claim or template cannot change.
@@ -135,13 +132,12 @@ def _differences(old: Any, new: Any, path: FieldPath) -> Iterator[tuple[FieldPat
         yield path, old, new
 
 
-@CLAIMS.rule(
+@RulesOn("ResourceClaim", "ComputeDomain").rule(
     "GA218",
     "A new claim must not have a status",
     default=Severity.WARN,
     remedy="remove it",
     source="k8s.io/kubernetes pkg/registry/resource/resourceclaim/strategy.go PrepareForCreate",
-    kinds=("ResourceClaim", *COMPUTE_DOMAIN),
 )
 def no_status(subject: Subject) -> Iterator[Problem]:
     """The scheduler writes which devices a claim has got; a status in a manifest is silently dropped.

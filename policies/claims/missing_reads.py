@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.cel import CelCompileError
 from policies.claims.absence import Assumption, outcome
-from policies.claims.claim_subject import CLAIMS, cache_per_review
+from policies.claims.claim_subject import CLAIMS_AND_CLASSES, cache_per_review
 from policies.claims.compared_values import mistakes
 from policies.claims.nvidia_attributes import (
     DRIVERS,
@@ -32,8 +32,8 @@ from policies.claims.selected_devices import (
 from policies.devices.published_devices import device_count
 from policies.kubernetes.names import closest, printable
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -192,7 +192,7 @@ _USUAL = ("gpu", "mig")
 """The kinds that do not depend on a feature gate of the driver; others count for a class that selects nothing else."""
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA221",
     "Selectors must check that a device has an attribute before they read it, unless every device has it",
     default=Severity.WARN,
@@ -276,7 +276,7 @@ def _names_in_domain(found: Missing, part: str) -> set[str]:
     return names | {place[2] for place in places if place[:2] == (part, domain)}
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA223",
     "Selectors must read attributes that the release of NVIDIA's driver publishes",
     default=Severity.WARN,
@@ -312,7 +312,7 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
         )
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA228",
     "Selectors must read domains that devices have",
     default=Severity.WARN,

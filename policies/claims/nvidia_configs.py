@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, cache_per_review
+from policies.claims.claim_subject import CLAIMS, CLAIMS_AND_CLASSES, cache_per_review
 from policies.devices.deviceclasses import SHIPPED_TYPES, TYPES
 from policies.devices.resource_claims import MOST_DEVICES, MOST_ENTRIES, is_within_lists
 from policies.devices.selected_types import selected_types
@@ -18,8 +18,8 @@ from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,10 +159,8 @@ def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
 @CLAIMS.rule(
     "GA249",
     "A config must name the alternatives of a prioritized list, not the list",
-    default=Severity.DENY,
     remedy="write the alternatives, as in gpu/large, or leave requests out to mean all devices of the type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def named_alternatives(subject: Subject) -> Iterator[Problem]:
     """In Kubernetes the name of a list stands for its alternatives; in NVIDIA's driver it does not.
@@ -188,10 +186,9 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
                 yield problem(path, text, f"write {', '.join(map(printable, missing))}")
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA250",
     "A config must be for devices of its type",
-    default=Severity.DENY,
     remedy="write the kind of config that these devices have",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go validateDeviceConfigType",
 )
@@ -223,7 +220,7 @@ def _types_by_name(found: NvidiaConfig, subject: Subject) -> Iterator[tuple[Fiel
             yield found.config.path / "requests" / index, name, requested_types(reached[name], subject.facts)
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA251",
     "A config must be for devices that the claim requests",
     default=Severity.WARN,
@@ -274,7 +271,6 @@ def _kind_remedy(types: frozenset[str]) -> str | None:
     default=Severity.WARN,
     remedy="write all settings in one config, or name each request in one config only",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap, GetOpaqueDeviceConfigs",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def hidden_configs(subject: Subject) -> Iterator[Problem]:
     """Configs are not merged: a device has the last that is for it, and of the others it has nothing.
@@ -309,10 +305,9 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
 _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA240",
     "The parameters of a config must be of a kind that the driver reads",
-    default=Severity.DENY,
     remedy=f"write apiVersion: {API_VERSION} and the kind of a config",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
 )
@@ -379,10 +374,9 @@ def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
         yield problem(path, text, remedy)
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA241",
     "The fields of a config must belong to its kind",
-    default=Severity.DENY,
     remedy="remove it",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder",
 )
@@ -406,10 +400,9 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
                 yield problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA242",
     "The values of a config must have the types of its kind",
-    default=Severity.DENY,
     remedy="write a value of that type",
     source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1, the types of its fields",
 )

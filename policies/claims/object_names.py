@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, COMPUTE_DOMAIN, DEVICE_CLASS
+from policies.claims.claim_subject import ALL_KINDS, CLAIMS_AND_CLASSES, DEVICE_CLASSES
 from policies.claims.field_errors import (
     LONGEST_LABEL,
     LONGEST_SUBDOMAIN,
@@ -26,8 +26,8 @@ from policies.devices.resource_claims import MOST_ENTRIES
 from policies.kubernetes.names import is_label_key
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +39,9 @@ _MOST_ALTERNATIVES = 8
 _MOST_TOLERATIONS = 16
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA208",
     "Lists must not exceed the limits of the API server",
-    default=Severity.DENY,
     remedy="split the claim: a pod can have several",
     source="k8s.io/api/resource/v1/types.go, the constants ending in MaxSize",
 )
@@ -86,14 +85,12 @@ _MOST_ANNOTATED = 256 * 1024
 """Bytes of all keys and values together. Source: k8s.io/apimachinery pkg/api/validation TotalAnnotationSizeLimitB."""
 
 
-@CLAIMS.rule(
+@ALL_KINDS.rule(
     "GA203",
     "Objects must have valid names, labels and annotations",
-    default=Severity.DENY,
     remedy="write a name of lower case letters, digits, '-' and '.'",
     source="k8s.io/kubernetes pkg/apis/resource/validation ValidateResourceClaim, ValidateDeviceClass; "
     "k8s.io/apimachinery pkg/api/validation ValidateObjectMeta",
-    kinds=(*CLAIM_OR_TEMPLATE, *DEVICE_CLASS, *COMPUTE_DOMAIN),
 )
 def object_names(subject: Subject) -> Iterator[Problem]:
     """Claims, templates and classes are named as DNS names are, or by a generateName that can begin one.
@@ -176,13 +173,11 @@ _EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
 _SINCE = (1, 34)
 
 
-@CLAIMS.rule(
+@DEVICE_CLASSES.rule(
     "GA214",
     "The extended resource of a DeviceClass must be one that pods can request",
-    default=Severity.DENY,
     remedy="write a name such as nvidia.com/gpu",
     source="k8s.io/apimachinery pkg/api/validate ExtendedResourceName",
-    kinds=DEVICE_CLASS,
 )
 def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     """Pods request the extended resource to get devices of the class, so it must be a valid request.

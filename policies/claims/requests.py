@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS
+from policies.claims.claim_subject import CLAIMS, CLAIMS_AND_CLASSES
 from policies.claims.field_errors import (
     LONGEST_LABEL,
     REQUIRED,
@@ -26,8 +26,8 @@ from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,10 +40,8 @@ if TYPE_CHECKING:
 @CLAIMS.rule(
     "GA204",
     "Requests must have unique, valid names",
-    default=Severity.DENY,
     remedy="write a name of lower case letters, digits and '-'",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def request_names(subject: Subject) -> Iterator[Problem]:
     """The name of a request is unique in the claim, and the name of an alternative in its list.
@@ -75,10 +73,8 @@ def _name_problems(named: Iterable[tuple[FieldPath, dict[str, Any]]]) -> Iterato
 @CLAIMS.rule(
     "GA205",
     "A request must be either exact or a list of alternatives",
-    default=Severity.DENY,
     remedy="write exactly for one kind of device, or firstAvailable for alternatives in the order of preference",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceRequest",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
     """The scheduler allocates an exact request, or the first alternative that it can meet; never both."""
@@ -110,10 +106,8 @@ _MODES = ("All", "ExactCount")
 @CLAIMS.rule(
     "GA206",
     "A request must name a DeviceClass",
-    default=Severity.DENY,
     remedy="add deviceClassName, such as gpu.nvidia.com for whole GPUs or mig.nvidia.com for slices",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceClass",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def class_names(subject: Subject) -> Iterator[Problem]:
     """A request names a class, which selects the driver's devices, and by which quotas count.
@@ -142,10 +136,8 @@ def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
 @CLAIMS.rule(
     "GA207",
     "A request must be for a number of devices that it can get",
-    default=Severity.DENY,
     remedy="write count: 1 or more, or allocationMode: All without a count",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceAllocationMode",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def amounts(subject: Subject) -> Iterator[Problem]:
     """A request is for a number of devices or for all of a node; a number contradicts All.
@@ -177,10 +169,8 @@ _EFFECTS = ("NoExecute", "NoSchedule", "None")
 @CLAIMS.rule(
     "GA209",
     "Tolerations must be for taints that devices can have",
-    default=Severity.DENY,
     remedy="write {key: gpu.nvidia.com/xid, operator: Exists, effect: NoSchedule}, or what the taint is",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceToleration",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def toleration_syntax(subject: Subject) -> Iterator[Problem]:
     """Tolerations of devices are those of pods, with the effects NoSchedule, NoExecute and None.
@@ -220,10 +210,8 @@ def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Prob
 @CLAIMS.rule(
     "GA210",
     "Capacity must be requested by names that devices can have",
-    default=Severity.DENY,
     remedy="write the name as the ResourceSlices have it",
     source="k8s.io/api/resource/v1/types.go CapacityRequirements and QualifiedName",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def capacity_names(subject: Subject) -> Iterator[Problem]:
     """The API server takes any name here, but no ResourceSlice can have a capacity of such a name.
@@ -248,10 +236,8 @@ _STANDARD_ATTRIBUTES = {"pcieRoot", "pciBusID", "numaNode"}
 @CLAIMS.rule(
     "GA211",
     "A constraint must name one attribute, with its domain",
-    default=Severity.DENY,
     remedy="write matchAttribute: resource.kubernetes.io/pcieRoot, or another attribute with its domain",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateDeviceConstraint, validateFullyQualifiedName",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def constrained_attributes(subject: Subject) -> Iterator[Problem]:
     """A constraint names the attribute that it compares in full: the domain, a slash, the identifier.
@@ -288,10 +274,8 @@ _LISTED = 5
 @CLAIMS.rule(
     "GA212",
     "Constraints and configs must refer to requests of the claim",
-    default=Severity.DENY,
     remedy="write the name of a request, or leave requests out to mean all",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateRequestNameRef",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def references(subject: Subject) -> Iterator[Problem]:
     """A reference is to a request with all its alternatives, `gpu`, or to one alternative, `gpu/large`.
@@ -325,10 +309,9 @@ _LONGEST_PARAMETERS = 10 * 1024
 """Bytes of parameters, as JSON."""
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA213",
     "A config must name its driver and have parameters",
-    default=Severity.DENY,
     remedy="write opaque: {driver: gpu.nvidia.com, parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: ...}}",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateOpaqueConfiguration, validateRawExtension",
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel import CelCompileError
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE, CLAIMS, DEVICE_CLASS, cache_per_review
+from policies.claims.claim_subject import CLAIMS, DEVICE_CLASSES, cache_per_review
 from policies.claims.field_errors import subdomain_error
 from policies.devices.deviceclasses import class_meant, extended_resource_name, newest_first, other_classes
 from policies.devices.effort import DeviceSelection, select_devices
@@ -14,9 +14,9 @@ from policies.devices.resource_claims import MOST_ENTRIES
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, Unknown
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Place as TextPlace
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -162,7 +162,6 @@ def devices_for_request(subject: Subject, subrequest: Subrequest) -> DeviceSelec
     default=Severity.WARN,
     remedy="write the name of a DeviceClass, or create it first",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
-    kinds=CLAIM_OR_TEMPLATE,
 )
 def existing_classes(subject: Subject) -> Iterator[Problem]:
     """The API server accepts any class; the scheduler leaves the pod Pending until the class exists.
@@ -200,13 +199,12 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
                 yield problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
 
 
-@CLAIMS.rule(
+@DEVICE_CLASSES.rule(
     "GA233",
     "An extended resource should stand for one DeviceClass",
     default=Severity.WARN,
     remedy="remove it, unless this class is to replace the other",
     source="k8s.io/dynamic-resource-allocation deviceclass/extendedresourcecache updateResourceName2class; KEP-5004",
-    kinds=DEVICE_CLASS,
 )
 def single_extended_resources(subject: Subject) -> Iterator[Problem]:
     """Several DeviceClasses can have one `extendedResourceName`, and the newest of them counts.

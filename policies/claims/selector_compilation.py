@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policies.cel import MOST_COST, UNBOUNDED_COST, CelCompileError, Selector, compile_selector
-from policies.claims.claim_subject import CLAIMS
+from policies.claims.claim_subject import CLAIMS_AND_CLASSES
 from policies.claims.field_errors import REQUIRED, forbidden, invalid, too_long
 from policies.claims.nvidia_attributes import KINDS, STANDARD
 from policies.devices.effort import EACH, MOST_TEXT, size_of
@@ -16,8 +16,8 @@ from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import items_at
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.nvidia.identifiers import DRIVER
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Place, Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -149,10 +149,9 @@ def _with_code_points(text: str) -> str:
     return "".join(f"U+{ord(each):04X}" if not (each.isprintable() or each in _BLANKS) else each for each in text)
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA215",
     "Selectors must compile",
-    default=Severity.DENY,
     remedy="correct the expression; gpu-admission review shows the place",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateCELExpression; "
     "k8s.io/dynamic-resource-allocation/cel/compile.go",
@@ -177,10 +176,9 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
             yield from _issues(subject, selector, outcome)
 
 
-@CLAIMS.rule(
+@CLAIMS_AND_CLASSES.rule(
     "GA216",
     "Selectors must be short and cheap enough",
-    default=Severity.DENY,
     remedy="avoid loops in loops: all, exists, filter and map over what may be long",
     source="k8s.io/api/resource/v1/types.go CELSelectorExpressionMaxCost, CELSelectorExpressionMaxLength",
 )
@@ -223,8 +221,7 @@ def comparison_notice(subject: Subject) -> Finding | None:
         return None
     why = "not all selectors were compared with all devices of the cluster, because that takes more than a review may"
     remedy = "write shorter and simpler selectors, here and in the DeviceClasses"
-    rule = CLAIMS.rule_of(affordable_selectors)
-    return rule.finding(subject.devices_path, why, remedy, severity=Severity.WARN)
+    return affordable_selectors.rule.finding(subject.devices_path, why, remedy, severity=Severity.WARN)
 
 
 def _texts(subject: Subject) -> Iterator[tuple[SelectorText, int]]:

@@ -5,31 +5,182 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.configuration import components, drivers, images  # noqa: F401 - these modules register their rules
-from policies.configuration.change import COMPONENTS, Change, is_lenient
+from policies.configuration import components, drivers, images, node_labels, schema_checks, v1alpha1
+from policies.configuration.change import Change, is_lenient
 from policies.configuration.cluster_facts import Facts
-from policies.configuration.cluster_policy import CLUSTER_POLICY, CLUSTER_POLICY_DELETION
-from policies.configuration.config_maps import CONFIG_MAPS
-from policies.configuration.config_maps.roles import DEPENDENTS, references, roles_of, users
-from policies.configuration.node_labels import NODE
-from policies.configuration.schema_checks import ANY_KIND, SCHEMA, SETTINGS
-from policies.configuration.v1alpha1 import GPU_CLUSTER, NVIDIA_DRIVER
+from policies.configuration.cluster_policy import (
+    dcgm_exporter,
+    host_access,
+    plugin_settings,
+    policy_driver,
+    runtime,
+    sandbox_workloads,
+    upgrades,
+)
+from policies.configuration.config_maps import (
+    dcgm_metrics,
+    mig_documents,
+    mig_profiles,
+    plugin_documents,
+    plugin_replicas,
+    plugin_sharing,
+)
+from policies.configuration.config_maps.roles import Role, in_use, references, roles_of, users
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.rules.checks import Checks
 from policies.rules.decision import Severity
+from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
 
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.view import ClusterView
+    from policies.rules.checks import Check, RuleBook
     from policies.rules.decision import Finding
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
-__all__ = ["is_configuration", "is_lenient", "uses", "validate"]
+__all__ = ["checks", "is_configuration", "is_lenient", "uses", "validate", "validate_settings"]
 
 
-_NVIDIA = {"ClusterPolicy": CLUSTER_POLICY, "NVIDIADriver": NVIDIA_DRIVER, "GPUCluster": GPU_CLUSTER}
+_ANY_KIND: Checks[Change] = Checks(schema_checks.existing_kind, schema_checks.kept_indentation)
+_SCHEMA: Checks[Change] = Checks(
+    schema_checks.allowed_values,
+    schema_checks.known_fields,
+    schema_checks.current_fields,
+)
+_COMPONENTS: Checks[Change] = Checks(
+    dcgm_exporter.metrics_list_exists,
+    dcgm_exporter.one_host_engine,
+    dcgm_exporter.labels_of_metrics,
+    dcgm_exporter.scrapable,
+    host_access.settings_take_effect,
+    host_access.gds_on_open_modules,
+    host_access.sidecars_name_images,
+    host_access.rdma_stack_on_nodes,
+    upgrades.unavailable_nodes,
+    upgrades.parallel_upgrades,
+    upgrades.pod_selectors,
+    upgrades.pods_in_the_way,
+    upgrades.upgrades_run,
+    upgrades.rolling_update,
+    upgrades.pods_may_run,
+    upgrades.pod_metadata,
+    upgrades.taints_tolerated,
+    upgrades.toleration_syntax,
+    components.environment,
+    components.resources,
+    drivers.version_form,
+    drivers.precompiled_kernels,
+    drivers.recent_driver,
+    drivers.supported_gpus,
+    drivers.kernel_module_type,
+    images.complete_image,
+    images.valid_reference,
+    images.pull_settings,
+    images.operating_system_added,
+    images.existing_tag,
+)
+_CLUSTER_POLICY: Checks[Change] = Checks(
+    host_access.host_paths,
+    host_access.privileged_namespace,
+    host_access.host_network,
+    plugin_settings.mountable_config_map,
+    plugin_settings.selected_keys,
+    plugin_settings.agreeing_settings,
+    plugin_settings.one_way_to_a_gpu,
+    plugin_settings.mounted_files,
+    plugin_settings.manager_settings,
+    plugin_settings.strategy_suits_nodes,
+    policy_driver.precompiled_limits,
+    policy_driver.disabled_driver,
+    policy_driver.replaced_driver,
+    policy_driver.probes,
+    policy_driver.driver_manager,
+    policy_driver.one_cluster_policy,
+    policy_driver.driver_kept,
+    runtime.default_runtime_left_alone,
+    runtime.toolkit_somewhere,
+    runtime.rancher_containerd,
+    runtime.nri_has_what_it_needs,
+    runtime.nri_suits,
+    sandbox_workloads.sandbox_enabled,
+    sandbox_workloads.components_fit_mode,
+    sandbox_workloads.default_workload_served,
+    sandbox_workloads.nodes_fit_workloads,
+    sandbox_workloads.vgpu_images,
+    sandbox_workloads.defaults_exist,
+    drivers.driver_objects,
+    drivers.complete_licence,
+    schema_checks.unpruned_fields,
+)
+_NVIDIA_DRIVER: Checks[Change] = Checks(
+    drivers.nvidia_driver_objects,
+    v1alpha1.named_image,
+    v1alpha1.fitting_kind,
+    v1alpha1.whole_probe,
+    v1alpha1.one_driver_per_node,
+    v1alpha1.nodes_to_run_on,
+)
+_GPU_CLUSTER: Checks[Change] = Checks(
+    v1alpha1.surroundings,
+    v1alpha1.startable,
+)
+_DEVICE_PLUGIN: Checks[Change] = Checks(
+    plugin_documents.readable_documents,
+    plugin_documents.read_again,
+)
+_DEVICE_PLUGIN_DOCUMENT: Checks[plugin_documents.Configuration] = Checks(
+    plugin_documents.readable_values,
+    plugin_documents.existing_fields,
+    plugin_replicas.not_too_many_replicas,
+    plugin_replicas.fitting_pods,
+    plugin_replicas.effective_settings,
+    plugin_sharing.at_least_two_replicas,
+    plugin_sharing.listed_resources,
+    plugin_sharing.one_strategy,
+    plugin_sharing.no_mps_with_mig,
+    plugin_sharing.known_resources,
+)
+_MIG_FILE: Checks[mig_documents.MIGFile] = Checks(
+    mig_documents.readable_configs,
+    mig_profiles.possible_profiles,
+    mig_profiles.selectable_names,
+    mig_profiles.separate_entries,
+)
+_DCGM_METRICS: Checks[Change] = Checks(
+    dcgm_metrics.list_key,
+    dcgm_metrics.readable_list,
+    dcgm_metrics.fitting_types,
+)
+_NODE: Checks[Change] = Checks(
+    node_labels.known_values,
+    node_labels.existing_configs,
+    node_labels.possible_mig,
+    node_labels.unused_gpus,
+)
+_NVIDIA = {"ClusterPolicy": _CLUSTER_POLICY, "NVIDIADriver": _NVIDIA_DRIVER, "GPUCluster": _GPU_CLUSTER}
+
+
+def checks() -> tuple[Check[...], ...]:
+    """All checks of configuration."""
+    return (
+        *(
+            check
+            for each in (_ANY_KIND, _SCHEMA, _COMPONENTS, *_NVIDIA.values(), _DCGM_METRICS, _NODE)
+            for check in each.all
+        ),
+        *_DEVICE_PLUGIN.all,
+        *_DEVICE_PLUGIN_DOCUMENT.all,
+        *_MIG_FILE.all,
+        mig_documents.readable_file,
+        policy_driver.deleted_without_pods,
+        in_use,
+        schema_checks.readable_settings,
+        schema_checks.effective_rules,
+        schema_checks.effective_settings,
+    )
 
 
 def is_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
@@ -52,22 +203,58 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
     if change is None:
         return
     if not change.is_deleted:
-        yield from ANY_KIND.run(change)
+        yield from _ANY_KIND.run(change)
     match request.group, request.kind:
         case "nvidia.com", "ClusterPolicy" if change.is_deleted:
-            yield from CLUSTER_POLICY_DELETION.run(change)
+            yield from policy_driver.deleted_without_pods(change)
         case "nvidia.com", kind if kind in _NVIDIA and not change.is_deleted:
-            found = [*SCHEMA.run(change), *COMPONENTS.run(change), *_NVIDIA[kind].run(change)]
+            found = [*_SCHEMA.run(change), *_COMPONENTS.run(change), *_NVIDIA[kind].run(change)]
             yield from found
             yield from named_config_maps(change, {each.path for each in found if each.severity is Severity.DENY})
-        case "gpu-admission.io", "GPUAdmissionPolicy" if not change.is_deleted:
-            yield from SETTINGS.run(change)
         case "", "ConfigMap":
-            yield from DEPENDENTS.run(change)
+            yield from in_use(change)
             for role in () if change.is_deleted else sorted(roles_of(change)):
-                yield from CONFIG_MAPS[role].run(change)
+                yield from _findings_in(role, change)
         case "", "Node":
-            yield from NODE.run(change)
+            # Only labels that a change sets are judged, so that a heartbeat costs nothing.
+            found = [*_NODE.run(change)] if node_labels.sets_labels(change) else []
+            # A kubelet that may not register its node leaves the cluster.
+            lowers = node_labels.is_kubelet(change.user)
+            for finding in found:
+                is_lowered = lowers and finding.severity is Severity.DENY
+                yield replace(finding, severity=Severity.WARN) if is_lowered else finding
+
+
+def validate_settings(
+    request: Request, view: ClusterView, settings: GPUAdmissionPolicy, rules: RuleBook
+) -> Iterator[Finding]:
+    """The findings for the settings of gpu-admission that are created or changed."""
+    change = Change.of(request, Facts(view, settings))
+    if change is None or change.is_deleted:
+        return
+    yield from _ANY_KIND.run(change)
+    yield from schema_checks.readable_settings(change)
+    try:
+        written = parse_settings(change.object)
+    except SettingsError:
+        return
+    yield from schema_checks.effective_rules(written, rules)
+    yield from schema_checks.effective_settings(written, rules)
+
+
+def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
+    """The findings for a ConfigMap in one of its roles."""
+    match role:
+        case Role.DEVICE_PLUGIN:
+            yield from _DEVICE_PLUGIN.run(change)
+            for configuration in plugin_documents.configurations(change):
+                yield from _DEVICE_PLUGIN_DOCUMENT.run(configuration)
+        case Role.MIG_PARTED:
+            yield from mig_documents.readable_file(change)
+            if (document := mig_documents.mig_file(change)) is not None:
+                yield from _MIG_FILE.run(document)
+        case Role.DCGM_METRICS:
+            yield from _DCGM_METRICS.run(change)
 
 
 def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:
@@ -92,7 +279,7 @@ def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator
         namespace = namespace_of(config_map)
         content = Change(config_map, None, "CREATE", change.user, namespace, facts, "v1", "ConfigMap")
         severity = Severity.WARN if (reference, name) in before else Severity.DENY
-        for finding in CONFIG_MAPS[reference.role].run(content):
+        for finding in _findings_in(reference.role, content):
             if finding.severity is Severity.DENY:
                 where = f'the ConfigMap "{name_of(config_map)}" in {namespace} is invalid at {finding.path}'
                 message = f"{where}: {finding.message}"

@@ -13,8 +13,8 @@ from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.schema import SchemaProblem, find_problems
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Place
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -238,22 +238,16 @@ def applied_spec(document: Object) -> dict[str, Any] | None:
     return spec if isinstance(spec, dict) else None
 
 
-WITH_DRIVER = ("ClusterPolicy", "NVIDIADriver")
+OPERATOR = RulesOn(*SCHEMAS, cluster_scoped=True)
+"""All kinds that configure the GPU Operator."""
+WITH_DRIVER = RulesOn("ClusterPolicy", "NVIDIADriver", cluster_scoped=True)
 """The kinds of rules about the driver."""
-WITH_OPERANDS = ("ClusterPolicy", "GPUCluster")
+WITH_OPERANDS = RulesOn("ClusterPolicy", "GPUCluster", cluster_scoped=True)
 """The kinds of rules about what the operator deploys beside the driver."""
-
-CLUSTER_POLICY: Checks[Change] = Checks("ClusterPolicy", cluster_scoped=True)
-"""Of a ClusterPolicy that is created or changed."""
-
-CLUSTER_POLICY_DELETION: Checks[Change] = Checks("ClusterPolicy", cluster_scoped=True)
-"""Of one that is deleted; what is wrong with its fields no longer matters then."""
-
-
-COMPONENTS: Checks[Change] = Checks(*SCHEMAS, cluster_scoped=True)
-
-
-NVIDIA_DRIVER: Checks[Change] = Checks("NVIDIADriver", cluster_scoped=True)
+CLUSTER_POLICY = RulesOn("ClusterPolicy", cluster_scoped=True)
+NVIDIA_DRIVER = RulesOn("NVIDIADriver", cluster_scoped=True)
+GPU_CLUSTER = RulesOn("GPUCluster", cluster_scoped=True)
+CONFIG_MAP = RulesOn("ConfigMap")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import COMPONENTS, Section
+from policies.configuration.change import OPERATOR, Section
 from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,10 +83,9 @@ _RELAXED_NAME = re.compile(r"[ -<>-~]+")
 _RELAXED_SINCE = (1, 32)
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA115",
     "Environment variables must have valid names, each used once",
-    default=Severity.DENY,
     remedy="write a name of letters, digits and underscores",
     source="k8s.io/apimachinery/pkg/util/validation.IsEnvVarName; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go setContainerEnv",
@@ -135,10 +134,9 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
     yield problem(path, text, severity=Severity.WARN if version is UNKNOWN else None)
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA116",
     "The requests of a component must not exceed its limits",
-    default=Severity.DENY,
     remedy="lower the request or raise the limit",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateContainerResourceRequirements",
     rows=("C-34",),

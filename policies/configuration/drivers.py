@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from policies.configuration.change import (
     APPLIED,
     CLUSTER_POLICY,
-    COMPONENTS,
     NVIDIA_DRIVER,
     WITH_DRIVER,
     Section,
@@ -31,8 +30,8 @@ from policies.nvidia.products import (
     needs_open_modules,
     needs_proprietary_modules,
 )
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -129,14 +128,12 @@ _NEVER_PUBLISHED = (
 issues 170, 418, 647, 709, 1212, 2225."""
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA117",
     "A precompiled driver must be named by its branch, any other by its full version",
-    default=Severity.DENY,
     remedy="write the version that the registry has a tag for",
     source="docs.nvidia.com GPU Operator, precompiled driver containers",
     rows=("C-01", "C-02"),
-    kinds=WITH_DRIVER,
 )
 def version_form(change: Change) -> Iterator[Problem]:
     """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
@@ -170,15 +167,13 @@ def _build_instead(driver: Driver) -> str:
     return f"set usePrecompiled: false and version: {full}"
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA119",
     "A driver image must exist for the operating systems and kernels of the nodes",
-    default=Severity.DENY,
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go getKernelVersionsMap",
     rows=("C-06", "C-07"),
-    kinds=WITH_DRIVER,
 )
 def precompiled_kernels(change: Change) -> Iterator[Problem]:
     """The operator makes a DaemonSet for each kernel of the GPU nodes, with an image of that kernel.
@@ -242,14 +237,13 @@ _EMBEDDED = re.compile(r"Orin|Tegra|Jetson|Xavier", re.IGNORECASE)
 _CONSUMER = re.compile(r"GeForce", re.IGNORECASE)
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA121",
     "The driver must be recent enough for the GPUs",
     default=Severity.WARN,
     remedy="raise version",
     source="docs.nvidia.com GPU Operator, platform support; github.com/NVIDIA/gpu-operator issues 1361",
     rows=("C-11", "C-12"),
-    kinds=WITH_DRIVER,
 )
 def recent_driver(change: Change) -> Iterator[Problem]:
     """A driver that is older than a GPU does not find it, and the node has no GPU for Kubernetes.
@@ -283,14 +277,13 @@ def _has_mig_and_whole_gpus(node: Object) -> bool:
     return has_mig and allocatable(node, GPU_RESOURCE) != "0"
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA129",
     "GPUs must be supported by the operator",
     default=Severity.WARN,
     remedy="leave these nodes out with the label nvidia.com/gpu.deploy.driver=false",
     source="docs.nvidia.com GPU Operator, platform support",
     rows=("C-36",),
-    kinds=WITH_DRIVER,
 )
 def supported_gpus(change: Change) -> Iterator[Problem]:
     """The driver container is made for the GPUs of data centres and workstations.
@@ -310,14 +303,12 @@ def supported_gpus(change: Change) -> Iterator[Problem]:
             yield problem(driver.at(), text, severity=Severity.AUDIT)
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA120",
     "The kernel module type must fit the driver and the GPUs",
-    default=Severity.DENY,
     remedy="write kernelModuleType: open, or proprietary for GPUs older than Turing",
     source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support",
     rows=("C-08", "C-09", "C-10", "C-13", "S-12", "S-66"),
-    kinds=WITH_DRIVER,
 )
 def kernel_module_type(change: Change) -> Iterator[Problem]:
     """GPUs before Turing need the proprietary modules; Blackwell and the GPUs of Grace need the open ones.
@@ -374,7 +365,6 @@ _NOT_STARTED = "the driver pods would stay in ContainerCreating"
 @CLUSTER_POLICY.rule(
     "GA125",
     "ConfigMaps and Secrets of the driver must exist and be mountable",
-    default=Severity.DENY,
     remedy="write the name of a ConfigMap in the operator's namespace",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMapVolume, "
     "createConfigMapVolumeMounts; docs.nvidia.com GPU Operator, custom driver parameters",
@@ -406,7 +396,6 @@ def driver_objects(change: Change) -> Iterator[Problem]:
 @NVIDIA_DRIVER.rule(
     "GA197",
     "Objects that an NVIDIADriver refers to must exist and be mountable",
-    default=Severity.DENY,
     remedy="write the name of a ConfigMap in the operator's namespace",
     source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go, controllers/nvidiadriver_controller.go",
     rows=("K-16", "K-19"),

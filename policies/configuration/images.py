@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.change import COMPONENTS, WITH_DRIVER
+from policies.configuration.change import OPERATOR, WITH_DRIVER
 from policies.configuration.components import Component, components_with
 from policies.configuration.drivers import Driver, os_of
 from policies.kubernetes.names import closest
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,10 +57,9 @@ def usual_image(component: Component) -> str:
     return f"add {' and '.join(f'{field}: {chosen[field]}' for field in missing)}, or what your registry has"
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA110",
     "Repository, image and version must be set together",
-    default=Severity.DENY,
     remedy="set repository, image and version, or none of them",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath",
     rows=("B-01", "B-03", "S-16", "S-36"),
@@ -102,10 +101,9 @@ def complete_image(change: Change) -> Iterator[Problem]:
             yield problem(component.at("usePrecompiled"), text, remedy)
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA111",
     "Repository, image and version must form a valid reference",
-    default=Severity.DENY,
     remedy="write the registry and path in repository, the name in image, the tag in version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath; github.com/distribution/reference",
     rows=("B-04", "B-09", "B-14"),
@@ -191,10 +189,9 @@ _SECRET_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA114",
     "Images must have a valid pull policy and pull secrets that exist",
-    default=Severity.DENY,
     remedy='write "Always", "IfNotPresent" or "Never"',
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePullPolicy; "
     "controllers/object_controls.go addPullSecrets",
@@ -269,14 +266,12 @@ Not of what contains other kernel modules: GPUDirect Storage, GDRCopy and vGPU h
 """
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA112",
     "A driver version must not contain the operating system, which the operator adds",
-    default=Severity.DENY,
     remedy="write the version alone",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go resolveDriverTag",
     rows=("B-05", "B-06", "B-10", "B-11"),
-    kinds=WITH_DRIVER,
 )
 def operating_system_added(change: Change) -> Iterator[Problem]:
     """Images with kernel modules are built for an operating system, which the operator appends.
@@ -320,7 +315,7 @@ def _digest(component: Component) -> Iterator[Problem]:
         yield problem(path, text, "write a tag; the operator adds the operating system of each node")
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA113",
     "Images must be named by tags that exist",
     default=Severity.WARN,

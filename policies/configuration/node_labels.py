@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import data_keys, is_operator
@@ -22,15 +21,14 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import gpu_count, is_capable, shipped_configs
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from policies.configuration.change import Change
     from policies.nvidia.mig_configs import Entry
-    from policies.rules.decision import Finding
     from policies.rules.request import UserInfo
 
 
@@ -59,29 +57,18 @@ def label_path(label: str) -> FieldPath:
     return FieldPath(["metadata", "labels", label])
 
 
-class _NodeChecks(Checks["Change"]):
-    """The checks of a node: only labels that a change sets are judged, so that a heartbeat costs nothing.
-
-    What kubelets set for themselves is only warned about: a kubelet that may not register its node leaves the cluster.
-    """
-
-    def run(self, subject: Change) -> Iterator[Finding]:
-        """Everything that the checks find."""
-        before, after = labels_of(subject.old or {}), labels_of(subject.object)
-        if subject.is_deleted or all(before.get(label) == after.get(label) for label in _WATCHED):
-            return
-        for finding in super().run(subject):
-            lowered = is_kubelet(subject.user) and finding.severity is Severity.DENY
-            yield replace(finding, severity=Severity.WARN) if lowered else finding
+def sets_labels(change: Change) -> bool:
+    """True if a change of a node sets labels that rules are about; a heartbeat does not."""
+    before, after = labels_of(change.old or {}), labels_of(change.object)
+    return not change.is_deleted and any(before.get(label) != after.get(label) for label in _WATCHED)
 
 
-NODE = _NodeChecks("Node", cluster_scoped=True)
+NODE = RulesOn("Node", cluster_scoped=True)
 
 
 @NODE.rule(
     "GA157",
     "Labels of the operator must have values that it knows; labels that it sets must be left to it",
-    default=Severity.DENY,
     remedy=f"write one of {', '.join(WORKLOADS)}",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, internal/nvidiadriver",
     rows=("J-14",),
@@ -121,7 +108,6 @@ _FAILED = "nvidia.com/mig.config.state would become failed"
 @NODE.rule(
     "GA154",
     "Labels of a node must name configurations that exist",
-    default=Severity.DENY,
     remedy="write the name of a configuration that exists",
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
     "github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml; docs gpu-operator-mig",
@@ -214,7 +200,6 @@ _OTHER_STRATEGY = {
 @NODE.rule(
     "GA155",
     "The MIG configuration of a node must be possible on its GPUs and served by the device plugin",
-    default=Severity.DENY,
     remedy="write a configuration that suits the node",
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
     "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go; docs gpu-operator-mig, gpu-operator-kubevirt",

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import APPLIED, CLUSTER_POLICY, SPEC, applied_spec
+from policies.configuration.change import APPLIED, CLUSTER_POLICY, OPERATOR, SPEC, applied_spec
 from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.names import closest
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.nvidia.config_grammar import TYPE_OF
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
 from policies.rules.idle_settings import idle_settings
-from policies.rules.registry import Checks, Problem, ineffective_rule_names, problem
 from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
     from policies.kubernetes.schema import SchemaProblem
+    from policies.rules.checks import RuleBook
     from policies.rules.settings import GPUAdmissionPolicy
 
-
-SCHEMA: Checks[Change] = Checks(*SCHEMAS, cluster_scoped=True)
 
 _FEWEST_MISSING = 3
 """The least number of required fields that a patch lacks; fewer can be forgotten."""
@@ -101,10 +100,9 @@ def _inside(found: SchemaProblem) -> str:
     return ".".join(str(step) for step in found.path[1:])
 
 
-@SCHEMA.rule(
+@OPERATOR.rule(
     "GA101",
     "Fields must have types and values that the CRD allows",
-    default=Severity.DENY,
     remedy="write a value that the CRD allows",
     source="github.com/NVIDIA/gpu-operator config/crd/bases",
     rows=("J-11", "S-11", "S-13"),
@@ -128,10 +126,9 @@ def allowed_values(change: Change) -> Iterator[Problem]:
         yield problem(found.path, found.message, remedy or found.remedy)
 
 
-@SCHEMA.rule(
+@OPERATOR.rule(
     "GA102",
     "Fields must exist in the CRD",
-    default=Severity.DENY,
     remedy="remove it",
     source="github.com/NVIDIA/gpu-operator config/crd/bases; structural schemas prune what they do not know",
     rows=("A-08", "D-08", "E-12", "K-15", "L-06", "S-35", "S-65"),
@@ -151,7 +148,7 @@ def known_fields(change: Change) -> Iterator[Problem]:
         yield problem(found.path, found.message, elsewhere or found.remedy, severity=severity)
 
 
-@SCHEMA.rule(
+@OPERATOR.rule(
     "GA103",
     "Deprecated fields must not be used",
     default=Severity.WARN,
@@ -177,7 +174,6 @@ _INSTEAD = {
 @CLUSTER_POLICY.rule(
     "GA109",
     "A field that was applied must not be dropped",
-    default=Severity.DENY,
     remedy="remove it",
     source="kubernetes.io/docs/tasks/extend-kubernetes/custom-resources: fields that a CRD does not know are pruned",
     rows=("A-08",),
@@ -207,7 +203,7 @@ _VERSIONS = {
 }
 """Kinds of the GPU Operator and the DRA driver, and the version that serves each."""
 
-ANY_KIND: Checks[Change] = Checks(*_VERSIONS)
+ANY_KIND = RulesOn(*_VERSIONS)
 
 _WITHOUT_SPEC = frozenset({"ComputeDomainClique"})
 """Kinds with fields of their own beside `metadata`."""
@@ -223,7 +219,6 @@ _OBJECT_KEYS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 @ANY_KIND.rule(
     "GA100",
     "The kind and the version of an object must exist",
-    default=Severity.DENY,
     remedy="write a kind that exists",
     source="github.com/NVIDIA/gpu-operator config/crd/bases; the CRDs of dra-driver-nvidia-gpu and its "
     "api/nvidia.com/resource/v1beta1; github.com/ai-dynamo/dynamo deploy/operator/config/crd/bases",
@@ -260,7 +255,6 @@ def existing_kind(change: Change) -> Iterator[Problem]:
 @ANY_KIND.rule(
     "GA104",
     "The fields of an object must be indented below spec",
-    default=Severity.DENY,
     remedy="indent the lines below spec",
     source="published guides, where copying lost the indentation",
     rows=("S-34", "S-44", "S-67"),
@@ -284,14 +278,13 @@ def kept_indentation(change: Change) -> Iterator[Problem]:
             yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)
 
 
-SETTINGS: Checks[Change] = Checks("GPUAdmissionPolicy")
-"""Checks of settings. `policies.admission` gives their findings default severities: settings cannot allow invalid ones."""
+SETTINGS = RulesOn("GPUAdmissionPolicy")
+"""Rules on settings. `policies.admission` gives their findings default severities: settings cannot allow invalid ones."""
 
 
 @SETTINGS.rule(
     "GA701",
     "Settings must be readable and consistent",
-    default=Severity.DENY,
     remedy="put right what is named; docs/settings.md describes every setting",
     source="docs/settings.md",
     fixed=True,
@@ -319,13 +312,12 @@ def readable_settings(change: Change) -> Iterator[Problem]:
     source="docs/settings.md",
     fixed=True,
 )
-def effective_rules(change: Change) -> Iterator[Problem]:
+def effective_rules(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
     """A severity for a rule that does not exist changes nothing, and neither does an exemption from one.
 
     It is no mistake for certain, because settings can be written before the version that knows the rule is installed.
     """
-    settings = _readable(change)
-    for path, sentence in ineffective_rule_names(settings) if settings is not None else ():
+    for path, sentence in rules.ineffective_names(settings):
         yield problem(path, sentence)
 
 
@@ -337,20 +329,11 @@ def effective_rules(change: Change) -> Iterator[Problem]:
     source="docs/settings.md",
     fixed=True,
 )
-def effective_settings(change: Change) -> Iterator[Problem]:
+def effective_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
     """Some settings have no effect alone, and others override some.
 
     GA609 is found only beside another finding on the same pod. GA411 needs `placement.avoidSharedGPUs`. Of two entries for
     the same thing in the same namespaces the later one wins. An entry for the rule of a setting replaces the setting.
     """
-    settings = _readable(change)
-    for path, message, remedy in idle_settings(settings) if settings is not None else ():
+    for path, message, remedy in idle_settings(settings, rules):
         yield problem(path, message, remedy)
-
-
-def _readable(change: Change) -> GPUAdmissionPolicy | None:
-    """The settings; None if they are not readable, which GA701 reports."""
-    try:
-        return parse_settings(change.object)
-    except SettingsError:
-        return None

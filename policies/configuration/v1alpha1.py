@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import NVIDIA_DRIVER
+from policies.configuration.change import GPU_CLUSTER, NVIDIA_DRIVER
 from policies.configuration.cluster_facts import counted_names, quoted_names
 from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, items_at, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,6 @@ _VGPU = ("vgpu", "vgpu-host-manager")
 @NVIDIA_DRIVER.rule(
     "GA193",
     "An NVIDIADriver must name its image together with repository and version",
-    default=Severity.DENY,
     remedy="write repository: nvcr.io/nvidia, image: driver and a version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath, internal/image/image.go",
     rows=("K-05",),
@@ -66,7 +65,6 @@ def named_image(change: Change) -> Iterator[Problem]:
 @NVIDIA_DRIVER.rule(
     "GA194",
     "Settings of an NVIDIADriver must fit its driver type, which must not change",
-    default=Severity.DENY,
     remedy="set usePrecompiled: false, or disable gds and gdrcopy",
     source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go, config/crd/bases; docs.nvidia.com GPU "
     "Operator, driver configuration",
@@ -134,7 +132,6 @@ _OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds
 @NVIDIA_DRIVER.rule(
     "GA196",
     "A startup probe must be complete, and settings must reach the pods of the driver",
-    default=Severity.DENY,
     remedy="remove startupProbe, or write all of its fields",
     source="github.com/NVIDIA/gpu-operator internal/state/driver.go, manifests/state-driver/0500_daemonset.yaml",
     rows=("K-12", "K-13", "K-17"),
@@ -194,7 +191,6 @@ def selects(selector: dict[str, Any], node: Object) -> bool:
 @NVIDIA_DRIVER.rule(
     "GA192",
     "A node must have one NVIDIADriver",
-    default=Severity.DENY,
     remedy="give each NVIDIADriver a nodeSelector of its own, and default: true to the one for the rest",
     source="github.com/NVIDIA/gpu-operator internal/validator/validator.go; issues 2259, 1661, 2355",
     rows=("K-01", "K-02", "K-03", "K-04"),
@@ -323,9 +319,6 @@ def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
     return operator == "DoesNotExist" or (operator == "NotIn" and is_named) or (operator == "In" and not is_named)
 
 
-GPU_CLUSTER: Checks[Change] = Checks("GPUCluster", cluster_scoped=True)
-
-
 _NAME = FieldPath(["metadata", "name"])
 _LEAST_KUBERNETES = (1, 34)
 _LEAST_BRANCH = 580
@@ -335,7 +328,6 @@ _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
 @GPU_CLUSTER.rule(
     "GA198",
     "A GPUCluster must have Kubernetes 1.34, driver 580 and no ClusterPolicy around it",
-    default=Severity.DENY,
     remedy="stay with the ClusterPolicy, or delete it first",
     source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go, "
     "deployments/gpu-operator/templates/validations.yaml; docs.nvidia.com GPU Operator, DRA",
@@ -394,7 +386,6 @@ _EXITS = "the DRA driver would exit with: feature gate validation failed: featur
 @GPU_CLUSTER.rule(
     "GA199",
     "The DRA driver must be able to start with its feature gates and ports",
-    default=Severity.DENY,
     remedy="write false for one of the two",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go, cmd/gpu-kubelet-plugin; "
     "github.com/NVIDIA/gpu-operator internal/state/dra_driver.go",

@@ -2,3 +2,66 @@
 
 `convert.convert` converts one pod; `check.check` finds pods that were not converted. docs/conversion.md has the design.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from policies.rules.checks import Check
+
+__all__ = ["checks"]
+
+
+def checks() -> tuple[Check[...], ...]:
+    """All checks of conversion."""
+    from policies.conversion import (
+        check,
+        convert,
+        converted_pods,
+        exemptions,
+        gpu_amounts,
+        gpu_semantics,
+        preemption,
+        strategies,
+        surroundings,
+    )
+
+    return (
+        check.no_second_devices,
+        check.converted_pod,
+        check.no_gpu_labels,
+        convert.exact_labels,
+        convert.agreeing_terms,
+        convert.few_devices,
+        convert.short_selectors,
+        converted_pods.equal_to_the_converted,
+        converted_pods.unchanged_marks,
+        converted_pods.unchanged_gpus,
+        exemptions.existing_strategy,
+        exemptions.exempt_user,
+        exemptions.allocating_scheduler,
+        exemptions.not_counted_by_kueue,
+        exemptions.foreign_gpus,
+        exemptions.opted_out,
+        exemptions.allowed_opt_out,
+        gpu_amounts.whole_amounts,
+        gpu_amounts.equal_amounts,
+        gpu_amounts.published_profile,
+        gpu_amounts.reviewable_size,
+        gpu_semantics.one_kind_of_device,
+        gpu_semantics.offered_wish_for_shares,
+        gpu_semantics.offered_shares,
+        preemption.no_lost_preemption,
+        strategies.capable_cluster,
+        strategies.mapped_resources,
+        strategies.only_a_class,
+        strategies.existing_classes,
+        strategies.reported_choice,
+        surroundings.existing_device,
+        surroundings.own_template,
+        surroundings.one_way_per_node,
+        surroundings.kubelets_read_claims,
+        surroundings.effective_quotas,
+        surroundings.admitted_claims,
+    )

@@ -8,51 +8,75 @@ from policies.conversion.constraints import NodeConstraints
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus
 from policies.conversion.templates import is_our_name
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from policies.conversion.record import Conversion
+    from policies.conversion.record import Conversion, ConversionRecord
+    from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
 
-STILL_REQUESTS = rule(
+@PODS.rule(
     "GA320",
     "A converted pod must not request GPUs from the device plugin as well",
-    default=Severity.DENY,
-    why="""
-    The pod refers to the claim that conversion made and requests the extended resource as well. It would get a second
-    set of devices from the device plugin, or stay Pending if there are none.""",
     remedy="find the webhook that changes pods after convert-pods.gpu-admission.io and let it run before",
     source="docs/conversion.md",
 )
+def no_second_devices(pod: Pod, record: ConversionRecord | None) -> Iterator[Problem]:
+    """The pod refers to the claim that conversion made and requests the extended resource as well.
 
-ESCAPED = rule(
+    It would get a second set of devices from the device plugin, or stay Pending if there are none.
+    """
+    other = "uses the new names" if record is not None and record.classes else "holds a converted claim"
+    for path in _requested_paths(pod):
+        yield problem(path, f"is requested from the device plugin, and the pod {other} as well")
+
+
+@PODS.rule(
     "GA321",
     "A pod in a namespace that converts must be converted",
-    default=Severity.DENY,
-    why="""
-    The pod would have been converted, but is not: a later webhook added the GPU resource, or the conversion webhook was
-    not called. Where GPUs are handed out by DRA it would stay Pending.""",
     remedy="create the pod again; if it happens again, find the webhook that adds the resource",
     source="docs/conversion.md",
 )
+def converted_pod(pod: Pod) -> Iterator[Problem]:
+    """The pod would have been converted, but is not.
+
+    A later webhook added the GPU resource, or the conversion webhook was not called. Where GPUs are handed out by
+    DRA it would stay Pending.
+    """
+    for path in _requested_paths(pod):
+        yield problem(path, "is still requested from the device plugin; the pod has not been converted")
 
 
-SELECTS_AGAIN = rule(
+def _requested_paths(pod: Pod) -> Iterator[FieldPath]:
+    """The paths of GPU resources, without those that are requested zero times."""
+    amounts = read_amounts(pod).of
+    for container in pod.all_containers:
+        for resource in gpu_resources(container):
+            if amounts.get(container.name, {}).get(resource) != 0:
+                yield limit_path(container, resource)
+
+
+@PODS.rule(
     "GA325",
     "A converted pod must not select nodes by GPU labels",
     default=Severity.WARN,
-    why="""
-    Conversion moved such conditions to the claim. One that was added later, by another webhook, holds for nodes only:
-    where GPUs are handed out by DRA the labels go stale or vanish, and the pod stays Pending.""",
     remedy="let the webhook that adds it run before convert-pods.gpu-admission.io",
     source="docs/conversion.md",
 )
+def no_gpu_labels(pod: Pod) -> Iterator[Problem]:
+    """Conversion moved such conditions to the claim.
+
+    One that was added later, by another webhook, holds for nodes only: where GPUs are handed out by DRA the labels
+    go stale or vanish, and the pod stays Pending.
+    """
+    for place, key in NodeConstraints.of(pod.spec).places():
+        yield problem(place, f"{key} selects nodes by their GPUs, and this pod has been converted")
 
 
 def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conversion]) -> Iterator[Finding]:
@@ -70,9 +94,7 @@ def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conv
         return
     earlier = conversion_record(pod)
     if not settings.conversion.keep_translated_labels and earlier is not None:
-        for place, key in NodeConstraints.of(pod.spec).places():
-            text = f"{key} selects nodes by their GPUs, and this pod has been converted"
-            yield SELECTS_AGAIN.finding(place, text)
+        yield from no_gpu_labels(pod)
     if not requests_gpus(pod):
         return
     used = pod.used_claims
@@ -80,17 +102,9 @@ def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conv
         claim.get("name") in used and is_our_name(claim.get("resourceClaimTemplateName"))
         for claim in pod.resource_claims
     )
-    converted = None if uses_ours else convert_now()
-    if converted is not None and (converted.obstacles or converted.record is None):
+    if uses_ours:
+        yield from no_second_devices(pod, earlier)
         return
-    amounts = read_amounts(pod).of
-    for container in pod.all_containers:
-        for resource in gpu_resources(container):
-            if amounts.get(container.name, {}).get(resource) == 0:
-                continue
-            path = limit_path(container, resource)
-            if uses_ours:
-                other = "uses the new names" if earlier is not None and earlier.classes else "holds a converted claim"
-                yield STILL_REQUESTS.finding(path, f"is requested from the device plugin, and the pod {other} as well")
-            else:
-                yield ESCAPED.finding(path, "is still requested from the device plugin; the pod has not been converted")
+    converted = convert_now()
+    if not converted.obstacles and converted.record is not None:
+        yield from converted_pod(pod)

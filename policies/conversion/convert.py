@@ -7,9 +7,15 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
-from policies.conversion.exemptions import exemptions, strategy_of, strategy_problems
-from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, size_problems
-from policies.conversion.gpu_semantics import SHARED, GPUSemantics, gpu_semantics, requested_shares
+from policies.conversion.exemptions import exemptions, existing_strategy, strategy_of
+from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
+from policies.conversion.gpu_semantics import (
+    GPUSemantics,
+    gpu_semantics,
+    offered_shares,
+    offered_wish_for_shares,
+    requested_shares,
+)
 from policies.conversion.record import (
     ContainerRequest,
     Conversion,
@@ -17,21 +23,21 @@ from policies.conversion.record import (
     ConversionRecord,
     TooManyDevicesError,
 )
-from policies.conversion.strategies import STRATEGIES
-from policies.conversion.surroundings import class_problems, template_problems
+from policies.conversion.strategies import STRATEGIES, classes_of, existing_classes
+from policies.conversion.surroundings import own_template
 from policies.kubernetes.pod_templates import container_defaults
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.rules.decision import Severity
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.patch import Editor
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from policies.conversion.gpu_amounts import Amounts
+    from policies.conversion.record import RecordedClaim
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.nvidia.wishes import Wish
@@ -72,9 +78,9 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
         return _convert_again(pod, earlier, namespace, view)
     if not requests_gpus(pod):
         return Conversion()
-    if exempt := (*exemptions(pod, settings), *strategy_problems(namespace, view)):
+    if exempt := (*exemptions(pod, settings), *existing_strategy(namespace, view)):
         return Conversion(obstacles=exempt)
-    if too_large := tuple(size_problems(pod)):
+    if too_large := tuple(reviewable_size(pod)):
         return Conversion(obstacles=too_large)
     amounts = read_amounts(pod)
     if amounts.findings:
@@ -96,11 +102,11 @@ def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: Clu
     edits, findings = remove_readded(pod, record)
     if record.classes:
         places = dict.fromkeys(record.classes, SPEC / "containers")
-        obstacles = (*findings, *class_problems(record, view, places))
+        obstacles = (*findings, *existing_classes(classes_of(record, places), places, view))
         return Conversion(obstacles, edits=edits, record=record, repeated=True)
     template = record.template(namespace)
     claims = dict.fromkeys(record.claim.predicates, SPEC / "resourceClaims")
-    obstacles = (*findings, *class_problems(record, view, claims), *template_problems(template, view))
+    obstacles = (*findings, *existing_classes(classes_of(record, claims), claims, view), *own_template(template, view))
     return Conversion(obstacles, edits=edits, template=template, record=record, repeated=True)
 
 
@@ -130,15 +136,16 @@ def _build_record(
         if container.name in amounts.of
     )
     record = ConversionRecord(containers, constraints, meaning.kind, meaning.profile, wish=wish)
-    if meaning.finding is not None:
-        return record, _obstacles(record, (meaning.finding,))
-    shares, problems = requested_shares(record, places, view, shared_gpu=meaning.shared)
+    if meaning.findings:
+        return record, _obstacles(record, meaning.findings, view)
+    shares, unoffered = requested_shares(record, places, view, shared_gpu=meaning.shared)
     if shares:
         record = replace(record, shares=shares)
-    return record, _obstacles(record, (*problems, *_template_problems(record, places)))
+    found = (*offered_shares(record, unoffered, view), *offered_wish_for_shares(record, unoffered))
+    return record, _obstacles(record, (*found, *_claim_findings(record, places, view)), view)
 
 
-def _obstacles(record: ConversionRecord, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def _obstacles(record: ConversionRecord, findings: tuple[Finding, ...], view: ClusterView) -> tuple[Finding, ...]:
     """The findings; only the one about shared GPUs if the pod gets shared GPUs.
 
     Such a pod stays with the device plugin, where the other findings do not apply. Placement then adds conditions for
@@ -147,78 +154,92 @@ def _obstacles(record: ConversionRecord, findings: tuple[Finding, ...]) -> tuple
     """
     if not findings:
         return ()
-    shared = tuple(finding for finding in findings if finding.rule is SHARED)
+    shared = tuple(finding for finding in findings if finding.rule is offered_shares.rule)
     if not shared and (error := record.shared_condition()) is not None:
-        shared = (SHARED.finding(error.path, str(error)),)
+        shared = tuple(offered_shares(record, (), view, error))
     return shared or findings
 
 
-LABEL = rule(
+def _claim_findings(record: ConversionRecord, places: dict[str, FieldPath], view: ClusterView) -> Iterator[Finding]:
+    try:
+        claim = record.claim
+    except ConstraintError as error:
+        if error.shared:
+            yield from offered_shares(record, (), view, error)
+        yield from agreeing_terms(error)
+        yield from exact_labels(error)
+    except TooManyDevicesError as error:
+        yield from few_devices(error, places)
+    else:
+        yield from short_selectors(claim, places)
+
+
+@PODS.rule(
     "GA307",
     "A node label that selects GPUs must have an exact equivalent on a device",
-    default=Severity.DENY,
-    why="""
-    Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery, and a pod that selects on them
-    stays Pending for ever. Conversion turns such conditions into selectors on devices, but only exact ones: a pod must
-    not land on another GPU than it requested. Some labels describe the node, or count things, and no device attribute
-    says the same.""",
     remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu deviceinfo.go",
 )
+def exact_labels(error: ConstraintError) -> Iterator[Problem]:
+    """Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery.
 
-TERMS = rule(
+    A pod that selects on them stays Pending for ever. Conversion turns such conditions into selectors on devices,
+    but only exact ones: a pod must not land on another GPU than it requested. Some labels describe the node, or
+    count things, and no device attribute says the same.
+    """
+    if not (error.shared or error.mixed):
+        yield problem(error.path, str(error))
+
+
+@PODS.rule(
     "GA308",
     "OR-ed affinity terms must agree on the node part or on the GPU part",
-    default=Severity.DENY,
-    why="""
-    Node selector terms are alternatives. "Zone a with an A100, or zone b with an H100" cannot be split into one condition
-    on nodes and one on devices: each alone would also allow zone a with an H100. Terms that differ in only one of the
-    two parts can be split.""",
     remedy="let the terms differ in the node part only or in the GPU part only, or make two workloads",
     source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
 )
+def agreeing_terms(error: ConstraintError) -> Iterator[Problem]:
+    """Node selector terms are alternatives.
 
-TOO_LONG = rule(
+    "Zone a with an A100, or zone b with an H100" cannot be split into one condition on nodes and one on devices:
+    each alone would also allow zone a with an H100. Terms that differ in only one of the two parts can be split.
+    """
+    if error.mixed and not error.shared:
+        yield problem(error.path, str(error))
+
+
+@PODS.rule(
+    "GA304",
+    "A pod must not request more than 32 devices",
+    remedy="spread the work over several pods",
+    source="k8s.io/api/resource/v1 types.go AllocationResultsMaxSize",
+)
+def few_devices(error: TooManyDevicesError, places: Mapping[str, FieldPath]) -> Iterator[Problem]:
+    """A ResourceClaim can hold 32 devices over all its requests.
+
+    No node has more than 16 whole GPUs; a pod that requests more than 32 MIG devices or shares has to be split.
+    """
+    yield problem(next(iter(places.values())), str(error))
+
+
+@PODS.rule(
     "GA311",
     "The conditions on a device must fit into CEL expressions of 10 KiB",
-    default=Severity.DENY,
-    why="""
-    The API server refuses a device selector longer than 10,240 bytes, and with it the claim of every pod made from the
-    template. What a pod demands by node labels and what it wishes both become such selectors; only very long lists of
-    products reach the limit.""",
     remedy="name fewer values, or a family or memory instead of a list of products (nvidia.com/gpu.family, gpu.memory; as "
     "wishes, gpu-admission.io/family, min-memory)",
     source="k8s.io/api/resource/v1 types.go CELSelectorExpressionMaxLength",
 )
+def short_selectors(claim: RecordedClaim, places: Mapping[str, FieldPath]) -> Iterator[Problem]:
+    """The API server refuses a device selector longer than 10,240 bytes.
 
-TOO_MANY = rule(
-    "GA304",
-    "A pod must not request more than 32 devices",
-    default=Severity.DENY,
-    why="""
-    A ResourceClaim can hold 32 devices over all its requests. No node has more than 16 whole GPUs; a pod that requests
-    more than 32 MIG devices or shares has to be split.""",
-    remedy="spread the work over several pods",
-    source="k8s.io/api/resource/v1 types.go AllocationResultsMaxSize",
-)
-
-
-def _template_problems(record: ConversionRecord, places: dict[str, FieldPath]) -> Iterator[Finding]:
-    try:
-        claim = record.claim
-    except ConstraintError as error:
-        broken = SHARED if error.shared else TERMS if error.mixed else LABEL
-        yield broken.finding(error.path, str(error))
-        return
-    except TooManyDevicesError as error:
-        yield TOO_MANY.finding(next(iter(places.values())), str(error))
-        return
+    It then refuses the claim of every pod made from the template. What a pod demands by node labels and what it
+    wishes both become such selectors; only very long lists of products reach the limit.
+    """
     for resource, expressions in claim.expressions.items():
         for expression in expressions:
             size = len(expression.encode())
             if size > LONGEST_SELECTOR:
                 text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_SELECTOR} are allowed"
-                yield TOO_LONG.finding(places[resource], text)
+                yield problem(places[resource], text)
 
 
 def _has_gpu_default(pod: Pod, namespace: str, view: ClusterView) -> bool:

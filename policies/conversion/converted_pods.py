@@ -17,13 +17,14 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
+from policies.rules.checks import PODS, Problem, RulesOn, problem
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from policies.conversion.gpu_amounts import Amounts
     from policies.kubernetes.pods import Container, Pod
     from policies.rules.decision import Finding
 
@@ -88,41 +89,39 @@ def _amount(amounts: Mapping[str, Any], device_class: str) -> int | None:
     return int(number) if number is not None and number.denominator == 1 else None
 
 
-READDED = rule(
-    "GA319",
-    "A resource that is added after conversion must equal the converted request",
-    default=Severity.DENY,
-    why="""
-    A LimitRange with a default for GPUs, or another webhook, can put a GPU resource back into a converted pod. The same
-    amount in the same container is removed again; another amount, or a container that has no request in the claim, is a
-    second wish that contradicts the first.""",
-    remedy="write the GPUs of every container into the pod (0 where it needs none), or remove the LimitRange's default",
-    source="k8s.io/apiserver admission order: LimitRanger runs again after mutating webhooks",
-)
-
-
 def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Finding, ...]]:
     """Remove from a converted pod GPU resources that were added again in the recorded amount."""
     edits = Editor(pod.document)
     amounts = read_amounts(pod)
-    if amounts.findings:
-        return edits, amounts.findings
+    if findings := amounts.findings or tuple(equal_to_the_converted(pod, record, amounts)):
+        return edits, findings
+    for container in pod.all_containers:
+        remove_resources(container, gpu_resources(container), edits)
+    return edits, ()
+
+
+@PODS.rule(
+    "GA319",
+    "A resource that is added after conversion must equal the converted request",
+    remedy="write the GPUs of every container into the pod (0 where it needs none), or remove the LimitRange's default",
+    source="k8s.io/apiserver admission order: LimitRanger runs again after mutating webhooks",
+)
+def equal_to_the_converted(pod: Pod, record: ConversionRecord, amounts: Amounts) -> Iterator[Problem]:
+    """A GPU resource can be put back into a converted pod.
+
+    A LimitRange with a default for GPUs does so, or another webhook. The same amount in the same container is removed again; another amount, or a container that has no request in
+    the claim, is a second wish that contradicts the first.
+    """
     recorded = {each.name: each.resources for each in record.containers}
-    findings = []
     for container in pod.all_containers:
         for resource in gpu_resources(container):
             count = amounts.of[container.name][resource]
             before = recorded.get(container.name, {}).get(resource)
             # A recorded 0 was written to prevent a LimitRange's default; removing it let the default in.
             if count and before not in (0, count):
-                text = (
-                    f"is {count}, added after the pod was converted with {before}"
-                    if before is not None
-                    else f"is {count}, added after the pod was converted without it"
-                )
-                findings.append(READDED.finding(limit_path(container, resource), text))
-        remove_resources(container, gpu_resources(container), edits)
-    return (Editor(pod.document), tuple(findings)) if findings else (edits, ())
+                was = "without it" if before is None else f"with {before}"
+                text = f"is {count}, added after the pod was converted {was}"
+                yield problem(limit_path(container, resource), text)
 
 
 def remove_resources(container: Container, resources: list[str], edits: Editor) -> None:
@@ -169,16 +168,18 @@ def reapply(pod: Pod, stored: Pod, record: ConversionRecord) -> Reapplied:
     """
     edits = Editor(pod.document)
     changes_gpus = _changes_gpus(pod, stored)
-    differences = chain(
-        _amount_differences(pod, record),
-        _selector_differences(pod, stored, record),
-        _wish_differences(pod, stored, record),
-    )
-    findings = tuple(islice(differences, _MOST)) if changes_gpus else ()
+    findings = tuple(unchanged_gpus(pod, stored, record)) if changes_gpus else ()
     restored = changes_gpus and not findings
     if restored:
         _restore(pod, stored, record, edits)
-    return Reapplied(edits, (*findings, *_restored_marks(stored, edits, silently=restored)), restored)
+    marked = tuple(unchanged_marks(pod, stored, is_restored=restored))
+    for path in MARKS:
+        there, wanted = lookup(edits.document, path), lookup(stored.document, path)
+        if wanted is not None and there is None:
+            edits.add(path, wanted)
+        elif wanted is not None and there != wanted:
+            edits.replace(path, wanted)
+    return Reapplied(edits, (*findings, *marked), restored)
 
 
 def _changes_gpus(pod: Pod, stored: Pod) -> bool:
@@ -252,32 +253,24 @@ def _give_back(edits: Editor, path: FieldPath, stored: list[dict[str, Any]], our
         edits.replace(path, stored)
 
 
-MARKED = rule(
+@RulesOn("Pod").rule(
     "GA329",
     "The marks of a converted pod must not change",
     default=Severity.WARN,
-    why="""
-    The annotation gpu-admission.io/converted records what a pod requested before it was converted, and the label
-    gpu-admission.io/managed that it was. They show that a manifest that is applied again is the one that was converted.
-    An update of the pod's spec that changes them is stored without that change.""",
     remedy="leave the marks out of what you apply",
     source="docs/conversion.md",
-    kinds=("Pod",),
 )
+def unchanged_marks(pod: Pod, stored: Pod, *, is_restored: bool) -> Iterator[Problem]:
+    """The annotation gpu-admission.io/converted records what a pod requested before it was converted.
 
-
-def _restored_marks(stored: Pod, edits: Editor, *, silently: bool) -> Iterator[Finding]:
-    """Restore the stored marks. Silent if the user never saw the markers."""
+    The label gpu-admission.io/managed records that it was. They show that a manifest that is applied again is the
+    one that was converted. An update of the pod's spec that changes them is stored without that change.
+    """
     for path in MARKS:
-        there, wanted = lookup(edits.document, path), lookup(stored.document, path)
-        if wanted is None or there == wanted:
-            continue
-        if there is None:
-            edits.add(path, wanted)
-        else:
-            edits.replace(path, wanted)
-        if there is not None or not silently:
-            yield MARKED.finding(path, "stays as it is stored; it records what the pod was converted from")
+        there, wanted = lookup(pod.document, path), lookup(stored.document, path)
+        # The user of a restored pod never saw the marks.
+        if wanted is not None and there != wanted and not (there is None and is_restored):
+            yield problem(path, "stays as it is stored; it records what the pod was converted from")
 
 
 _MOST = 10
@@ -288,24 +281,32 @@ _AFFINITY = FieldPath([*SPEC, *REQUIRED, "nodeSelectorTerms"])
 _REFUSED = "and the GPUs of a pod cannot change"
 
 
-IMMUTABLE = rule(
+@RulesOn("Pod").rule(
     "GA328",
     "The GPUs of a pod must not change after it was created",
     default=Severity.WARN,
-    why="""
-    The GPUs of a pod cannot change after its creation. Applying the manifest of a converted pod again requests nothing
-    new, and succeeds: the pod stays as it was converted. An update that requests anything else is left as it is, so that
-    the API server refuses it; restoring it too would say "configured" and change nothing.""",
     remedy="delete the pod and create it again",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidatePodUpdate",
-    kinds=("Pod",),
 )
+def unchanged_gpus(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:
+    """The GPUs of a pod cannot change after its creation.
+
+    Applying the manifest of a converted pod again requests nothing new, and succeeds: the pod stays as it was
+    converted. An update that requests anything else is left as it is, so that the API server refuses it; restoring
+    it too would say "configured" and change nothing.
+    """
+    differences = chain(
+        _amount_differences(pod, record),
+        _selector_differences(pod, stored, record),
+        _wish_differences(pod, stored, record),
+    )
+    yield from islice(differences, _MOST)
 
 
-def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Finding]:
+def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Problem]:
     amounts = read_amounts(pod)
     for found in amounts.findings:
-        yield IMMUTABLE.finding(found.path, f"{found.message}, {_REFUSED}")
+        yield problem(found.path, f"{found.message}, {_REFUSED}")
     if amounts.findings:
         return
     recorded = {(each.name, each.kind): each.resources for each in record.containers}
@@ -317,14 +318,14 @@ def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Finding]
                 path = limit_path(container, resource) if resource in now else container.path / "resources" / "limits"
                 is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
                 text = f"{is_now} and the pod was created with {before.get(resource) or 'none'}, {_REFUSED}"
-                yield IMMUTABLE.finding(path, text)
+                yield problem(path, text)
     for (name, _), resources in recorded.items():
         if any(resources.values()):
-            yield IMMUTABLE.finding(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
+            yield problem(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
 
 
-def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """Findings about conditions on GPU labels that neither the record nor the stored pod has."""
+def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:
+    """Problems with conditions on GPU labels that neither the record nor the stored pod has."""
     now, there, before = NodeConstraints.of(pod.spec), NodeConstraints.of(stored.spec), record.constraints
     expected = {**there.node_selector, **before.node_selector}
     for key in sorted({*now.node_selector, *expected}):
@@ -332,14 +333,14 @@ def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> It
             is_now = f"is {shown(now.node_selector[key])}" if key in now.node_selector else "is missing"
             was = shown(expected[key]) if key in expected else "none"
             text = f"{is_now} and the pod was created with {was}, {_REFUSED}"
-            yield IMMUTABLE.finding(_SELECTOR / key, text)
+            yield problem(_SELECTOR / key, text)
     if now.terms != (there.terms if before.terms is None else before.terms):
         text = f"selects GPUs otherwise than the pod did when it was created, {_REFUSED}"
-        yield IMMUTABLE.finding(_AFFINITY, text)
+        yield problem(_AFFINITY, text)
 
 
-def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Finding]:
-    """Findings about wishes that differ from the record. Defaults that changed since do not count."""
+def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:
+    """Problems with wishes that differ from the record. Defaults that changed since do not count."""
     recorded = record.wish.words()
     for word in WORDS:
         name = PREFIX + word
@@ -347,9 +348,9 @@ def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterat
         was = shown(recorded[word]) if word in recorded else "no such wish"
         if now is None:
             if before is not None and word in recorded:
-                yield IMMUTABLE.finding(path, f"is missing and the pod was created with {was}, {_REFUSED}")
+                yield problem(path, f"is missing and the pod was created with {was}, {_REFUSED}")
         elif (wished := _normal(word, now)) != recorded.get(word) and (wished is not None or now != before):
-            yield IMMUTABLE.finding(path, f"is {shown(now)} and the pod was created with {was}, {_REFUSED}")
+            yield problem(path, f"is {shown(now)} and the pod was created with {was}, {_REFUSED}")
 
 
 def _normal(word: str, text: str) -> str | None:

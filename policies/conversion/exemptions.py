@@ -13,31 +13,17 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.kubernetes.neighbours import ForeignRequest
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
-
-
-NAMESPACE_UNKNOWN = rule(
-    "GA324",
-    "The namespace of a pod must be known",
-    default=Severity.WARN,
-    why="""
-    Conversion is chosen by a label on the namespace. Offline, the namespace may be in none of the files; the pod is
-    then reviewed as if it did not convert, which may not be what the cluster will do.""",
-    remedy="add the Namespace to the files, or give the cluster's with --cluster",
-    source="docs/conversion.md",
-    shared_cause=True,
-    offline=True,
-)
 
 
 NAMESPACE = FieldPath(["metadata", "namespace"])
@@ -73,103 +59,73 @@ def strategy_of(namespace: str, view: ClusterView) -> str:
     return "template" if label is None else str(label)
 
 
-STRATEGY = rule(
+@PODS.rule(
     "GA323",
     "The conversion strategy of a namespace must exist",
-    default=Severity.DENY,
-    why="""
-    The label gpu-admission.io/dra-strategy chooses how pods come to their GPUs by DRA: template (the default), rename,
-    leave or auto. A pod is not converted by another strategy than the one that was chosen.""",
     remedy="set gpu-admission.io/dra-strategy on the namespace to one of them, or remove the label",
     source="docs/conversion.md",
 )
+def existing_strategy(namespace: str, view: ClusterView) -> Iterator[Problem]:
+    """The label gpu-admission.io/dra-strategy chooses how pods come to their GPUs by DRA.
 
-
-def strategy_problems(namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """A finding if the strategy does not exist; no other strategy is used in its place."""
+    There are template (the default), rename, leave and auto. A pod is not converted by another strategy than the
+    one that was chosen.
+    """
     strategy = strategy_of(namespace, view)
     if strategy not in STRATEGIES:
         known = f"{', '.join(STRATEGIES[:-1])} and {STRATEGIES[-1]}"
         text = f'namespace "{namespace}" has the label {STRATEGY_LABEL}: {printable(strategy)}; there are {known}'
-        yield STRATEGY.finding(NAMESPACE, text)
+        yield problem(NAMESPACE, text)
 
 
 _LABELS = FieldPath(["metadata", "labels"])
 
 
-OTHER_SCHEDULER = rule(
-    "GA315",
-    "Pods must be converted only for schedulers that allocate claims",
-    default=Severity.WARN,
-    setting="conversion.schedulers",
-    why="""
-    Claims are allocated by the scheduler. A scheduler without DRA would leave the pod Pending, or count its GPUs as
-    none. Pods of schedulers that are not listed in the settings are left alone.""",
-    remedy="list the scheduler in conversion.schedulers if it allocates ResourceClaims",
-    source="KEP-4381",
-)
-
-KUEUE = rule(
-    "GA316",
-    "A pod that Kueue counts by itself must keep its resource names",
-    default=Severity.WARN,
-    why="""
-    Kueue counts a bare pod by the resources in its spec when the pod is created, and holds it by a gate. Converted, it
-    would not be counted. Kueue copies the queue of a Deployment, StatefulSet or LeaderWorkerSet to its pods and treats
-    them in the same way. Pods of queued Jobs are converted: Kueue counted the Job.""",
-    remedy="queue a Job instead of a bare pod",
-    source="github.com/kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_webhook.go Default; KEP-2941; docs/neighbours.md",
-)
-
-FOREIGN = rule(
-    "GA337",
-    "A pod whose GPUs another system interprets must keep its resource names",
-    default=Severity.WARN,
-    why="""
-    Some systems hand out something other than whole GPUs as nvidia.com/gpu: HAMi gives a part of a GPU if the container
-    also requests nvidia.com/gpumem or gpucores, and GKE gives MIG devices or shares on nodes that pods select by its
-    labels. A claim for a whole GPU would not mean the same, so the pod is left to that system.""",
-    remedy="remove the field if the pod needs whole GPUs",
-    source="github.com/Project-HAMi/HAMi pkg/device/nvidia/device.go GenerateResourceRequests; "
-    "cloud.google.com/kubernetes-engine/docs/concepts/timesharing-gpus; docs/neighbours.md",
-)
-
-OPTED_OUT = rule(
-    "GA317",
-    "A pod that opts out must not be converted",
-    default=Severity.WARN,
-    setting="conversion.allowPodOptOut",
-    needs=("conversion.allowPodOptOut", True),
-    why="""
-    The label gpu-admission.io/dra: disabled on a pod keeps it with the device plugin although its namespace converts,
-    if the administrator allows it. It then runs only where the device plugin hands out GPUs.""",
-    remedy="remove the label gpu-admission.io/dra from the pod to have it converted",
-    source="docs/conversion.md",
-)
-
-EXEMPT = rule(
-    "GA334",
-    "Pods of exempt users must be left alone",
-    default=Severity.AUDIT,
-    why="""
-    The administrator exempts the creator of the pod from conversion, so the pod keeps its resource names. Pods of
-    workloads are created by Kubernetes' controllers, not by the user who applied the workload.""",
-    remedy="let a user who is not exempt create the pod, or change exemptions in the GPUAdmissionPolicy",
-    source="docs/settings.md",
-)
-
-
 def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """One finding per reason to leave the pod as it is; none if it is to be converted."""
-    if settings.exempts_from_conversion:
-        yield replace(
-            EXEMPT.finding(FieldPath(["metadata"]), "the user who creates the pod is exempt from conversion"),
-            exempt=True,
-        )
+    yield from (replace(found, exempt=True) for found in exempt_user(settings))
     foreign: dict[str, ForeignRequest] = {}
     if any(GPU_RESOURCE in amounts for each in pod.all_containers for amounts in (each.limits, each.requests)):
         for each in foreign_requests(pod):
             foreign.setdefault(each.neighbour.name, each)
+    yield from allocating_scheduler(pod, settings, foreign)
+    yield from not_counted_by_kueue(pod)
+    yield from foreign_gpus(pod, foreign.values())
+    yield from opted_out(pod, settings)
+
+
+@PODS.rule(
+    "GA334",
+    "Pods of exempt users must be left alone",
+    default=Severity.AUDIT,
+    remedy="let a user who is not exempt create the pod, or change exemptions in the GPUAdmissionPolicy",
+    source="docs/settings.md",
+)
+def exempt_user(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
+    """The administrator exempts the creator of the pod from conversion.
+
+    So the pod keeps its resource names. Pods of workloads are created by Kubernetes' controllers, not by the user who applied the workload.
+    """
+    if settings.exempts_from_conversion:
+        yield problem(FieldPath(["metadata"]), "the user who creates the pod is exempt from conversion")
+
+
+@PODS.rule(
+    "GA315",
+    "Pods must be converted only for schedulers that allocate claims",
+    default=Severity.WARN,
+    setting="conversion.schedulers",
+    remedy="list the scheduler in conversion.schedulers if it allocates ResourceClaims",
+    source="KEP-4381",
+)
+def allocating_scheduler(
+    pod: Pod, settings: GPUAdmissionPolicy, foreign: Mapping[str, ForeignRequest]
+) -> Iterator[Problem]:
+    """Claims are allocated by the scheduler.
+
+    A scheduler without DRA would leave the pod Pending, or count its GPUs as none. Pods of schedulers that are not
+    listed in the settings are left alone.
+    """
     scheduler = pod.spec.get("schedulerName") or "default-scheduler"
     neighbour = neighbour_of_scheduler(scheduler)
     if scheduler not in settings.conversion.schedulers and (neighbour is None or neighbour.name not in foreign):
@@ -180,14 +136,46 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
         if neighbour is not None and neighbour.allocates_claims:
             text = f"{shown(scheduler)} is not in conversion.schedulers"
             remedy = f"list it there, because {neighbour.name} allocates ResourceClaims"
-        yield OTHER_SCHEDULER.finding(SPEC / "schedulerName", text, remedy)
+        yield problem(SPEC / "schedulerName", text, remedy)
+
+
+@PODS.rule(
+    "GA316",
+    "A pod that Kueue counts by itself must keep its resource names",
+    default=Severity.WARN,
+    remedy="queue a Job instead of a bare pod",
+    source="github.com/kubernetes-sigs/kueue pkg/controller/jobs/pod/pod_webhook.go Default; KEP-2941; docs/neighbours.md",
+)
+def not_counted_by_kueue(pod: Pod) -> Iterator[Problem]:
+    """Kueue counts a bare pod by the resources in its spec when the pod is created.
+
+    It holds the pod by a gate. Converted, it would not be counted. Kueue copies the queue of a Deployment, StatefulSet or LeaderWorkerSet to
+    its pods and treats them in the same way. Pods of queued Jobs are converted: Kueue counted the Job.
+    """
     if (mark := kueue_mark(pod)) is not None and pod.controller_kind:
         text = "Kueue counts each of these pods by the resources that it requests now"
         remedy = "for DRA, let the pod template name a ResourceClaimTemplate, and map its DeviceClass in Kueue's deviceClassMappings"
-        yield KUEUE.finding(mark, text, remedy)
+        yield problem(mark, text, remedy)
     elif mark is not None:
-        yield KUEUE.finding(mark, "Kueue counts this pod by the resources that it requests now")
-    for request in foreign.values():
+        yield problem(mark, "Kueue counts this pod by the resources that it requests now")
+
+
+@PODS.rule(
+    "GA337",
+    "A pod whose GPUs another system interprets must keep its resource names",
+    default=Severity.WARN,
+    remedy="remove the field if the pod needs whole GPUs",
+    source="github.com/Project-HAMi/HAMi pkg/device/nvidia/device.go GenerateResourceRequests; "
+    "cloud.google.com/kubernetes-engine/docs/concepts/timesharing-gpus; docs/neighbours.md",
+)
+def foreign_gpus(pod: Pod, requests: Iterable[ForeignRequest]) -> Iterator[Problem]:
+    """Some systems hand out something other than whole GPUs as nvidia.com/gpu.
+
+    HAMi gives a part of a GPU if the container also requests nvidia.com/gpumem or gpucores, and GKE gives MIG
+    devices or shares on nodes that pods select by its labels. A claim for a whole GPU would not mean the same, so
+    the pod is left to that system.
+    """
+    for request in requests:
         text = (
             f"with it, {request.neighbour.name} hands out {request.meaning} as {GPU_RESOURCE}, and a claim would request "
             "any whole GPU"
@@ -195,28 +183,39 @@ def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
         remedy = "remove it if the pod needs whole GPUs"
         if (profile := MIGProfile.parse(str(lookup(pod.document, request.path)))) is not None:
             remedy = f"for a claim of such a device, request nvidia.com/mig-{profile.label} and remove the label"
-        yield FOREIGN.finding(request.path, text, remedy)
+        yield problem(request.path, text, remedy)
+
+
+@PODS.rule(
+    "GA317",
+    "A pod that opts out must not be converted",
+    default=Severity.WARN,
+    setting="conversion.allowPodOptOut",
+    remedy="remove the label gpu-admission.io/dra from the pod to have it converted",
+    source="docs/conversion.md",
+)
+def opted_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
+    """The label gpu-admission.io/dra: disabled on a pod keeps it with the device plugin.
+
+    It does so although the namespace converts, if the administrator allows it. It then runs only where the device
+    plugin hands out GPUs.
+    """
     if pod.labels.get(DRA_LABEL) == "disabled" and settings.conversion.allow_pod_opt_out:
-        yield OPTED_OUT.finding(_LABELS / DRA_LABEL, 'is "disabled"')
+        yield problem(_LABELS / DRA_LABEL, 'is "disabled"')
 
 
-OPT_OUT_REFUSED = rule(
+@PODS.rule(
     "GA318",
     "Pods must opt out only where the administrator allows it",
     default=Severity.WARN,
     setting="conversion.allowPodOptOut",
-    needs=("conversion.allowPodOptOut", False),
-    why="""
-    The administrator has turned conversion.allowPodOptOut off, so the label on the pod has no effect and the pod is
-    converted like every other.""",
     remedy="remove the label, or ask the administrator to allow it",
     source="docs/conversion.md",
 )
+def allowed_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
+    """The administrator has turned conversion.allowPodOptOut off.
 
-
-def ignored_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """A warning if the pod opts out although the administrator does not allow it."""
+    So the label on the pod has no effect and the pod is converted like every other.
+    """
     if pod.labels.get(DRA_LABEL) == "disabled" and not settings.conversion.allow_pod_opt_out:
-        yield OPT_OUT_REFUSED.finding(
-            _LABELS / DRA_LABEL, 'is "disabled", but pods may not opt out of conversion in this cluster'
-        )
+        yield problem(_LABELS / DRA_LABEL, 'is "disabled", but pods may not opt out of conversion in this cluster')

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies.conversion.record import most_at_once
 from policies.devices.deviceclasses import MIG_CLASS
@@ -21,14 +21,14 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.products import Product
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from policies.conversion.constraints import NodeConstraints
+    from policies.conversion.constraints import ConstraintError, NodeConstraints
     from policies.conversion.record import ConversionRecord
     from policies.fleet.gpu_nodes import GPUNodes
     from policies.kubernetes.objects import FieldPath
@@ -48,18 +48,22 @@ class GPUSemantics:
     """The profile of the MIG devices, if it is known from the nodes and not from the pod's selector or wish."""
     shared: bool = False
     """True if every node that the pod could have run on hands out shares of its GPUs."""
-    finding: Finding | None = None
-    """Set if it stands for more than one thing."""
+    findings: tuple[Finding, ...] = ()
+    """Findings if it stands for more than one thing."""
 
 
 def gpu_semantics(
     spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
 ) -> GPUSemantics:
     """The meaning of `nvidia.com/gpu` for a pod that requests it at `at`; by default a whole GPU."""
-    selected = list(constraints.selected_values(PRODUCT_LABEL))
+    selected = [(path, Product.parse(value)) for path, value in constraints.selected_values(PRODUCT_LABEL)]
     if selected:
-        named = [(path, Product.parse(value)) for path, value in selected]
-        return _selected_semantics(named, always=constraints.always_selects(PRODUCT_LABEL))
+        are_mig = {product.profile is not None for _, product in selected}
+        if are_mig == {False}:
+            return GPUSemantics()
+        if are_mig == {True} and constraints.always_selects(PRODUCT_LABEL):
+            return GPUSemantics("mig")
+        return GPUSemantics(findings=tuple(one_kind_of_device(selected, Counter(), at)))
     products = _products_for(spec, wish, view)
     all_shared = bool(products) and all(product.shared for product in products)
     patterns = wish.products.includes if wish.products is not None else ()
@@ -67,7 +71,7 @@ def gpu_semantics(
         return GPUSemantics("mig", shared=all_shared)
     profiles = {product.profile for product in products if not product.invalid}
     if len(profiles) > 1:
-        return GPUSemantics(finding=_ambiguous(products, at))
+        return GPUSemantics(findings=tuple(one_kind_of_device((), products, at)))
     profile = next(iter(profiles), None)
     return GPUSemantics("mig" if profile else "gpu", profile, all_shared)
 
@@ -106,33 +110,33 @@ def _labelled_products(spec: Mapping[str, Any], nodes: GPUNodes, view: ClusterVi
     return found
 
 
-AMBIGUOUS = rule(
+@PODS.rule(
     "GA309",
     "nvidia.com/gpu must mean one kind of device",
-    default=Severity.DENY,
-    why="""
-    Under the MIG strategy `single` a node hands out MIG devices under the name nvidia.com/gpu. Where some nodes do and
-    others hand out whole GPUs, or devices of another profile, the device plugin let chance decide; a claim must say.""",
     remedy="say which one",
     source="github.com/NVIDIA/k8s-device-plugin README, MIG strategies",
 )
+def one_kind_of_device(
+    selected: Sequence[tuple[FieldPath, Product]], products: Counter[Product], at: FieldPath
+) -> Iterator[Problem]:
+    """Under the MIG strategy `single` a node hands out MIG devices under the name nvidia.com/gpu.
 
-
-def _selected_semantics(selected: list[tuple[FieldPath, Product]], *, always: bool) -> GPUSemantics:
-    if all(product.profile is None for _, product in selected):
-        return GPUSemantics()
-    if all(product.profile is not None for _, product in selected):
-        if always:
-            return GPUSemantics("mig")
+    Where some nodes do and others hand out whole GPUs, or devices of another profile, the device plugin let chance
+    decide; a claim must say.
+    """
+    if selected:
         path = selected[0][0]
-        text = "selects nodes with MIG devices, and another term selects nodes without saying what devices they have"
-        return GPUSemantics(finding=AMBIGUOUS.finding(path, text, "name products with MIG devices in every term"))
-    path = selected[0][0]
-    text = "selects nodes with whole GPUs and nodes with MIG devices, and nvidia.com/gpu is not the same on both"
-    return GPUSemantics(finding=AMBIGUOUS.finding(path, text, "name products of one kind only"))
-
-
-def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
+        if all(product.profile is not None for _, product in selected):
+            text = (
+                "selects nodes with MIG devices, and another term selects nodes without saying what devices they have"
+            )
+            yield problem(path, text, "name products with MIG devices in every term")
+        else:
+            text = (
+                "selects nodes with whole GPUs and nodes with MIG devices, and nvidia.com/gpu is not the same on both"
+            )
+            yield problem(path, text, "name products of one kind only")
+        return
     kinds: Counter[MIGProfile | None] = Counter()
     for product, count in products.items():
         if not product.invalid:
@@ -145,37 +149,32 @@ def _ambiguous(products: Counter[Product], at: FieldPath) -> Finding:
     whole = sorted({product.name for product in products if product.profile is None and product.name})
     if whole:
         forms.append(f'nodeSelector {PRODUCT_LABEL}: "{whole[0]}" for a whole GPU')
-    return AMBIGUOUS.finding(
-        at, f"stands for {' and '.join(meanings)}, and the pod does not choose", "write " + " or ".join(forms)
-    )
+    text = f"stands for {' and '.join(meanings)}, and the pod does not choose"
+    yield problem(at, text, "write " + " or ".join(forms))
 
 
 _SHARES = f"{DRIVER}/shares"
 
 
-SHARED = rule(
-    "GA306",
-    "Shared GPUs must be converted only where the DRA driver offers shares",
-    default=Severity.WARN,
-    why="""
-    Time-slicing and MPS replicas of the device plugin have no equivalent in DRA unless the driver publishes devices
-    with a consumable capacity `shares` (ConsumableShares). Converting anyway would give the pod a whole GPU that up to
-    a dozen pods shared before. The pod is left as it is and runs through the device plugin.""",
-    remedy="keep this pod on device-plugin nodes, or enable ConsumableShares in the DRA driver",
-    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go",
-)
+class UnofferedShare(NamedTuple):
+    """A resource that stands for a share or a whole device which the DRA driver does not offer as such."""
+
+    resource: str
+    path: FieldPath
+    by: Literal["resource", "wish", "driver"]
+    """The cause: the resource is a share, the pod wishes one, or the driver shares some devices and not others."""
 
 
 def requested_shares(
     record: ConversionRecord, places: dict[str, FieldPath], view: ClusterView, *, shared_gpu: bool
-) -> tuple[dict[str, int], tuple[Finding, ...]]:
-    """The number of shares that each resource stands for, and findings for resources without one.
+) -> tuple[dict[str, int], tuple[UnofferedShare, ...]]:
+    """The number of shares that each resource stands for, and the resources without one.
 
     `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on. While ResourceSlices
     are unknown, a wish for a share is granted: the claim waits, and does not get a whole device.
     """
     shares: dict[str, int] = {}
-    findings: list[Finding] = []
+    unoffered: list[UnofferedShare] = []
     groups = gpu_groups(view)
     for resource, path in places.items():
         device_type = "mig" if record.device_class(resource) == MIG_CLASS else "gpu"
@@ -189,14 +188,12 @@ def requested_shares(
             if any(offered) or (not is_share and groups is UNKNOWN):
                 shares[resource] = 1
             else:
-                findings.append(_no_shares(resource, record, path, view, is_share=is_share))
+                unoffered.append(UnofferedShare(resource, path, "resource" if is_share else "wish"))
         elif whole is None and offered:
-            text = "is a whole device, and the DRA driver shares some devices between pods"
-            remedy = "keep this pod on device-plugin nodes, or share all devices alike (consumableShares of the driver)"
-            findings.append(SHARED.finding(path, text, remedy))
+            unoffered.append(UnofferedShare(resource, path, "driver"))
         elif whole:
             shares[resource] = whole
-    return shares, tuple(findings)
+    return shares, tuple(unoffered)
 
 
 def shares_of(device: Device) -> int | None:
@@ -206,32 +203,64 @@ def shares_of(device: Device) -> int | None:
     return int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
 
 
-NO_SHARES = rule(
+@PODS.rule(
     "GA327",
     "A shared GPU must be wished for only where the DRA driver offers shares",
-    default=Severity.DENY,
-    why="""
-    The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared). A claim can request one share
-    of a device only where the driver publishes the consumable capacity `shares` (ConsumableShares). Without it the pod
-    would hold a whole GPU, which it does not need; a claim for one share would stay Pending.""",
     remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
     "or enable ConsumableShares in the DRA driver",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075",
 )
+def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[UnofferedShare]) -> Iterator[Problem]:
+    """The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared).
+
+    A claim can request one share of a device only where the driver publishes the consumable capacity `shares`
+    (ConsumableShares). Without it the pod would hold a whole GPU, which it does not need; a claim for one share
+    would stay Pending.
+    """
+    for each in unoffered:
+        if each.by == "wish":
+            device = "MIG device" if record.device_class(each.resource) == MIG_CLASS else "GPU"
+            text = f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s"
+            yield problem(each.path, text)
 
 
-def _no_shares(
-    resource: str, record: ConversionRecord, path: FieldPath, view: ClusterView, *, is_share: bool
-) -> Finding:
-    mig, wish, groups = record.device_class(resource) == MIG_CLASS, record.wish, gpu_groups(view)
-    if not is_share:
-        device = "MIG device" if mig else "GPU"
-        text = f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s"
-        return NO_SHARES.finding(path, text)
-    if resource != GPU_RESOURCE:
-        return SHARED.finding(path, "is a share of a GPU, and no ResourceSlice offers shares")
-    text = "every node that hands it out shares its GPUs, and no ResourceSlice offers shares"
-    wanted = most_at_once(record.containers, resource)
+@PODS.rule(
+    "GA306",
+    "Shared GPUs must be converted only where the DRA driver offers shares",
+    default=Severity.WARN,
+    remedy="keep this pod on device-plugin nodes, or enable ConsumableShares in the DRA driver",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go",
+)
+def offered_shares(
+    record: ConversionRecord,
+    unoffered: Iterable[UnofferedShare],
+    view: ClusterView,
+    condition: ConstraintError | None = None,
+) -> Iterator[Problem]:
+    """Time-slicing and MPS replicas of the device plugin have no equivalent in DRA by default.
+
+    The driver must publish devices with a consumable capacity `shares` (ConsumableShares). Converting anyway would
+    give the pod a whole GPU that up to a dozen pods shared before. The pod is left as it is and runs through the
+    device plugin.
+    """
+    if condition is not None:
+        yield problem(condition.path, str(condition))
+    for resource, path, by in unoffered:
+        if by == "driver":
+            text = "is a whole device, and the DRA driver shares some devices between pods"
+            remedy = "keep this pod on device-plugin nodes, or share all devices alike (consumableShares of the driver)"
+            yield problem(path, text, remedy)
+        elif by == "resource" and resource != GPU_RESOURCE:
+            yield problem(path, "is a share of a GPU, and no ResourceSlice offers shares")
+        elif by == "resource":
+            text = "every node that hands it out shares its GPUs, and no ResourceSlice offers shares"
+            yield problem(path, text, _remedy_without_shares(record, view))
+
+
+def _remedy_without_shares(record: ConversionRecord, view: ClusterView) -> str | None:
+    """The remedy if `nvidia.com/gpu` is a share and none is offered; None for that of the rule."""
+    mig, wish, groups = record.device_class(GPU_RESOURCE) == MIG_CLASS, record.wish, gpu_groups(view)
+    wanted = most_at_once(record.containers, GPU_RESOURCE)
     whole = [
         group.product
         for group in (() if groups is UNKNOWN else groups)
@@ -239,8 +268,8 @@ def _no_shares(
         if wish.products is None or wish.products.admits(group.product, None)
     ]
     if mig or wish.sharing == "shared" or any(record.constraints.places()) or not (whole or groups is UNKNOWN):
-        return SHARED.finding(path, text)
+        return None
     remedy = 'write gpu-admission.io/sharing: "exclusive" to get a whole GPU by DRA'
     if whole and wish.products is None:
         remedy += f', or choose one that is not shared, such as gpu-admission.io/product: "{printable(min(whole))}"'
-    return SHARED.finding(path, text, f"{remedy}; or keep this pod on device-plugin nodes")
+    return f"{remedy}; or keep this pod on device-plugin nodes"

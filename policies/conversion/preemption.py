@@ -14,15 +14,14 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import parse_resource
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.conversion.record import ConversionCandidate
     from policies.kubernetes.objects import Object
-    from policies.rules.decision import Finding
 
 
 _MOST_RECORDS = 1024 * 1024
@@ -41,25 +40,24 @@ class Holding(NamedTuple):
     """True for a converted pod."""
 
 
-PREEMPTION = rule(
+_REMEDY = "if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them)"
+
+
+@PODS.rule(
     "GA335",
     "A converted pod must not rely on preemption",
     default=Severity.WARN,
-    why="""
-    For resources of the device plugin, Kubernetes' scheduler ends pods of lower priority to make room. For devices of
-    claims it does not (Kubernetes 1.36): the pod stays Pending until other pods end by themselves, whatever its
-    PriorityClass. The rule looks at pods that have a node, and whose GPU resources are those that the pod requests or
-    requested before they were converted.""",
-    remedy="if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them)",
+    remedy=_REMEDY,
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources: no PreFilterExtensions; enhancements #5690",
 )
+def no_lost_preemption(candidate: ConversionCandidate) -> Iterator[Problem]:
+    """For resources of the device plugin, Kubernetes' scheduler ends pods of lower priority to make room.
 
-
-def lost_preemption(candidate: ConversionCandidate) -> Iterator[Finding]:
-    """Warn if an unconverted pod could preempt pods of lower priority that hold what it requests.
-
-    Pods with claims of their own do not count, because each claim would have to be read to know what they hold.
+    For devices of claims it does not (Kubernetes 1.36): the pod stays Pending until other pods end by themselves,
+    whatever its PriorityClass. The rule looks at pods that have a node, and whose GPU resources are those that the
+    pod requests or requested before they were converted.
     """
+    # Pods with claims of their own do not count, because each claim would have to be read to know what they hold.
     priority, lower = _preemptible(candidate)
     if not lower:
         return
@@ -73,10 +71,10 @@ def lost_preemption(candidate: ConversionCandidate) -> Iterator[Finding]:
     remedy = None
     if candidate.settings.conversion.allow_pod_opt_out and not all(each.by_claim for each in lower):
         remedy = (
-            f"{PREEMPTION.remedy}, or add the label gpu-admission.io/dra: disabled to the pod, which then preempts under "
+            f"{_REMEDY}, or add the label gpu-admission.io/dra: disabled to the pod, which then preempts under "
             "the device plugin"
         )
-    yield PREEMPTION.finding(SPEC / "priorityClassName", text, remedy)
+    yield problem(SPEC / "priorityClassName", text, remedy)
 
 
 def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int]]:

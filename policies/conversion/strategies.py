@@ -3,44 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.converted_pods import mark, remove_resources
-from policies.conversion.exemptions import NAMESPACE, ignored_opt_out
+from policies.conversion.exemptions import NAMESPACE, allowed_opt_out
 from policies.conversion.gpu_amounts import gpu_resources
-from policies.conversion.preemption import lost_preemption
+from policies.conversion.preemption import no_lost_preemption
 from policies.conversion.record import Conversion, requests_by_container
 from policies.conversion.surroundings import (
-    NO_CLASS,
-    claim_refusals,
-    class_problems,
+    admitted_claims,
+    device_findings,
+    effective_quotas,
     kubelet_problem,
     node_problems,
-    quota_problems,
+    own_template,
     server_problem,
-    template_problems,
-    unmatched_requests,
 )
 from policies.devices.deviceclasses import GPU_CLASS
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import PREFIX
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.labels import device_predicate
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.predicates import TRUE
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.conversion.record import ConversionCandidate, ConversionRecord
     from policies.kubernetes.pods import Pod
-    from policies.kubernetes.view import ClusterView, Unknown
+    from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
 
 
@@ -50,25 +47,25 @@ def template(candidate: ConversionCandidate) -> Conversion:
         return Conversion(obstacles=candidate.obstacles)
     record, view, places = candidate.record, candidate.view, candidate.places
     made = record.template(candidate.namespace)
-    if obstacles := (*class_problems(record, view, places), *template_problems(made, view)):
+    if obstacles := (*existing_classes(classes_of(record, places), places, view), *own_template(made, view)):
         return Conversion(obstacles=obstacles)
     edits = Editor(candidate.pod.document)
     _refer(candidate.pod, record, made.name, edits)
     if not candidate.settings.conversion.keep_translated_labels:
         record.constraints.remove(edits)
     mark(candidate.pod, record, edits)
-    found = (*notices(candidate, record), *claim_refusals([made], candidate, edits.document))
+    found = (*notices(candidate, record), *admitted_claims([made], candidate, edits.document))
     return Conversion(notices=found, edits=edits, template=made, record=record)
 
 
 def notices(candidate: ConversionCandidate, record: ConversionRecord) -> Iterator[Finding]:
     """Findings about a pod that is converted."""
     view, places, settings = candidate.view, candidate.places, candidate.settings
-    yield from quota_problems(record, view, candidate.namespace, places, settings, candidate.pod.document)
-    yield from unmatched_requests(record, view, places, settings)
-    yield from lost_preemption(candidate)
+    yield from effective_quotas(record, view, candidate.namespace, places, settings, candidate.pod.document)
+    yield from device_findings(record, view, places, settings)
+    yield from no_lost_preemption(candidate)
     yield from node_problems(view, next(iter(places.values())))
-    yield from ignored_opt_out(candidate.pod, settings)
+    yield from allowed_opt_out(candidate.pod, settings)
 
 
 def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor) -> None:
@@ -88,48 +85,60 @@ def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor
 
 def leave(candidate: ConversionCandidate) -> Conversion:
     """Leave a pod as it is if the cluster hands out by DRA what it requests."""
-    return Conversion(obstacles=tuple(_unmapped_resources(candidate)))
+    return Conversion(obstacles=(*mapped_resources(candidate), *capable_cluster(candidate, "leave")))
 
 
-INCAPABLE = rule(
+@PODS.rule(
     "GA331",
     "The cluster must support the conversion strategy",
-    default=Severity.DENY,
-    why="""
-    DRA hands out extended resources since Kubernetes 1.36. An older API server or scheduler would leave the pod Pending;
-    an older kubelet may start it without its GPU. Where a version, a node or a DeviceClass is not known, nothing is
-    assumed. The administrator's choice is not exchanged for another; the strategy auto is the one that chooses.""",
     remedy="upgrade what is older, or set gpu-admission.io/dra-strategy to template or auto on the namespace",
     source="KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go DRAExtendedResource, "
     "pkg/kubelet/lifecycle/predicate.go",
 )
+def capable_cluster(
+    candidate: ConversionCandidate, strategy: Literal["leave", "rename"], *, needs_classes: bool = True
+) -> Iterator[Problem]:
+    """DRA hands out extended resources since Kubernetes 1.36.
 
-UNMAPPED = rule(
+    An older API server or scheduler would leave the pod Pending; an older kubelet may start it without its GPU.
+    Where a version, a node or a DeviceClass is not known, nothing is assumed. The administrator's choice is not
+    exchanged for another; the strategy auto is the one that chooses.
+    """
+    view = candidate.view
+    if needs_classes and not known_classes(view).are_listed:
+        text = (
+            "is left to a DeviceClass that stands for it"
+            if strategy == "leave"
+            else "becomes the name of a DeviceClass"
+        )
+        for path in candidate.places.values():
+            yield problem(path, f"{text}, and the DeviceClasses are not known")
+    if strategy == "leave":
+        # Nodes with a device plugin need nothing of DRA, and their kubelets may be older.
+        older, where = [kubelet_problem(view, of_dra_only=True)], "every node whose GPUs are handed out by DRA"
+    else:
+        older, where = [server_problem(view), kubelet_problem(view)], "the API server and every GPU node"
+    for reason in filter(None, older):
+        yield problem(NAMESPACE, f"{reason}, and the strategy {strategy} needs Kubernetes 1.36 on {where}")
+
+
+@PODS.rule(
     "GA332",
     "A resource that is left as it is must stand for a DeviceClass",
-    default=Severity.DENY,
-    why="""
-    The strategy leave changes nothing: the scheduler makes a claim for nvidia.com/gpu because a DeviceClass carries that
-    name. Where none does, only nodes with a device plugin hand it out, and the namespace would not use DRA at all. The
-    GPU Operator's own class gpu.nvidia.com does not carry the name; the one of the DRA driver's Helm chart does.""",
     remedy="set extendedResourceName on the DeviceClass, or set gpu-admission.io/dra-strategy to template or auto",
     source="KEP-5004; github.com/NVIDIA/gpu-operator issue 2859",
 )
+def mapped_resources(candidate: ConversionCandidate) -> Iterator[Problem]:
+    """The strategy leave changes nothing.
 
-
-def _unmapped_resources(candidate: ConversionCandidate) -> Iterator[Finding]:
+    The scheduler makes a claim for nvidia.com/gpu because a DeviceClass carries that name. Where none does, only
+    nodes with a device plugin hand it out, and the namespace would not use DRA at all. The GPU Operator's own class
+    gpu.nvidia.com does not carry the name; the one of the DRA driver's Helm chart does.
+    """
     classes = known_classes(candidate.view)
     for resource, path in candidate.places.items():
-        if not classes.are_listed:
-            text = "is left to a DeviceClass that stands for it, and the DeviceClasses are not known"
-            yield INCAPABLE.finding(path, text)
-        elif not classes.standing_for(resource):
-            yield UNMAPPED.finding(path, f"no DeviceClass has extendedResourceName: {resource}")
-    # Nodes with a device plugin need nothing of DRA, and their kubelets may be older.
-    problem = kubelet_problem(candidate.view, of_dra_only=True)
-    if problem is not None:
-        text = f"{problem}, and the strategy leave needs Kubernetes 1.36 on every node whose GPUs are handed out by DRA"
-        yield INCAPABLE.finding(NAMESPACE, text)
+        if classes.are_listed and not classes.standing_for(resource):
+            yield problem(path, f"no DeviceClass has extendedResourceName: {resource}")
 
 
 _LONGEST_NAME = 63
@@ -138,10 +147,16 @@ _LONGEST_NAME = 63
 
 def rename(candidate: ConversionCandidate) -> Conversion:
     """Convert a pod by renaming its resources."""
-    if obstacles := candidate.obstacles or tuple(_unfit_for_renaming(candidate)):
-        return Conversion(obstacles=obstacles)
-    classes, obstacles = _classes(candidate)
-    if obstacles := (*obstacles, *_classes_with_two_names(candidate.pod, classes)):
+    if candidate.obstacles:
+        return Conversion(obstacles=candidate.obstacles)
+    if unfit := (*only_a_class(candidate), *capable_cluster(candidate, "rename", needs_classes=False)):
+        return Conversion(obstacles=unfit)
+    if not known_classes(candidate.view).are_listed:
+        return Conversion(obstacles=tuple(capable_cluster(candidate, "rename")))
+    named = {resource: class_for(resource, candidate.view) for resource in candidate.places}
+    classes = {resource: name for resource, name in named.items() if name is not None}
+    missing = existing_classes(named, candidate.places, candidate.view)
+    if obstacles := (*missing, *only_a_class(candidate, classes)):
         return Conversion(obstacles=obstacles)
     record = replace(candidate.record, classes=classes)
     edits = Editor(candidate.pod.document)
@@ -155,76 +170,76 @@ def rename(candidate: ConversionCandidate) -> Conversion:
     if not candidate.settings.conversion.keep_translated_labels:
         record.constraints.remove(edits)
     mark(candidate.pod, record, edits)
-    found = (*notices(candidate, record), *claim_refusals((), candidate, edits.document))
+    found = (*notices(candidate, record), *admitted_claims((), candidate, edits.document))
     return Conversion(notices=found, edits=edits, record=record)
 
 
-NOT_RENAMED = rule(
+@PODS.rule(
     "GA330",
     "A pod that is renamed must need nothing beyond a DeviceClass",
-    default=Severity.DENY,
-    why="""
-    The strategy rename requests a DeviceClass by its implicit resource name,
-    deviceclass.resource.kubernetes.io/<class>. Such a name says which class and how many. Conditions on GPU labels,
-    wishes and shares become selectors and capacities of a claim, and would be lost; the pod would get another GPU than it
-    requested.""",
     remedy="set gpu-admission.io/dra-strategy: template on the namespace, or drop the condition",
     source="KEP-5004",
 )
+def only_a_class(candidate: ConversionCandidate, classes: Mapping[str, str] | None = None) -> Iterator[Problem]:
+    """The strategy rename requests a DeviceClass by its implicit resource name.
 
-
-def _unfit_for_renaming(candidate: ConversionCandidate) -> Iterator[Finding]:
-    """Findings about why this pod, or any pod of this cluster, cannot be renamed."""
-    for path, text in translations(candidate):
-        yield NOT_RENAMED.finding(path, f"{text}, and a renamed resource can only name a DeviceClass")
-    for problem in (server_problem(candidate.view), kubelet_problem(candidate.view)):
-        if problem is not None:
-            text = f"{problem}, and the strategy rename needs Kubernetes 1.36 on the API server and every GPU node"
-            yield INCAPABLE.finding(NAMESPACE, text)
-
-
-def _classes(candidate: ConversionCandidate) -> tuple[dict[str, str], tuple[Finding, ...]]:
-    """The DeviceClass of each resource, and what is wrong with it."""
-    classes, findings = {}, []
-    for resource, path in candidate.places.items():
-        name = class_for(resource, candidate.view)
-        if name is UNKNOWN:
-            text = "becomes the name of a DeviceClass, and the DeviceClasses are not known"
-            findings.append(INCAPABLE.finding(path, text))
-        elif name is None:
-            usual = usual_class(resource)
-            text = f'no DeviceClass stands for it, by extendedResourceName or by the name "{usual}"'
-            findings.append(NO_CLASS.finding(path, text, f"create a DeviceClass with extendedResourceName: {resource}"))
-        elif len(name) > _LONGEST_NAME:
+    That is deviceclass.resource.kubernetes.io/<class>. Such a name says which class and how many. Conditions on GPU
+    labels, wishes and shares become selectors and capacities of a claim, and would be lost; the pod would get
+    another GPU than it requested.
+    """
+    if classes is None:
+        for path, text in translations(candidate):
+            yield problem(path, f"{text}, and a renamed resource can only name a DeviceClass")
+        return
+    for resource, name in classes.items():
+        if len(name) > _LONGEST_NAME:
             text = (
                 f'the name of DeviceClass "{name}" has {len(name)} characters, and {_LONGEST_NAME} can be in a resource'
             )
-            findings.append(NOT_RENAMED.finding(path, text))
-        else:
-            classes[resource] = name
-    return classes, tuple(findings)
-
-
-def _classes_with_two_names(pod: Pod, classes: Mapping[str, str]) -> Iterator[Finding]:
-    """Findings about containers that request one class by two names, such as its implicit name."""
-    for container in pod.all_containers:
+            yield problem(candidate.places[resource], text)
+    for container in candidate.pod.all_containers:
         new = [classes[resource] for resource in gpu_resources(container) if resource in classes]
         for name in dict.fromkeys(new):
             resource = IMPLICIT_PREFIX + name
             if new.count(name) > 1 or resource in container.limits or resource in container.requests:
                 path = container.path / "resources" / "limits"
                 text = f"requests DeviceClass {name} by two names, of which renaming leaves only one"
-                yield NOT_RENAMED.finding(path, text, "request all of these GPUs by one name")
+                yield problem(path, text, "request all of these GPUs by one name")
 
 
-def class_for(resource: str, view: ClusterView) -> str | Unknown | None:
+@PODS.rule(
+    "GA310",
+    "The DeviceClass of a converted request must exist",
+    remedy="install NVIDIA's DRA driver, or remove the label gpu-admission.io/dra from the namespace",
+    source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
+)
+def existing_classes(
+    classes: Mapping[str, str | None], places: Mapping[str, FieldPath], view: ClusterView
+) -> Iterator[Problem]:
+    """A claim of a class that does not exist keeps its pod Pending ("device class does not exist").
+
+    NVIDIA's DRA driver brings the classes gpu.nvidia.com and mig.nvidia.com; where they are missing, it is not
+    installed.
+    """
+    for resource, name in classes.items():
+        if name is None:
+            text = f'no DeviceClass stands for it, by extendedResourceName or by the name "{usual_class(resource)}"'
+            yield problem(places[resource], text, f"create a DeviceClass with extendedResourceName: {resource}")
+        elif view.get("DeviceClass", name) is None:
+            yield problem(places[resource], f'becomes a claim of DeviceClass "{name}", which does not exist')
+
+
+def classes_of(record: ConversionRecord, resources: Iterable[str]) -> dict[str, str | None]:
+    """The DeviceClass that each resource becomes."""
+    return {resource: record.device_class(resource) for resource in resources}
+
+
+def class_for(resource: str, view: ClusterView) -> str | None:
     """The DeviceClass whose devices are exactly those of a resource; None if no such class exists.
 
     This is the class that stands for the resource, or else the one with the usual name.
     """
     classes = known_classes(view)
-    if not classes.are_listed:
-        return UNKNOWN
     mapped = classes.standing_for(resource)
     if mapped:
         return mapped[0]
@@ -266,17 +281,26 @@ def translations(candidate: ConversionCandidate) -> Iterator[tuple[FieldPath, st
         yield places[GPU_RESOURCE], f"{GPU_RESOURCE} stands for MIG devices on the nodes of this pod"
 
 
-CHOSEN = rule(
+@PODS.rule(
     "GA333",
     "The strategy auto must report what it chooses",
     default=Severity.WARN,
-    why="""
-    The strategy auto leaves a pod as it is if a DeviceClass stands for what it requests, nothing needs translating and
-    every GPU node's kubelet is 1.36 or newer; every other pod gets a claim from a template. The choice may change, so a
-    warning says for each pod what was chosen and why.""",
     remedy="set gpu-admission.io/dra-strategy to template or leave on the namespace to have one of them always",
     source="docs/conversion.md",
 )
+def reported_choice(candidate: ConversionCandidate, reason: str | None) -> Iterator[Problem]:
+    """The strategy auto leaves a pod as it is, or makes a claim from a template.
+
+    It leaves the pod if a DeviceClass stands for what it requests, nothing needs translating and every GPU node's
+    kubelet is 1.36 or newer; every other pod gets a claim from a template. The choice may change, so a warning says
+    for each pod what was chosen and why.
+    """
+    text = f"the strategy auto makes a claim from a template: {reason}"
+    if reason is None:
+        classes = known_classes(candidate.view)
+        named = " and ".join(f'"{classes.standing_for(resource)[0]}"' for resource in candidate.places)
+        text = f"the strategy auto leaves the pod as it is: DRA hands out its GPUs by DeviceClass {named}"
+    yield problem(NAMESPACE, text)
 
 
 def auto(candidate: ConversionCandidate) -> Conversion:
@@ -285,15 +309,11 @@ def auto(candidate: ConversionCandidate) -> Conversion:
         return template(candidate)
     reason = _reason_for_template(candidate)
     if reason is None:
-        classes = known_classes(candidate.view)
-        named = " and ".join(f'"{classes.standing_for(resource)[0]}"' for resource in candidate.places)
-        text = f"the strategy auto leaves the pod as it is: DRA hands out its GPUs by DeviceClass {named}"
-        return Conversion(notices=(CHOSEN.finding(NAMESPACE, text),))
+        return Conversion(notices=tuple(reported_choice(candidate, None)))
     converted = template(candidate)
     if converted.obstacles:
         return converted
-    notice = CHOSEN.finding(NAMESPACE, f"the strategy auto makes a claim from a template: {reason}")
-    return replace(converted, notices=(*converted.notices, notice))
+    return replace(converted, notices=(*converted.notices, *reported_choice(candidate, reason)))
 
 
 def _reason_for_template(candidate: ConversionCandidate) -> str | None:

@@ -17,7 +17,7 @@ from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
 from policies.devices.native_quotas import QuotaUse, counts_as_resource, counts_pod, native_quotas, refused_claims
 from policies.devices.published_devices import DeviceGroup, gpu_groups, largest_node, published_devices
 from policies.devices.resource_claims import Claim
-from policies.fleet.device_plugin import nodes_with_both, old_kubelets, oversized_finding
+from policies.fleet.device_plugin import enough_on_a_node, nodes_with_both, old_kubelets
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import format_count, printable
@@ -27,15 +27,14 @@ from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.labels import device_predicate
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.predicates import TRUE
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.conversion.record import ConversionCandidate, ConversionRecord, RecordedClaim
     from policies.kubernetes.objects import Object
-    from policies.nvidia.predicates import Predicate
     from policies.rules.decision import Finding, Template
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -96,25 +95,10 @@ def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
     )
 
 
-UNSATISFIABLE = rule(
-    "GA313",
-    "A device of the cluster must match the request",
-    default=Severity.WARN,
-    setting="conversion.unsatisfiable",
-    why="""
-    No ResourceSlice holds a device like this now, so the pod will be Pending. That may pass: an autoscaled cluster has
-    no GPU node until the first pod requests one, and a driver upgrade empties the slices. It may also be a misspelt
-    product.""",
-    remedy="compare with what exists, or wait for such a node",
-    source="ResourceSlices of the cluster",
-    unmatched=True,
-)
-
-
-def unmatched_requests(
+def device_findings(
     record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath], settings: GPUAdmissionPolicy
 ) -> Iterator[Finding]:
-    """Findings about resources that no device of the cluster matches now."""
+    """Findings about resources that no device of the cluster matches now, or that no node has enough of."""
     groups = gpu_groups(view)
     if groups is UNKNOWN:
         return
@@ -123,18 +107,49 @@ def unmatched_requests(
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        predicate, shares = record.claim.predicates[resource], record.shares.get(resource, 0)
+        predicate = record.claim.predicates[resource]
         matching = [group for group in candidates if predicate.matches(group.first)]
-        mismatch = _mismatch(predicate, shares, matching)
-        if mismatch is not None:
-            # The setting of placement is about wishes only.
-            is_wished = device_predicate(record.wish, record.subject(resource)) != TRUE
-            denied = is_wished and settings.placement.unsatisfiable == "deny"
-            severity = Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
-            text = mismatch + _existing_devices(candidates, wanted_type)
-            yield UNSATISFIABLE.finding(path, text, severity=severity)
+        shares = record.shares.get(resource, 0)
+        if not any((shares_of(group.first) or 0) >= shares for group in matching):
+            exists = _existing_devices(candidates, wanted_type)
+            yield from existing_device(resource, path, record, settings, lacks_shares=bool(matching), exists=exists)
         elif not shares:
             yield from _too_few(resource, path, record.claim, matching)
+
+
+@PODS.rule(
+    "GA313",
+    "A device of the cluster must match the request",
+    default=Severity.WARN,
+    setting="conversion.unsatisfiable",
+    remedy="compare with what exists, or wait for such a node",
+    source="ResourceSlices of the cluster",
+)
+def existing_device(
+    resource: str,
+    path: FieldPath,
+    record: ConversionRecord,
+    settings: GPUAdmissionPolicy,
+    *,
+    lacks_shares: bool,
+    exists: str,
+) -> Iterator[Problem]:
+    """No ResourceSlice holds a device like this now, so the pod will be Pending.
+
+    That may pass: an autoscaled cluster has no GPU node until the first pod requests one, and a driver upgrade
+    empties the slices. It may also be a misspelt product.
+    """
+    predicate = record.claim.predicates[resource]
+    conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
+    if lacks_shares:
+        mismatch = f"no device that{conditions or ' there is'} is offered in shares; "
+    else:
+        mismatch = f"no device{conditions}; " if conditions else ""
+    # The setting of placement is about wishes only.
+    is_wished = device_predicate(record.wish, record.subject(resource)) != TRUE
+    denied = is_wished and settings.placement.unsatisfiable == "deny"
+    severity = Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
+    yield problem(path, mismatch + exists, severity=severity)
 
 
 def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: list[DeviceGroup]) -> Iterator[Finding]:
@@ -147,17 +162,7 @@ def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: lis
         predicate = claim.predicates[resource]
         conditions = f" that match {predicate.words()}" if predicate != TRUE else ""
         described = f"{format_count(largest[1], _kind(matching[0].type))}{conditions}"
-        yield oversized_finding(path, f"the pod requests {wanted:,}", largest, described)
-
-
-def _mismatch(predicate: Predicate, shares: int, matching: list[DeviceGroup]) -> str | None:
-    """The beginning of a message that no device matches; None if some device matches."""
-    if any((shares_of(group.first) or 0) >= shares for group in matching):
-        return None
-    conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
-    if matching:
-        return f"no device that{conditions or ' there is'} is offered in shares; "
-    return f"no device{conditions}; " if conditions else ""
+        yield from enough_on_a_node(path, f"the pod requests {wanted:,}", largest, described)
 
 
 def _kind(wanted_type: str) -> str:
@@ -175,44 +180,22 @@ def _existing_devices(groups: list[DeviceGroup], wanted_type: str) -> str:
     return f"the cluster has {', '.join(products[:5])}{rest}"
 
 
-NO_CLASS = rule(
-    "GA310",
-    "The DeviceClass of a converted request must exist",
-    default=Severity.DENY,
-    why="""
-    A claim of a class that does not exist keeps its pod Pending ("device class does not exist"). NVIDIA's DRA driver
-    brings the classes gpu.nvidia.com and mig.nvidia.com; where they are missing, it is not installed.""",
-    remedy="install NVIDIA's DRA driver, or remove the label gpu-admission.io/dra from the namespace",
-    source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
-)
-
-
-def class_problems(record: ConversionRecord, view: ClusterView, places: dict[str, FieldPath]) -> Iterator[Finding]:
-    """Findings about missing DeviceClasses of the claim; `places` has the path of each resource."""
-    for resource, path in places.items():
-        name = record.device_class(resource)
-        if view.get("DeviceClass", name) is None:
-            yield NO_CLASS.finding(path, f'becomes a claim of DeviceClass "{name}", which does not exist')
-
-
-FOREIGN_TEMPLATE = rule(
+@PODS.rule(
     "GA322",
     "A template that is named by its content must have that content",
-    default=Severity.DENY,
-    why="""
-    Templates are named by a hash of their spec. One of this name with another spec was not written by gpu-admission, or
-    was changed since; the pod would get devices that it did not request.""",
     remedy="delete the ResourceClaimTemplate; it is made again when a pod needs it",
     source="docs/conversion.md",
 )
+def own_template(template: Template, view: ClusterView) -> Iterator[Problem]:
+    """Templates are named by a hash of their spec.
 
-
-def template_problems(template: Template, view: ClusterView) -> Iterator[Finding]:
-    """A finding if a template of this name has another spec."""
+    One of this name with another spec was not written by gpu-admission, or was changed since; the pod would get
+    devices that it did not request.
+    """
     existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
     spec = existing.get("spec") if isinstance(existing, dict) else template.spec
     if spec != template.spec and without_nulls(spec) != template.spec:
-        yield FOREIGN_TEMPLATE.finding(
+        yield problem(
             SPEC / "resourceClaims",
             f'needs the ResourceClaimTemplate "{template.name}", and the one that exists has another spec',
             f"delete it (kubectl -n {template.namespace} delete resourceclaimtemplate {template.name}); "
@@ -223,38 +206,45 @@ def template_problems(template: Template, view: ClusterView) -> Iterator[Finding
 _MOST_NAMED = 3
 
 
-OLD_KUBELET = rule(
-    "GA336",
-    "The kubelets of nodes with devices must read the claims that the API server serves",
-    default=Severity.WARN,
-    why="""
-    Kubernetes 1.34 and later serve claims as resource.k8s.io/v1, and older versions of them only if the administrator
-    enables these. A kubelet before 1.34 reads the older versions only. The scheduler does not know: the pod is bound, and
-    its containers never start.""",
-    remedy="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
-    source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
-    shared_cause=True,
-)
+def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
+    """Findings about nodes that hand out GPUs both ways, or whose kubelet cannot read claims."""
+    yield from one_way_per_node(view, path)
+    yield from kubelets_read_claims(view, path)
 
-TWICE = rule(
+
+@PODS.rule(
     "GA314",
     "A node must hand out its GPUs by the device plugin or by DRA, not both",
     default=Severity.WARN,
-    why="""
-    Device plugin and DRA driver know nothing of each other. Where both run on a node, one GPU can be given to two pods
-    at once.""",
     remedy="turn the device plugin off on these nodes (label nvidia.com/gpu.deploy.device-plugin=false)",
     source="github.com/NVIDIA/aicr issue 332; gpu-operator validation of ClusterPolicy and GPUCluster",
     shared_cause=True,
 )
+def one_way_per_node(view: ClusterView, path: FieldPath) -> Iterator[Problem]:
+    """Device plugin and DRA driver know nothing of each other.
 
-
-def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
-    """Findings about nodes that hand out GPUs both ways, or whose kubelet cannot read claims."""
+    Where both run on a node, one GPU can be given to two pods at once.
+    """
     if nodes := nodes_with_both(view):
         verb = "hands" if len(nodes) == 1 else "hand"
         text = f"{_node_names(nodes)} {verb} out the same GPUs by device plugin and by DRA; two pods could get one GPU"
-        yield TWICE.finding(path, text)
+        yield problem(path, text)
+
+
+@PODS.rule(
+    "GA336",
+    "The kubelets of nodes with devices must read the claims that the API server serves",
+    default=Severity.WARN,
+    remedy="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
+    source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
+    shared_cause=True,
+)
+def kubelets_read_claims(view: ClusterView, path: FieldPath) -> Iterator[Problem]:
+    """Kubernetes 1.34 and later serve claims as resource.k8s.io/v1.
+
+    They serve older versions of them only if the administrator enables these. A kubelet before 1.34 reads the older
+    versions only. The scheduler does not know: the pod is bound, and its containers never start.
+    """
     if kubelets := old_kubelets(view):
         nodes = tuple(each.node for each in kubelets)
         have = "has" if len(nodes) == 1 else "have"
@@ -263,7 +253,7 @@ def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
             "resource.k8s.io/v1; a pod with a claim would not start there"
         )
         text = text.replace(" or older", "") if len(nodes) == 1 else text
-        yield OLD_KUBELET.finding(path, text)
+        yield problem(path, text)
 
 
 def _node_names(nodes: tuple[str, ...]) -> str:
@@ -271,32 +261,28 @@ def _node_names(nodes: tuple[str, ...]) -> str:
     return ", ".join(nodes[:_MOST_NAMED]) + more
 
 
-NATIVE_QUOTA = rule(
+@PODS.rule(
     "GA312",
     "Conversion must not switch a ResourceQuota off",
-    default=Severity.DENY,
     setting="conversion.nativeQuota",
-    why="""
-    A ResourceQuota on requests.nvidia.com/gpu counts what pods request by that name. A converted pod requests by a
-    claim, which the quota counts only if the DeviceClass carries the name (spec.extendedResourceName) and the API server
-    is 1.36 or newer, and never for quotas with scopes. Otherwise the namespace could take every GPU.""",
     remedy="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
     source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go",
 )
-
-
-def quota_problems(
+def effective_quotas(
     record: ConversionRecord,
     view: ClusterView,
     namespace: str,
     places: dict[str, FieldPath],
     settings: GPUAdmissionPolicy,
     pod: Object | None = None,
-) -> Iterator[Finding]:
-    """Findings about ResourceQuotas that count a resource by name and would no longer count the pod.
+) -> Iterator[Problem]:
+    """A ResourceQuota on requests.nvidia.com/gpu counts what pods request by that name.
 
-    Quotas with scopes that the pod is not in are left out; without `pod`, all quotas count.
+    A converted pod requests by a claim, which the quota counts only if the DeviceClass carries the name
+    (spec.extendedResourceName) and the API server is 1.36 or newer, and never for quotas with scopes. Otherwise the
+    namespace could take every GPU.
     """
+    # Without `pod`, all quotas count, whatever their scopes.
     quotas = [each for each in native_quotas(namespace, view) if pod is None or counts_pod(each, pod)]
     severity = Severity(settings.conversion.native_quota)
     for resource, path in places.items():
@@ -309,7 +295,7 @@ def quota_problems(
             if not scoped and counts_as_resource(record.device_class(resource), resource, view):
                 continue
             name = record.device_class(resource)
-            yield NATIVE_QUOTA.finding(
+            yield problem(
                 path,
                 f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
                 f'DeviceClass "{name}"',
@@ -329,30 +315,27 @@ def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped
     return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} (Kubernetes 1.36)"
 
 
-REFUSED_CLAIM = rule(
+@PODS.rule(
     "GA338",
     "ResourceQuotas must admit the claims of a converted pod",
     default=Severity.WARN,
-    why="""
-    The claim of a converted pod is created after the pod. ResourceQuotas count it: by <class>.deviceclass.resource.k8s.io/devices,
-    by count/resourceclaims.resource.k8s.io, and since Kubernetes 1.36 by requests.nvidia.com/gpu if the DeviceClass carries that
-    name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is room. Among files,
-    the status of a quota says how much it counts already; in a cluster, the rule warns if the limit alone refuses the
-    claim.""",
     remedy="raise the limit of the ResourceQuota, or request fewer GPUs",
     source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go claimEvaluator.Usage; kubernetes/kubernetes issue 134210",
 )
-
-
-def claim_refusals(
+def admitted_claims(
     templates: Iterable[Template], candidate: ConversionCandidate, converted: Object
-) -> Iterator[Finding]:
-    """Findings about ResourceQuotas that refuse the claims of a converted pod.
+) -> Iterator[Problem]:
+    """The claim of a converted pod is created after the pod.
 
-    The claims are those from templates, and the one of the scheduler.
+    ResourceQuotas count it: by <class>.deviceclass.resource.k8s.io/devices, by
+    count/resourceclaims.resource.k8s.io, and since Kubernetes 1.36 by requests.nvidia.com/gpu if the DeviceClass
+    carries that name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is
+    room. Among files, the status of a quota says how much it counts already; in a cluster, the rule warns if the
+    limit alone refuses the claim.
     """
+    # The scheduler makes one more claim, for extended resources.
     claims = (Claim(each.manifest(), "ResourceClaimTemplate") for each in templates)
     path = next(iter(candidate.places.values()))
     for each in refused_claims(claims, converted, candidate.namespace, candidate.view, QuotaUse.SHOWN):
         text = f"becomes a claim that a ResourceQuota refuses, so the pod would be admitted and wait: {each.text}"
-        yield REFUSED_CLAIM.finding(path, text)
+        yield problem(path, text)

@@ -15,17 +15,16 @@ from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from policies.devices.published_devices import DeviceGroup
     from policies.fleet.gpu_nodes import GPUNode, NodeTraits
     from policies.kubernetes.objects import FieldPath, Object
     from policies.kubernetes.view import ClusterView, Unknown
-    from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
 
@@ -132,32 +131,26 @@ def _nodes_with_devices(view: ClusterView, condition: Callable[[NodeTraits], boo
     return [node for node in nodes.nodes_with(condition) if node.name in devices.types_by_node]
 
 
-MORE_THAN_A_NODE = rule(
+@PODS.rule(
     "GA414",
     "A node must have as many GPUs as a pod requests",
     default=Severity.WARN,
-    why="""
-    All containers of a pod run on one node, so a pod that requests more GPUs than the largest node has stays Pending. The
-    scheduler only says that they are insufficient. That may pass: a larger node may join. More often the total of a job
-    was written into one pod. All nodes count, full or not, also those that the pod does not select. While nodes are
-    unknown, or none has such a GPU, the rule is silent.""",
     remedy="request no more than the largest node has, and use more pods",
     source="status.allocatable of the nodes; ResourceSlices",
 )
+def enough_on_a_node(
+    path: FieldPath, requested: str, largest: tuple[str, int], described: str = ""
+) -> Iterator[Problem]:
+    """All containers of a pod run on one node.
 
-
-def oversized_finding(path: FieldPath, requested: str, largest: tuple[str, int], described: str = "") -> Finding:
-    """The finding for a pod that requests more than the largest node has.
-
-    Args:
-        path: Of the request.
-        requested: What is requested, as a clause.
-        largest: The largest node, and how many GPUs it has.
-        described: These GPUs in words; empty for their number.
+    So a pod that requests more GPUs than the largest node has stays Pending. The scheduler only says that they are
+    insufficient. That may pass: a larger node may join. More often the total of a job was written into one pod. All
+    nodes count, full or not, also those that the pod does not select. While nodes are unknown, or none has such a
+    GPU, the rule is silent.
     """
     node, most = largest
     text = f"{requested} in all, and no node has more than {described or f'{most:,}'} ({printable(node)})"
-    return MORE_THAN_A_NODE.finding(path, text, f"request at most {most:,} per pod, and use more pods")
+    yield problem(path, text, f"request at most {most:,} per pod, and use more pods")
 
 
 def largest_below(resource: str, wanted: int, view: ClusterView) -> tuple[str, int] | None:

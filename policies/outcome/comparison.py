@@ -21,7 +21,7 @@ from policies.quota.counting import counted_ledger
 from policies.quota.ledger.open_charges import ZERO
 from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quota_shown
-from policies.quota.outcomes import COUNTABLE, FITS
+from policies.quota.outcomes import countable_charge, within_quota
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings.exemptions import exemption_in_cluster
@@ -211,7 +211,7 @@ def _sentence(subject: Subject, before: Fit, after: Fit, outcome: Outcome) -> st
     return f"only {after.room:,} of {all_of_them} would find a place; before, {before.room:,}"
 
 
-_DECIDING = (FITS, COUNTABLE)
+_DECIDING = (within_quota.rule, countable_charge.rule)
 
 
 @dataclass(frozen=True, slots=True)

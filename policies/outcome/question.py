@@ -12,10 +12,10 @@ from policies.admission import review
 from policies.admission.pod_forms import as_created
 from policies.admission.workload_templates import templates_of
 from policies.conversion.exemptions import Mode, mode_of
-from policies.conversion.surroundings import REFUSED_CLAIM, UNSATISFIABLE
+from policies.conversion.surroundings import admitted_claims, existing_device
 from policies.devices.native_quotas import QuotaUse
 from policies.devices.resource_claims import Claim
-from policies.fleet.device_plugin import MORE_THAN_A_NODE
+from policies.fleet.device_plugin import enough_on_a_node
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import controller_of, generate_name_of, lookup, name_of, namespace_of
 from policies.kubernetes.pod_templates import created_pod, pod_of
@@ -37,7 +37,7 @@ from policies.outcome.claims import (
     split_claims,
 )
 from policies.quota.limits.quota import QUOTA_NAME
-from policies.quota.outcomes import FITS
+from policies.quota.outcomes import within_quota
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 
@@ -224,7 +224,7 @@ def pod_question(
         node_name=pod.spec.get("nodeName") or "",
         quota_use=use,
         obstacles=(*missing, *blocking, *exceeded, *class_obstacles(open_claims, view)),
-        warnings=tuple(each for each in warnings if each.rule is not REFUSED_CLAIM) if exceeded else warnings,
+        warnings=tuple(each for each in warnings if each.rule is not admitted_claims.rule) if exceeded else warnings,
     )
 
 
@@ -237,7 +237,7 @@ def _review_pod(
     """
     request = Request(pod, namespace=namespace)
     decision = review(request, view, settings)
-    over = [finding for finding in decision.denials if finding.rule is FITS]
+    over = [finding for finding in decision.denials if finding.rule is within_quota.rule]
     if not over or controller_of(pod) is None:
         return decision, _warnings(decision, namespace, view)
     # A refusal has neither patch nor templates, so the pod is reviewed once more as if the namespace had no quota.
@@ -282,10 +282,10 @@ def _warnings(decision: Decision, namespace: str, view: ClusterView) -> tuple[Fi
         for finding in decision.findings
         if finding.severity is Severity.WARN
         and not finding.waived
-        and finding.rule is not MORE_THAN_A_NODE
+        and finding.rule is not enough_on_a_node.rule
         and (
             finding.rule.subject == "placement"
-            or (finding.rule in (UNSATISFIABLE, REFUSED_CLAIM) and decision.templates)
+            or (finding.rule in (existing_device.rule, admitted_claims.rule) and decision.templates)
             or (finding.rule.subject == "conversion" and is_left)
         )
     )

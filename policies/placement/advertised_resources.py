@@ -22,8 +22,8 @@ from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.products import Product
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.nvidia.mig import GPUResource, MIGProfile
-    from policies.rules.decision import Finding
 
 
 _DOMAIN = VENDOR_PREFIX.removesuffix("/")
@@ -243,14 +242,23 @@ def _offers_text(nodes: GPUNodes) -> str:
 _PROFILE = f"{DRIVER}/profile"
 
 
-def unadvertised_resources(
+@PODS.rule(
+    "GA413",
+    "A node must advertise the resource that a pod requests",
+    default=Severity.WARN,
+    remedy="request a resource that exists, or wait for a node that advertises this one",
+    source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
+)
+def advertised_resources(
     pod: Pod, requests: Iterable[ResourceRequest], namespace: str, view: ClusterView
-) -> Iterator[Finding]:
-    """Warn about each requested resource that no node advertises and no DeviceClass provides.
+) -> Iterator[Problem]:
+    """A pod that requests a resource that no node has stays Pending.
 
-    `requests` are the first of each resource. While nodes are unknown, or the cluster has none, only certain misspellings
-    are reported.
+    The scheduler reports only that the resource is insufficient. This can be temporary: an autoscaled cluster may
+    add such a node when the first pod requests it. More often the name is wrong for this cluster: MIG profiles, MIG
+    strategies, sharing and DRA each change the names of GPU resources.
     """
+    # While nodes are unknown, or the cluster has none, only certain misspellings are reported.
     for request in requests:
         if request.resource.startswith(IMPLICIT_PREFIX):
             yield from _of_class(request, view)
@@ -258,21 +266,7 @@ def unadvertised_resources(
             yield from _of_nodes(request, pod, namespace, view)
 
 
-NOT_ADVERTISED = rule(
-    "GA413",
-    "A node must advertise the resource that a pod requests",
-    default=Severity.WARN,
-    why="""
-    A pod that requests a resource that no node has stays Pending, and the scheduler reports only that the resource is
-    insufficient. This can be temporary: an autoscaled cluster may add such a node when the first pod requests it. More
-    often the name is wrong for this cluster: MIG profiles, MIG strategies, sharing and DRA each change the names of GPU
-    resources.""",
-    remedy="request a resource that exists, or wait for a node that advertises this one",
-    source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
-)
-
-
-def _of_class(request: ResourceRequest, view: ClusterView) -> Iterator[Finding]:
+def _of_class(request: ResourceRequest, view: ClusterView) -> Iterator[Problem]:
     classes = view.list("DeviceClass")
     wanted = request.resource.removeprefix(IMPLICIT_PREFIX)
     names = [] if classes is UNKNOWN else [name for name in map(name_of, classes) if name]
@@ -281,15 +275,15 @@ def _of_class(request: ResourceRequest, view: ClusterView) -> Iterator[Finding]:
     guess = class_meant(wanted, names)
     if has_nvidia_class_name(wanted) or (guess and has_nvidia_class_name(guess)):
         text = f'there is no DeviceClass "{printable(wanted)}", so the pod would stay Pending'
-        yield NOT_ADVERTISED.finding(request.path, text, f'write "{guess}"' if guess else other_classes(names))
+        yield problem(request.path, text, f'write "{guess}"' if guess else other_classes(names))
 
 
-def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
+def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem]:
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not (nodes.nodes or nodes.others):
         if correct := correct_name(request.resource):
             text = "NVIDIA's device plugin advertises no resource of this name"
-            yield NOT_ADVERTISED.finding(request.path, text, f'write "{correct}"')
+            yield problem(request.path, text, f'write "{correct}"')
         return
     provided = view.derive(_provided_resources)
     # Names outside `nvidia.com/` may be of any device plugin.
@@ -302,7 +296,7 @@ def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterV
     else:
         exists, remedy = alternative_to(request.resource, nodes)
     doubt = "; DeviceClasses are unknown, so one may provide it" if provided is UNKNOWN else ""
-    yield NOT_ADVERTISED.finding(request.path, f"no node advertises it; {exists}{doubt}", remedy)
+    yield problem(request.path, f"no node advertises it; {exists}{doubt}", remedy)
 
 
 def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:

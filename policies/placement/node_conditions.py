@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.names import format_count, format_list, format_ranges, printable
+from policies.kubernetes.names import format_count, format_ranges, printable
 from policies.kubernetes.selectors import ALWAYS, both
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.labels import Subject, device_predicate
@@ -20,7 +20,7 @@ from policies.nvidia.predicates import TRUE
 from policies.nvidia.wish_words import as_sold
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, require, without_requirements
-from policies.placement.pod_wishes import NO_EFFECT
+from policies.placement.pod_wishes import effective_wishes
 from policies.placement.resource_requests import unshared_conditions, unshared_nodes
 from policies.placement.wanted_nodes import (
     MOST_NAMES,
@@ -33,8 +33,8 @@ from policies.placement.wanted_nodes import (
 from policies.placement.wish_annotations import DAEMON_SET
 from policies.placement.wish_conflicts import IMPOSSIBLE, wish_problems
 from policies.placement.wish_labels import alternatives, seen_products
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,28 +57,24 @@ _UNNOTICED = (
 """The remedy if no label describes the GPUs: the pod is tied to names of nodes, or to labels that no node gets."""
 
 
-UNSATISFIED = rule(
+@PODS.rule(
     "GA404",
     "A node must have a GPU that meets the wish",
     default=Severity.WARN,
     setting="placement.unsatisfiable",
-    why="""
-    No node has such a GPU now, so the pod will be Pending. That may change: an autoscaled cluster has no GPU node
-    until the first pod requests one. The wish may also be for a GPU that this cluster will never have.""",
     remedy="compare with what exists, or wait for such a node",
     source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
-    unmatched=True,
 )
-
-
-def unmet_wishes(
+def met_wishes(
     requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes, settings: GPUAdmissionPolicy
-) -> Iterator[Finding]:
-    """Findings about the first word of a wish that no node meets together with the words before it.
+) -> Iterator[Problem]:
+    """No node has such a GPU now, so the pod will be Pending.
 
-    None if nodes are unknown, if a DRA driver may have such a GPU and slices are unknown, or if no node offers the resource
-    at all, which another rule reports.
+    That may change: an autoscaled cluster has no GPU node until the first pod requests one. The wish may also be
+    for a GPU that this cluster will never have.
     """
+    # Only the first word is reported that no node meets together with the words before it. Another rule reports that no
+    # node offers the resource at all.
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not wishes.wish:
         return
@@ -94,7 +90,7 @@ def unmet_wishes(
             missed = _unmet_word(gpu, view, wishes)
         if missed and missed[1] not in reported:
             reported.add(missed[1])
-            yield wishes.finding(UNSATISFIED, *missed, severity=severity)
+            yield wishes.problem(*missed, severity=severity)
 
 
 _Missed = tuple[str, str, str | None]
@@ -228,9 +224,6 @@ def _first(products: list[str]) -> str:
     return ", ".join(products[:_MOST]) + (f" and {more} more product{'s' * (more > 1)}" if more > 0 else "")
 
 
-_SIMPLIFY = "simplify the pod's own node selector and affinity"
-
-
 def apply_wish(
     pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes, edits: Editor
 ) -> Iterator[Finding]:
@@ -278,29 +271,36 @@ def _add_conditions(
     try:
         require(both(wanted.alternatives, unshared), edits)
     except TooManyTermsError as error:
-        yield _not_required(error, wanted, wishes)
+        yield from effective_wishes(wishes, error, is_for_wish=wanted.alternatives != ALWAYS)
         return
-    yield from unmet_wishes(requested, view, wishes, settings)
+    yield from met_wishes(requested, view, wishes, settings)
     for gpu in wanted.untold:
         text = f"neither labels of nodes nor ResourceSlices show which nodes have such a GPU for {gpu.name}"
-        yield wishes.no_effect(text, "request it by a claim with such a selector")
+        yield from effective_wishes(wishes, text, "request it by a claim with such a selector")
+    yield from met_by_labels(wanted, wishes)
+    yield from shared
+
+
+@PODS.rule(
+    "GA408",
+    "A wish must be met by labels, not by the names of nodes",
+    default=Severity.WARN,
+    remedy="label the namespace gpu-admission.io/dra: enabled, so that the pod requests by a claim",
+    source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
+)
+def met_by_labels(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Problem]:
+    """Where GPUs are handed out by DRA, no labels of nodes describe them.
+
+    Until such a pod requests by a claim, its wish can only be met by naming the nodes that have such GPUs now. A
+    node that is added later will not be used.
+    """
     if names := wanted.names:
         limit = f", of at most {MOST_NAMES:,}" if len(names) == MOST_NAMES else ""
         text = (
             f"no label describes the GPUs of {format_count(len(names), 'node')}{limit}, so the pod is tied to the names of "
             f"those that have such a GPU now: {format_ranges(names)}"
         )
-        yield wishes.finding(BY_NAME, next(iter(wishes.texts)), text)
-    yield from shared
-
-
-def _not_required(error: TooManyTermsError, wanted: WantedNodes, wishes: PodWishes) -> Finding:
-    """A denial for a pod with a wish, which would run on any node; a warning for a pod without one."""
-    if wanted.alternatives == ALWAYS:
-        text = f"{error}, so the pod is not kept off shared GPUs, although spec.placement.avoidSharedGPUs is true"
-        return NO_EFFECT.finding(error.path, text, _SIMPLIFY)
-    wish = format_list([wishes.said(word) for word in wishes.texts])
-    return NO_EFFECT.finding(error.path, f"{error}, so {wish} cannot be kept", _SIMPLIFY, severity=Severity.DENY)
+        yield wishes.problem(next(iter(wishes.texts)), text)
 
 
 def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
@@ -308,7 +308,7 @@ def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
     if not wishes.own:
         return
     if not pod.resource_claims:
-        yield wishes.no_effect("the pod requests no GPU")
+        yield from effective_wishes(wishes, "the pod requests no GPU")
         return
     predicate = device_predicate(wishes.wish, Subject("gpu"))
     remedy = (
@@ -316,16 +316,4 @@ def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
         if predicate != TRUE
         else "remove the annotation, and write the condition into the claim"
     )
-    yield wishes.no_effect("the pod brings its own claims", remedy)
-
-
-BY_NAME = rule(
-    "GA408",
-    "A wish must be met by labels, not by the names of nodes",
-    default=Severity.WARN,
-    why="""
-    Where GPUs are handed out by DRA, no labels of nodes describe them. Until such a pod requests by a claim, its wish can
-    only be met by naming the nodes that have such GPUs now. A node that is added later will not be used.""",
-    remedy="label the namespace gpu-admission.io/dra: enabled, so that the pod requests by a claim",
-    source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
-)
+    yield from effective_wishes(wishes, "the pod brings its own claims", remedy)

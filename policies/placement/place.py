@@ -10,8 +10,7 @@ from policies.kubernetes.nodes import REQUIRED, tolerates_key, tolerates_taint
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.rules.decision import Severity
-from policies.rules.registry import Checks, Problem, problem
+from policies.rules.checks import Problem, RulesOn, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -124,22 +123,19 @@ def _toleration(taint: TaintTolerated) -> dict[str, str]:
 
 _HIGHEST = 1_000_000_000
 _POLICIES = ("PreemptLowerPriority", "Never")
-_CLASSES: Checks[Request] = Checks("PriorityClass", cluster_scoped=True)
 
 
 def validate_priority_class(request: Request) -> Iterator[Finding]:
     """Findings on a PriorityClass that is created or updated."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
-        yield from _CLASSES.run(request)
+        yield from accepted_fields(request)
 
 
-@_CLASSES.rule(
+@RulesOn("PriorityClass", cluster_scoped=True).rule(
     "GA420",
     "A PriorityClass must have a value and a preemption policy that Kubernetes accepts",
-    default=Severity.DENY,
     remedy="correct the field",
     source="k8s.io/kubernetes pkg/apis/scheduling/validation/validation.go ValidatePriorityClass",
-    as_invalid=True,
 )
 def accepted_fields(request: Request) -> Iterator[Problem]:
     """The API server refuses other values, and pods that name the class are then refused too.

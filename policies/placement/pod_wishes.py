@@ -8,30 +8,18 @@ from typing import TYPE_CHECKING
 from policies.kubernetes.names import PREFIX, format_list, printable
 from policies.kubernetes.objects import FieldPath
 from policies.nvidia.wishes import Wish
+from policies.placement.affinity import TooManyTermsError
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from policies.rules.decision import Finding, Rule
+    from policies.rules.decision import Finding
 
 
 ANNOTATIONS = FieldPath(["metadata", "annotations"])
 _DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
-
-
-NO_EFFECT = rule(
-    "GA407",
-    "A wish must have an effect",
-    default=Severity.WARN,
-    why="""
-    Wishes choose the GPU that a pod gets for its nvidia.com/gpu. A pod without a request gets no GPU by a wish. In a claim
-    that the pod brings itself its author says which device is meant; claims are not changed. A pod whose node
-    affinity is too large for the wish to be added to it is refused: it would run on any GPU.""",
-    remedy="remove the annotation, or request a GPU",
-    source="docs/placement.md",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +47,46 @@ class PodWishes:
         """A word as it is written, `gpu-admission.io/product: H100*`, with a note if it is a default."""
         return f"{PREFIX}{word}: {printable(self.texts[word])}{_DEFAULT if word in self.defaults else ''}"
 
-    def finding(
-        self, rule: Rule, word: str, message: str, remedy: str | None = None, *, severity: Severity | None = None
-    ) -> Finding:
-        """A finding about a word, with a note if it is a default."""
+    def problem(
+        self, word: str, message: str, remedy: str | None = None, *, severity: Severity | None = None
+    ) -> Problem:
+        """A problem with a word, with a note if it is a default."""
         text = message + _DEFAULT if word in self.defaults else message
-        return rule.finding(self.path(word), text, remedy, severity=severity)
+        return problem(self.path(word), text, remedy, severity=severity)
 
     def without_effect(self) -> PodWishes:
         """The wishes of a pod for which they have no effect: unreadable words only warn."""
         return replace(self, findings=tuple(replace(found, severity=Severity.WARN) for found in self.findings))
 
-    def no_effect(self, reason: str, remedy: str | None = None) -> Finding:
-        """A finding that no word of the wish has an effect."""
-        words = self.own or tuple(self.texts)
-        if len(words) == 1:
-            return self.finding(NO_EFFECT, words[0], f"has no effect: {reason}", remedy)
+
+@PODS.rule(
+    "GA407",
+    "A wish must have an effect",
+    default=Severity.WARN,
+    remedy="remove the annotation, or request a GPU",
+    source="docs/placement.md",
+)
+def effective_wishes(
+    wishes: PodWishes, reason: str | TooManyTermsError, remedy: str | None = None, *, is_for_wish: bool = True
+) -> Iterator[Problem]:
+    """Wishes choose the GPU that a pod gets for its nvidia.com/gpu.
+
+    A pod without a request gets no GPU by a wish. In a claim that the pod brings itself its author says which
+    device is meant; claims are not changed. A pod whose node affinity is too large for the wish to be added to it
+    is refused: it would run on any GPU.
+    """
+    words = wishes.own or tuple(wishes.texts)
+    if isinstance(reason, TooManyTermsError):
+        remedy = "simplify the pod's own node selector and affinity"
+        if is_for_wish:
+            # The pod would run on any node.
+            wish = format_list([wishes.said(word) for word in wishes.texts])
+            yield problem(reason.path, f"{reason}, so {wish} cannot be kept", remedy, severity=Severity.DENY)
+        else:
+            text = f"{reason}, so the pod is not kept off shared GPUs, although spec.placement.avoidSharedGPUs is true"
+            yield problem(reason.path, text, remedy)
+    elif len(words) == 1:
+        yield wishes.problem(words[0], f"has no effect: {reason}", remedy)
+    else:
         annotations = format_list([PREFIX + word for word in words], len(words))
-        return NO_EFFECT.finding(ANNOTATIONS, f"{annotations} have no effect: {reason}", remedy)
+        yield problem(ANNOTATIONS, f"{annotations} have no effect: {reason}", remedy)

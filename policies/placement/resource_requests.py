@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from policies.fleet import RequestKind, gpu_requests
-from policies.fleet.device_plugin import SingleShares, largest_below, largest_of_class, oversized_finding
+from policies.fleet.device_plugin import SingleShares, enough_on_a_node, largest_below, largest_of_class
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import sharing_strategy
 from policies.fleet.pod_claims import pod_claims
@@ -18,12 +18,12 @@ from policies.kubernetes.quantities import ONE, pod_amounts
 from policies.kubernetes.selectors import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
-from policies.placement.advertised_resources import first_requests, resource_requests, unadvertised_resources
+from policies.placement.advertised_resources import advertised_resources, first_requests, resource_requests
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
     from policies.devices.resource_claims import DeviceRequest
     from policies.fleet.gpu_nodes import GPUNode
@@ -38,20 +38,6 @@ if TYPE_CHECKING:
 
 _STRATEGIES = {"mps": "MPS", "time-slicing": "time-slicing"}
 _PREFERRED = ("affinity", "nodeAffinity", "preferredDuringSchedulingIgnoredDuringExecution")
-
-
-ONLY_SHARES = rule(
-    "GA411",
-    "A pod that avoids shared GPUs must find a GPU of its own",
-    default=Severity.WARN,
-    needs=("placement.avoidSharedGPUs", True),
-    why="""
-    With spec.placement.avoidSharedGPUs, pods that request nvidia.com/gpu and do not choose about sharing are kept off
-    nodes that hand out their GPUs in shares. Where every node that offers the GPU does so, that would keep the pod
-    Pending for ever. So it may run there and gets a share: other pods use the memory and the time of the GPU too.""",
-    remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
-    source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
-)
 
 
 def unshared_nodes(
@@ -69,7 +55,8 @@ def unshared_nodes(
         settings: With `placement.avoidSharedGPUs`.
         wanted: The conditions on nodes of the rest of the wish.
     """
-    requirements, findings = [], []
+    requirements: list[NodeRequirement] = []
+    findings: list[Finding] = []
     conditions = {
         resource: condition
         for resource, condition in unshared_conditions(pod, wish, settings).items()
@@ -78,20 +65,34 @@ def unshared_nodes(
     nodes = gpu_nodes(view) if conditions else UNKNOWN
     for resource, condition in conditions.items():
         offering = [] if nodes is UNKNOWN else _nodes_with(resource.name, nodes.select(pod.spec), wanted)
-        if offering and all(sharing_strategy(node.labels, resource.name) for node in offering):
-            text = (
-                f"is a share of a {'MIG device' if resource.mig else 'GPU'} on every node that offers it to this pod, "
-                f"{ways_of_sharing(offering, resource.name)}; the pod gets a share, though "
-                "spec.placement.avoidSharedGPUs keeps pods off shared GPUs where there are others"
-            )
-            findings.append(
-                ONLY_SHARES.finding(
-                    next(each.path for each in resource_requests(pod) if each.resource == resource.name), text
-                )
-            )
-        else:
-            requirements.append(condition)
+        found = tuple(unshared_gpu(pod, resource, offering))
+        findings += found
+        requirements += [] if found else [condition]
     return (tuple(requirements),), tuple(findings)
+
+
+@PODS.rule(
+    "GA411",
+    "A pod that avoids shared GPUs must find a GPU of its own",
+    default=Severity.WARN,
+    remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
+    source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
+)
+def unshared_gpu(pod: Pod, resource: GPUResource, offering: Sequence[GPUNode]) -> Iterator[Problem]:
+    """With spec.placement.avoidSharedGPUs, pods are kept off nodes that hand out their GPUs in shares.
+
+    These are pods that request nvidia.com/gpu and do not choose about sharing. Where every node that offers the GPU
+    does so, that would keep the pod Pending for ever. So it may run there and gets a share: other pods use the
+    memory and the time of the GPU too.
+    """
+    if offering and all(sharing_strategy(node.labels, resource.name) for node in offering):
+        path = next(each.path for each in resource_requests(pod) if each.resource == resource.name)
+        text = (
+            f"is a share of a {'MIG device' if resource.mig else 'GPU'} on every node that offers it to this pod, "
+            f"{ways_of_sharing(offering, resource.name)}; the pod gets a share, though "
+            "spec.placement.avoidSharedGPUs keeps pods off shared GPUs where there are others"
+        )
+        yield problem(path, text)
 
 
 def unshared_conditions(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> dict[GPUResource, NodeRequirement]:
@@ -176,7 +177,7 @@ def oversized_requests(
         wanted = amounts.get(resource, 0) // ONE
         largest = largest_below(resource, wanted, view)
         if largest is not None:
-            yield oversized_finding(request.path, f"the pod requests {wanted:,}", largest)
+            yield from enough_on_a_node(request.path, f"the pod requests {wanted:,}", largest)
 
 
 def oversized_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
@@ -201,7 +202,7 @@ def oversized_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Fi
         largest = largest_of_class(name, view)
         if largest is not None and max(counts[name] for counts in by_object.values()) <= largest[1] < wanted:
             text = f'the claims request {wanted:,} devices of class "{printable(name)}"'
-            yield oversized_finding(SPEC / "resourceClaims", text, largest)
+            yield from enough_on_a_node(SPEC / "resourceClaims", text, largest)
 
 
 def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
@@ -214,10 +215,22 @@ def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
     return counts
 
 
-def shared_requests(
+@PODS.rule(
+    "GA412",
+    "A container must request one share where a node gives no more",
+    default=Severity.WARN,
+    remedy="request 1",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
+)
+def one_share(
     pod: Pod, requests: Iterable[ResourceRequest], view: ClusterView, settings: GPUAdmissionPolicy
-) -> Iterator[Finding]:
-    """Warn about each container whose request every eligible node would refuse."""
+) -> Iterator[Problem]:
+    """A device plugin may refuse a request for more than one share.
+
+    It does so under MPS, and under time-slicing with failRequestsGreaterThanOne: two shares may be of the same GPU
+    and give no more of it than one. The scheduler does not know this limit. It binds the pod, the kubelet fails it,
+    and a controller creates the next pod, which fails too.
+    """
     large_requests = [
         request for request in requests if request.amount > 1 and parse_resource(request.resource) is not None
     ]
@@ -234,22 +247,10 @@ def shared_requests(
             refusing[resource] = ways_of_sharing(offering, resource), others
     for request in large_requests:
         if request.resource in refusing:
-            yield _finding(request, *refusing[request.resource])
+            yield _refusal(request, *refusing[request.resource])
 
 
-ONE_SHARE = rule(
-    "GA412",
-    "A container must request one share where a node gives no more",
-    default=Severity.WARN,
-    why="""
-    Under MPS, and under time-slicing with failRequestsGreaterThanOne, the device plugin refuses a request for more than
-    one share: two shares may be of the same GPU and give no more of it than one. The scheduler does not know this limit. It binds the pod, the kubelet fails it, and a controller creates the next pod, which fails too.""",
-    remedy="request 1",
-    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
-)
-
-
-def _finding(request: ResourceRequest, ways: str, others: int) -> Finding:
+def _refusal(request: ResourceRequest, ways: str, others: int) -> Problem:
     parsed = parse_resource(request.resource)
     things = "MIG devices" if parsed and parsed.mig else "GPUs"
     text = (
@@ -259,30 +260,25 @@ def _finding(request: ResourceRequest, ways: str, others: int) -> Finding:
         f"found {request.amount}"
     )
     if not others:
-        return ONE_SHARE.finding(request.path, text)
+        return problem(request.path, text)
     there_are = (
         "1 node that does not share them" if others == 1 else f"one of the {others} nodes that do not share them"
     )
-    return ONE_SHARE.finding(request.path, text, f"request 1, or let the pod run on {there_are}")
+    return problem(request.path, text, f"request 1, or let the pod run on {there_are}")
 
 
-UNUSED_CLAIM = rule(
+@PODS.rule(
     "GA415",
     "A container must refer to each claim for GPUs of its pod",
     default=Severity.WARN,
-    why="""
-    A claim in spec.resourceClaims gets its devices for the pod. Only containers that name the claim in resources.claims
-    are given them. If no container does, the GPU is allocated, and the pod runs
-    without it.""",
     remedy="name the claim in resources.claims of the container that uses the GPU",
     source="k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go GetResources",
 )
+def used_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem]:
+    """A claim in spec.resourceClaims gets its devices for the pod.
 
-
-def unused_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Finding]:
-    """Warn about each claim for GPUs that no container refers to.
-
-    Claims for other devices may need no container.
+    Only containers that name the claim in resources.claims are given them. If no container does, the GPU is
+    allocated, and the pod runs without it.
     """
     claims = pod.resource_claims
     used = pod.used_claims
@@ -292,17 +288,17 @@ def unused_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Findi
         if request.kind is RequestKind.CLAIM and request.name not in used and request.is_probable:
             message = f"no container refers to claim {shown(request.name)}: the pod holds its devices, and no container gets them"
             remedy = f"write resources: {{claims: [{{name: {request.name}}}]}} in the container that uses the GPU"
-            yield UNUSED_CLAIM.finding(request.path, message, remedy)
+            yield problem(request.path, message, remedy)
 
 
 def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """The findings of rules GA412 to GA415 for a pod in the form in which it is scheduled."""
     requests = tuple(resource_requests(pod))
     first = first_requests(requests).values()
-    shared = tuple(shared_requests(pod, requests, view, settings))
+    shared = tuple(one_share(pod, requests, view, settings))
     yield from shared
-    yield from unadvertised_resources(pod, first, namespace, view)
+    yield from advertised_resources(pod, first, namespace, view)
     # If a container gets one share at most, the number of shares on a node does not matter.
     yield from oversized_requests(pod, first, view, left_out={str(finding.path[-1]) for finding in shared})
     yield from oversized_claims(pod, namespace, view)
-    yield from unused_claims(pod, namespace, view)
+    yield from used_claims(pod, namespace, view)

@@ -14,15 +14,14 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
 from policies.nvidia.products import Product
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
-    from policies.rules.decision import Finding
 
 
 _PRODUCT = ".product"
@@ -44,29 +43,20 @@ class _Condition(NamedTuple):
     path: FieldPath
 
 
-MISSPELT_SELECTOR = rule(
+@PODS.rule(
     "GA409",
     "A pod must select nodes by labels and values that GPU nodes have",
     default=Severity.WARN,
-    why="""
-    No node has the label or the value, but one has a similar one. The pod would stay Pending, and the scheduler would only
-    say that no node matched. Products that exist elsewhere are not reported, because such a node may come later.""",
     remedy="compare with the labels of the nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
-    misspelling=True,
 )
+def existing_labels(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Problem]:
+    """No node has the label or the value, but one has a similar one.
 
-
-def selector_misspellings(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Finding]:
-    """Findings about labels and values that no node has, each with a similar one that a node has.
-
-    Nothing is reported while nodes are unknown.
-
-    Args:
-        pod: The pod as its author wrote it, without the conditions that placement adds.
-        view: The cluster.
-        keys_only: True to skip values, because conversion compares them with devices.
+    The pod would stay Pending, and the scheduler would only say that no node matched. Products that exist elsewhere
+    are not reported, because such a node may come later.
     """
+    # Conversion compares values with devices, so it sets `keys_only`.
     conditions = [
         each
         for each in _conditions(pod.spec)
@@ -78,7 +68,7 @@ def selector_misspellings(pod: Pod, view: ClusterView, *, keys_only: bool = Fals
     for condition in conditions:
         meant = seen.similar(condition)
         if meant is not None:
-            yield MISSPELT_SELECTOR.finding(condition.path, *meant)
+            yield problem(condition.path, *meant)
 
 
 def _conditions(spec: Mapping[str, Any]) -> Iterator[_Condition]:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from policies.kubernetes.names import IGNORE, PREFIX, RECORD, closest
 from policies.nvidia.pod_conditions import has_our_annotations
 from policies.nvidia.wishes import WORDS, Wish, WishError
-from policies.placement.pod_wishes import ANNOTATIONS, PodWishes
+from policies.placement.pod_wishes import ANNOTATIONS, PodWishes, effective_wishes
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,16 +40,21 @@ _OTHERS = frozenset({RECORD, IGNORE})
 _NOTHING = PodWishes()
 
 
-MALFORMED = rule(
+@PODS.rule(
     "GA401",
     "A wish must be readable",
-    default=Severity.DENY,
-    why="""
-    A wish that cannot be read cannot be kept. Left out, it would let the pod run on any GPU, which is what its author
-    wanted to avoid.""",
     remedy="correct the annotation",
     source="docs/placement.md",
 )
+def readable_wish(word: str, text: str) -> Iterator[Problem]:
+    """A wish that cannot be read cannot be kept.
+
+    Left out, it would let the pod run on any GPU, which is what its author wanted to avoid.
+    """
+    try:
+        Wish.check(word, text)
+    except WishError as error:
+        yield problem(ANNOTATIONS / (PREFIX + word), str(error), error.remedy)
 
 
 def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> PodWishes:
@@ -69,20 +74,18 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
         for word, text in default.wish.items()
         if word not in own
     }
-    findings = []
+    findings: list[Finding] = []
     texts = {}
     for word, text in {**own, **defaults}.items():
-        try:
-            Wish.check(word, text)
-        except WishError as error:
-            findings.append(MALFORMED.finding(ANNOTATIONS / (PREFIX + word), str(error), error.remedy))
+        if found := tuple(readable_wish(word, text)):
+            findings += found
         else:
             texts[word] = text
-    findings += _unread(pod)
+    findings += known_annotations(pod)
     texts = {word: texts[word] for word in WORDS if word in texts}
     if pod.controller_kind == DAEMON_SET:
         read = PodWishes(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
-        without_effect = (read.no_effect(_MADE_FOR_ONE_NODE, _IN_TEMPLATE),) if read.own else ()
+        without_effect = effective_wishes(read, _MADE_FOR_ONE_NODE, _IN_TEMPLATE) if read.own else ()
         return PodWishes(findings=(*read.without_effect().findings, *without_effect))
     if defaults:
         # Most namespaces have none.
@@ -92,28 +95,26 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     return PodWishes(Wish.of(texts), texts, frozenset(texts.keys() & defaults.keys()), tuple(findings))
 
 
-NO_WISH = rule(
+@PODS.rule(
     "GA406",
     "An annotation of gpu-admission.io must be one that is read",
     default=Severity.WARN,
-    why="""
-    An annotation whose name is misspelt, or that should have been a label, is ignored. The pod runs as if it were not
-    there.""",
     remedy="remove the annotation",
     source="docs/placement.md",
 )
+def known_annotations(pod: Pod) -> Iterator[Problem]:
+    """An annotation whose name is misspelt, or that should have been a label, is ignored.
 
-
-def _unread(pod: Pod) -> Iterator[Finding]:
-    """Findings about unknown annotations with our prefix."""
+    The pod runs as if it were not there.
+    """
     for key in sorted(pod.annotations):
         name = key.removeprefix(PREFIX)
         if name == key or name in WORDS or key in _OTHERS:
             continue
         if name in _LABELS:
             said, remedy = _LABELS[name]
-            yield NO_WISH.finding(ANNOTATIONS / key, f"{said}, and is an annotation here", remedy)
+            yield problem(ANNOTATIONS / key, f"{said}, and is an annotation here", remedy)
             continue
         guess = closest(name.replace("_", "-"), WORDS)
         remedy = f"write {PREFIX}{guess}" if guess else f"remove it, or write one of {', '.join(WORDS)}"
-        yield NO_WISH.finding(ANNOTATIONS / key, "is an unknown annotation", remedy)
+        yield problem(ANNOTATIONS / key, "is an unknown annotation", remedy)

@@ -13,9 +13,8 @@ from policies.nvidia.products import fold_name, matching_texts
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.wanted_nodes import requested_gpus, wanted_nodes
-from policies.placement.wish_labels import DRIVER, RUNTIME, excludes_mig, product_misspellings
-from policies.rules.decision import Severity
-from policies.rules.registry import rule
+from policies.placement.wish_labels import DRIVER, RUNTIME, excludes_mig, existing_products
+from policies.rules.checks import PODS, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -56,17 +55,47 @@ def wish_problems(pod: Pod, view: ClusterView, wishes: PodWishes) -> Iterator[Fi
     if not wishes.wish:
         return
     requested = requested_gpus(pod, view)
-    found = [wishes.finding(CONTRADICTORY, words[0], text) for words, text in wishes.wish.contradictions()]
-    found += [
-        wishes.finding(CONTRADICTORY, each.word, each.sentence, each.remedy)
-        for each in resource_conflicts(requested, wishes.wish)
-    ]
-    yield from found
-    if not found and (conflict := node_conflict(pod, requested, view, wishes.wish)) is not None:
+    found = tuple(consistent_wish(wishes, requested))
+    yield from found or selectable_wish(pod, requested, view, wishes)
+    yield from existing_products(wishes, view)
+
+
+@PODS.rule(
+    "GA402",
+    "A wish must not contradict itself or the request of the pod",
+    remedy="change one of the two",
+    source="docs/placement.md",
+)
+def consistent_wish(wishes: PodWishes, requested: tuple[RequestedGPU, ...]) -> Iterator[Problem]:
+    """No GPU has at least 80 GiB and at most 40 GiB of memory.
+
+    What is handed out as nvidia.com/gpu.shared is never exclusive. Such a pod would be Pending for ever, whatever
+    the cluster gets.
+    """
+    for words, text in wishes.wish.contradictions():
+        yield wishes.problem(words[0], text)
+    for each in resource_conflicts(requested, wishes.wish):
+        yield wishes.problem(each.word, each.sentence, each.remedy)
+
+
+@PODS.rule(
+    "GA403",
+    "A wish must not contradict the node selector and affinity of the pod",
+    remedy="change the wish, or the pod's own condition on nodes",
+    source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
+)
+def selectable_wish(
+    pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes
+) -> Iterator[Problem]:
+    """A wish is added to the pod's own conditions on nodes and never replaces them.
+
+    If no node can meet both, the pod would be Pending for ever, and only its author knows which of the two is
+    meant.
+    """
+    if (conflict := node_conflict(pod, requested, view, wishes.wish)) is not None:
         wish = wishes.said(_word_of(conflict.requirement.key, wishes))
         message = f"selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
-        yield CONFLICTING.finding(conflict.path, message)
-    yield from product_misspellings(view, wishes)
+        yield problem(conflict.path, message)
 
 
 def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:
@@ -111,30 +140,7 @@ def node_conflict(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterVi
         return None
 
 
-CONTRADICTORY = rule(
-    "GA402",
-    "A wish must not contradict itself or the request of the pod",
-    default=Severity.DENY,
-    why="""
-    No GPU has at least 80 GiB and at most 40 GiB of memory, and what is handed out as nvidia.com/gpu.shared is never
-    exclusive. Such a pod would be Pending for ever, whatever the cluster gets.""",
-    remedy="change one of the two",
-    source="docs/placement.md",
-)
-
-
-CONFLICTING = rule(
-    "GA403",
-    "A wish must not contradict the node selector and affinity of the pod",
-    default=Severity.DENY,
-    why="""
-    A wish is added to the pod's own conditions on nodes and never replaces them. If no node can meet both, the pod would be
-    Pending for ever, and only its author knows which of the two is meant.""",
-    remedy="change the wish, or the pod's own condition on nodes",
-    source="k8s.io/component-helpers/scheduling/corev1/nodeaffinity",
-)
-
-IMPOSSIBLE = frozenset({CONTRADICTORY, CONFLICTING})
+IMPOSSIBLE = frozenset({consistent_wish.rule, selectable_wish.rule})
 """The rules on wishes that can never be met."""
 
 

@@ -25,8 +25,9 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
 from policies.nvidia.products import Product, fold_name, matching_texts, spellings
 from policies.nvidia.wish_words import ProductPatterns, product_spellings
+from policies.placement.pod_wishes import PodWishes
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import WORKLOAD, Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig import GPUResource
     from policies.nvidia.wishes import Wish
-    from policies.placement.pod_wishes import PodWishes
-    from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
 
@@ -105,50 +104,39 @@ _MOST = 5
 """The most patterns that are reported one by one."""
 
 
-MISSPELT = rule(
+@RulesOn("Pod", WORKLOAD, "GPUAdmissionPolicy").rule(
     "GA405",
     "The product of a wish must exist",
     default=Severity.WARN,
-    why="""
-    The name is that of no GPU in the cluster, and of none that gpu-admission knows. It may be new; more often a letter
-    is wrong, or a `*` is missing: the name of an H100 goes on, as in NVIDIA-H100-80GB-HBM3.""",
     remedy="compare with the label nvidia.com/gpu.product of your nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
-    misspelling=True,
-    kinds=("Pod", WORKLOAD, "GPUAdmissionPolicy"),
 )
+def existing_products(wishes: PodWishes | GPUAdmissionPolicy, view: ClusterView) -> Iterator[Problem]:
+    """The name is that of no GPU in the cluster, and of none that gpu-admission knows.
 
-
-def product_misspellings(view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
-    """Patterns of products that match nothing in the cluster and nothing that is known.
-
-    While nodes are unknown, only patterns similar to a known product are reported: the cluster may have the others.
+    It may be new; more often a letter is wrong, or a `*` is missing: the name of an H100 goes on, as in
+    NVIDIA-H100-80GB-HBM3.
     """
-    patterns = wishes.wish.products
-    if patterns is None:
+    # While nodes are unknown, only patterns similar to a known product are reported: the cluster may have the others.
+    is_seen = gpu_nodes(view) is not UNKNOWN
+    where = "in the cluster, and none that is known" if is_seen else "that is known"
+    if isinstance(wishes, PodWishes):
+        patterns = wishes.wish.products
+        found = [] if patterns is None else list(_unknown(patterns, view.derive(_products), is_seen=is_seen))
+        for pattern, suggestion in found[:_MOST]:
+            remedy = f'write "{suggestion}"' if suggestion else None
+            yield wishes.problem("product", f'"{pattern}" names no GPU {where}', remedy)
+        more = len(found) - _MOST
+        if more > 0:
+            text = f"{more} more patterns name" if more > 1 else "one more pattern names"
+            yield wishes.problem("product", f"{text} no GPU {where}")
         return
-    is_seen = gpu_nodes(view) is not UNKNOWN
-    where = "in the cluster, and none that is known" if is_seen else "that is known"
-    found = list(_unknown(patterns, view.derive(_products), is_seen=is_seen))
-    for pattern, suggestion in found[:_MOST]:
-        remedy = f'write "{suggestion}"' if suggestion else None
-        yield wishes.finding(MISSPELT, "product", f'"{pattern}" names no GPU {where}', remedy)
-    more = len(found) - _MOST
-    if more > 0:
-        text = f"{more} more patterns name" if more > 1 else "one more pattern names"
-        yield wishes.finding(MISSPELT, "product", f"{text} no GPU {where}")
-
-
-def default_misspellings(settings: GPUAdmissionPolicy, view: ClusterView) -> Iterator[Finding]:
-    """Products in the wishes of settings that match nothing in the cluster and nothing that is known."""
-    is_seen = gpu_nodes(view) is not UNKNOWN
-    where = "in the cluster, and none that is known" if is_seen else "that is known"
-    for index, default in enumerate(settings.placement.wishes):
+    for index, default in enumerate(wishes.placement.wishes):
         patterns = ProductPatterns.read(default.wish["product"]) if "product" in default.wish else ProductPatterns()
         path = FieldPath(("spec", "placement", "wishes", index, "wish", "product"))
         for pattern, suggestion in _unknown(patterns, view.derive(_products), is_seen=is_seen):
             remedy = f'write "{suggestion}"' if suggestion else None
-            yield MISSPELT.finding(path, f'"{pattern}" names no GPU {where}', remedy)
+            yield problem(path, f'"{pattern}" names no GPU {where}', remedy)
 
 
 def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:

@@ -1,1 +1,27 @@
 """Quotas: the charge of a pod or claim, and whether it fits. `webhook.ledger` stores charges."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from policies.rules.checks import Check
+
+__all__ = ["checks"]
+
+
+def checks() -> tuple[Check[...], ...]:
+    """All checks of quotas."""
+    from policies.quota import charging, outcomes, workload_totals
+    from policies.quota.limits import rules
+
+    return (
+        charging.existing_references,
+        rules.readable_quota,
+        rules.effective_quota,
+        rules.counting_limits,
+        outcomes.within_quota,
+        outcomes.countable_charge,
+        outcomes.written_charge,
+        workload_totals.room_for_all,
+    )

@@ -14,8 +14,8 @@ from policies.quota.demands.claims import demands_of_claim
 from policies.quota.demands.pods import demands_of_pod, holdings_of_pod, priority_class_of
 from policies.quota.limits.quota import is_enforced
 from policies.rules.charges import OWN, ChargeRequest, TooManyClaims
+from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import TEMPLATE, Decision, Severity
-from policies.rules.registry import Problem, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -115,21 +115,6 @@ _CLAIMS = SPEC / "resourceClaims"
 _Found = tuple[ChargeRequest, Sequence[Problem]] | None
 """A charge, and problems for the missing objects that it refers to; None if nothing is charged."""
 
-CHARGED_LATER = rule(
-    "GA505",
-    "Objects that a pod or claim refers to must exist when it is charged",
-    default=Severity.WARN,
-    why="""
-    A pod pays for its claims from templates when it is created. Where a template does not exist yet, nothing can be
-    charged for it. Its claim is charged when it is made; if the claim does not fit then, the pod is not refused but
-    waits, with the reason in its events. Where a DeviceClass does not exist, more may be charged than is needed.
-    """,
-    remedy="create what is named first",
-    source="docs/quota.md",
-    fixed=True,
-    shared_cause=True,
-)
-
 
 def charge_decision(
     request: Request, view: ClusterView, settings: GPUAdmissionPolicy, *, enforced: bool | None = None
@@ -155,10 +140,28 @@ def charge_decision(
     if found is None:
         return Decision(object=request.object)
     charge, problems = found
-    findings = [CHARGED_LATER.finding(each.path, each.message, each.remedy) for each in problems]
+    return Decision(tuple(existing_references(charge, problems)), object=request.object, charges=(charge,))
+
+
+@PODS.rule(
+    "GA505",
+    "Objects that a pod or claim refers to must exist when it is charged",
+    default=Severity.WARN,
+    remedy="create what is named first",
+    source="docs/quota.md",
+    fixed=True,
+    shared_cause=True,
+)
+def existing_references(charge: ChargeRequest, missing: Iterable[Problem]) -> Iterator[Problem]:
+    """A pod pays for its claims from templates when it is created.
+
+    Where a template does not exist yet, nothing can be charged for it. Its claim is charged when it is made; if the
+    claim does not fit then, the pod is not refused but waits, with the reason in its events. Where a DeviceClass
+    does not exist, more may be charged than is needed.
+    """
+    yield from missing
     if charge.excess is not None and not charge.enforced:
-        findings.append(CHARGED_LATER.finding(charge.excess.path, charge.excess.message, charge.excess.remedy))
-    return Decision(tuple(findings), object=request.object, charges=(charge,))
+        yield problem(charge.excess.path, charge.excess.message, charge.excess.remedy)
 
 
 def _of_pod(request: Request, view: ClusterView, settings: Quotas, *, enforced: bool) -> _Found:

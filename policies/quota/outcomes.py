@@ -15,11 +15,11 @@ from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPr
 from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError
 from policies.rules.charges import TooManyClaims
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import WORKLOAD, Decision, Severity
-from policies.rules.registry import rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import timedelta
 
     from policies.rules.charges import Amounts, ChargeRequest, Unit
@@ -43,6 +43,11 @@ class ChargeMessage:
     """Empty if there is nothing to do, or if the message ends with it."""
     retry_after: int | None = None
     """Seconds after which clients of Kubernetes try again automatically; None if that does not help."""
+
+    def problem(self, *, is_admitted: bool) -> Problem:
+        """The problem with the object, which is refused unless it is admitted all the same."""
+        severity = Severity.WARN if is_admitted else Severity.DENY
+        return problem(FieldPath(), self.message, self.remedy, severity=severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,57 +293,59 @@ def outcome_name(outcome: ChargeOutcome) -> str:
     return _NAMES[type(reason)]
 
 
-FITS = rule(
+@RulesOn("Pod", "ResourceClaim", WORKLOAD).rule(
     "GA502",
     "A namespace must not have more GPUs than its quota allows",
-    default=Severity.DENY,
-    why="""
-    A GPUQuota limits the GPUs of all pods and claims of a namespace together. A pod or claim that exceeds it is refused
-    when it is created, so that none has to be evicted later. No user is exempt, and no setting changes the severity:
-    to try a quota first, give it mode: Warn.
-    """,
     remedy="request less, wait until a pod or claim that holds GPUs ends, or ask your administrator to raise GPUQuota gpu",
     source="docs/quota.md",
     fixed=True,
-    depends_on_usage=True,
-    kinds=("Pod", "ResourceClaim", WORKLOAD),
 )
+def within_quota(said: ChargeMessage, *, is_admitted: bool) -> Iterator[Problem]:
+    """A GPUQuota limits the GPUs of all pods and claims of a namespace together.
 
-COUNTABLE = rule(
+    A pod or claim that exceeds it is refused when it is created, so that none has to be evicted later. No user is
+    exempt, and no setting changes the severity: to try a quota first, give it mode: Warn.
+    """
+    yield said.problem(is_admitted=is_admitted)
+
+
+@RulesOn("Pod", "ResourceClaim", WORKLOAD).rule(
     "GA503",
     "The charge of a pod or claim must be countable",
-    default=Severity.DENY,
-    why="""
-    A pod without a node counts as the most that it can get. With unknownProducts: Deny, a pod or claim that could get any
-    product must name one. If memory is limited, and no node or ResourceSlice says how much memory the possible GPUs have,
-    the request cannot be counted and is refused in either case.
-    """,
     remedy="name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
     "nvidia.com/gpu.product, in a claim by a selector for productName; where memory is unknown, one that the cluster has, "
     "or make GPU Feature Discovery label GPU nodes with nvidia.com/gpu.memory",
     source="docs/quota.md",
     fixed=True,
     shared_cause=True,
-    kinds=("Pod", "ResourceClaim", WORKLOAD),
 )
+def countable_charge(said: ChargeMessage, *, is_admitted: bool) -> Iterator[Problem]:
+    """A pod without a node counts as the most that it can get.
 
-WRITTEN = rule(
+    With unknownProducts: Deny, a pod or claim that could get any product must name one. If memory is limited, and
+    no node or ResourceSlice says how much memory the possible GPUs have, the request cannot be counted and is
+    refused in either case.
+    """
+    yield said.problem(is_admitted=is_admitted)
+
+
+@RulesOn("Pod", "ResourceClaim", WORKLOAD).rule(
     "GA504",
     "A pod or claim with GPUs must be charged to the quota before it is created",
-    default=Severity.DENY,
-    why="""
-    Each pod and claim is written into the status of the GPUQuota before it is admitted, so that the next request sees it.
-    Sometimes that fails: the API server does not answer, too many requests write at once, a limit has not been counted
-    yet, or the GPUQuota cannot be read. In namespaces with the label gpu-admission.io/quota: enforced the request is then
-    refused, and the message says when to try again or whom to ask. In others it is admitted with a warning, and counted
-    when it is seen.
-    """,
     remedy="try again, and if that does not help, look for the reason with kubectl describe gpuquota gpu",
     source="docs/quota.md",
     fixed=True,
     shared_cause=True,
-    kinds=("Pod", "ResourceClaim", WORKLOAD),
 )
+def written_charge(said: ChargeMessage, *, is_admitted: bool) -> Iterator[Problem]:
+    """Each pod and claim is written into the status of the GPUQuota before it is admitted.
+
+    So the next request sees it. Sometimes that fails: the API server does not answer, too many requests write at
+    once, a limit has not been counted yet, or the GPUQuota cannot be read. In namespaces with the label
+    gpu-admission.io/quota: enforced the request is then refused, and the message says when to try again or whom to
+    ask. In others it is admitted with a warning, and counted when it is seen.
+    """
+    yield said.problem(is_admitted=is_admitted)
 
 
 def settle(
@@ -361,15 +368,15 @@ def settle(
     admitted = _is_admitted(charge, outcome)
     if isinstance(reason, Exceeded):
         hidden_in = "" if names_holders else charge.namespace
-        broken, said = FITS, exceeded_message(reason, holders, admitted=admitted, hidden_in=hidden_in)
+        said = exceeded_message(reason, holders, admitted=admitted, hidden_in=hidden_in)
+        found = within_quota(said, is_admitted=admitted)
     else:
-        broken = COUNTABLE if isinstance(reason, Uncountable) else WRITTEN
         said = charge_message(reason, charge.namespace, admitted=admitted)
-    severity = Severity.WARN if admitted else Severity.DENY
-    finding = broken.finding(FieldPath(), said.message, said.remedy, severity=severity)
+        broken = countable_charge if isinstance(reason, Uncountable) else written_charge
+        found = broken(said, is_admitted=admitted)
     return replace(
         decision,
-        findings=(finding, *decision.findings),
+        findings=(*found, *decision.findings),
         retry_after=None if admitted else said.retry_after,
     )
 

@@ -13,8 +13,8 @@ from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
 from policies.quota.limits.amounts import amount_text, bare_amount
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import WORKLOAD, Severity
-from policies.rules.registry import rule
 from policies.rules.request import Request
 
 if TYPE_CHECKING:
@@ -29,21 +29,6 @@ if TYPE_CHECKING:
     from policies.rules.charges import Amounts, Charge
     from policies.rules.decision import Decision, Finding
     from policies.rules.settings import GPUAdmissionPolicy
-
-
-TOGETHER = rule(
-    "GA506",
-    "The pods of a workload must fit into the quota together",
-    default=Severity.WARN,
-    why="""
-    Each pod of a workload is charged when it is created. Those beyond the quota are refused one by one, which shows only
-    in the events of a ReplicaSet or a Job: some pods run and hold GPUs while the others are never created, and training
-    that needs all of them waits for ever. So the warning comes when the workload is applied, or gets more replicas.
-    """,
-    remedy="request fewer pods or GPUs, or ask your administrator to raise GPUQuota gpu",
-    source="docs/quota.md",
-    kinds=(WORKLOAD,),
-)
 
 
 _Piece = tuple[str, str]
@@ -115,7 +100,7 @@ def shortages(
     is_new = request.operation == "CREATE"
     charged = [*_charges(pods, request.namespace, quota, view if is_new else _Unclaimed(view), settings)]
     ledger = decisive_ledger(document, view, settings.quota)
-    return find_shortage(charged, quota, ledger, is_new=is_new)
+    return room_for_all(charged, quota, ledger, is_new=is_new)
 
 
 def _charges(
@@ -143,18 +128,22 @@ class _Unclaimed(PassingView):
         return None if kind == "ResourceClaim" else super().get(kind, name, namespace)
 
 
-def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Finding]:
-    """Warn about the limit with the least room if the pods of a workload do not fit into the quota.
+@RulesOn(WORKLOAD).rule(
+    "GA506",
+    "The pods of a workload must fit into the quota together",
+    default=Severity.WARN,
+    remedy="request fewer pods or GPUs, or ask your administrator to raise GPUQuota gpu",
+    source="docs/quota.md",
+)
+def room_for_all(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Problem]:
+    """Each pod of a workload is charged when it is created.
 
-    Pods of a new workload that do not fit even alone are skipped: each of them is refused with its own message.
-
-    Args:
-        pods: By the templates of the workload.
-        quota: Of its namespace.
-        ledger: Of the namespace. Limits that are not primed are skipped.
-        is_new: True if the workload is being created. The pods of an existing one are in the ledger already, so they are
-            compared with the whole limit.
+    Those beyond the quota are refused one by one, which shows only in the events of a ReplicaSet or a Job: some
+    pods run and hold GPUs while the others are never created, and training that needs all of them waits for ever.
+    So the warning comes when the workload is applied, or gets more replicas.
     """
+    # Pods of an existing workload are in the ledger already, so they are compared with the whole limit. Pods of a new one
+    # that do not fit even alone are skipped: each of them is refused with its own message.
     left = dict(_left_of(quota, ledger, is_new=is_new))
     charged = ledger.reservations if is_new else Reservations()
     coming = [each for each in pods if each.count.pods and not (is_new and _is_too_large(each, left, charged))]
@@ -163,7 +152,7 @@ def find_shortage(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, i
     if short:
         tightest = min(short, key=lambda room: room.left / room.requested)
         largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
-        yield TOGETHER.finding(largest.count.path, _message(tightest, quota))
+        yield problem(largest.count.path, _message(tightest, quota))
 
 
 def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[str, Fraction]]:

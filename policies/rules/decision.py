@@ -138,22 +138,6 @@ class Rule:
     """True if no setting changes its severity, and no user is exempt from it."""
     shared_cause: bool = False
     """True if the cause lies outside the object, so that many objects have the same finding."""
-    misspelling: bool = False
-    """True if it reports a misspelt name, which explains why nothing matches."""
-    unmatched: bool = False
-    """True if it reports that nothing matches a name in the object."""
-    suspicion: bool = False
-    """True if privileges in the same pod do not make its findings worse."""
-    circumstance: bool = False
-    """True if it reports only together with other rules of its subject that are not suspicions."""
-    depends_on_usage: bool = False
-    """True if it depends on the GPUs that the pods and claims of the namespace hold now."""
-    as_invalid: bool = False
-    """True if its refusals are written field by field, although those of its subject are not."""
-    offline: bool = False
-    """True if only an offline review reports it."""
-    needs: tuple[str, bool] | None = None
-    """A setting, and the value it must have for the rule to report anything."""
     cluster_scoped: bool = False
     """True if it applies only to objects without a namespace."""
 
@@ -170,8 +154,8 @@ class Rule:
 
     @property
     def names_fields(self) -> bool:
-        """True if refusals are written field by field, like schema errors: configuration, claims, settings."""
-        return self.as_invalid or self.subject in ("configuration", "claims", "settings")
+        """True if refusals are written field by field, like schema errors: of all but pods and their charges."""
+        return self.subject in ("configuration", "claims", "settings") or self.id in ("GA420", "GA501")
 
     def finding(
         self,

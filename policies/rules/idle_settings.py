@@ -9,13 +9,13 @@ from policies.kubernetes.names import closest, shown
 from policies.kubernetes.objects import FieldPath
 from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
 from policies.rules.decision import Severity
-from policies.rules.registry import all_rules, get_rule, ineffective_rule_names
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.exemptions import exemption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from policies.rules.checks import RuleBook
     from policies.rules.decision import Rule
     from policies.rules.request import Concern
     from policies.rules.settings.choices import GPUAdmissionPolicy, RuleOverride, WishDefault
@@ -44,6 +44,12 @@ _SWITCHES: dict[str, Callable[[GPUAdmissionPolicy], bool]] = {
     "placement.avoidSharedGPUs": lambda settings: settings.placement.avoid_shared_gpus,
 }
 """Settings that rules need."""
+NEEDS = {
+    "GA317": ("conversion.allowPodOptOut", True),
+    "GA318": ("conversion.allowPodOptOut", False),
+    "GA411": ("placement.avoidSharedGPUs", True),
+}
+"""By rule: a setting, and the value that it must have for the rule to report anything."""
 _EVERY = "*"
 
 
@@ -55,26 +61,26 @@ class IdleSetting(NamedTuple):
     remedy: str
 
 
-def settings_remarks(settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+def settings_remarks(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[tuple[FieldPath, str]]:
     """Paths of settings without effect, each with a message; the settings are still valid."""
-    yield from ineffective_rule_names(settings)
-    for path, message, remedy in idle_settings(settings):
+    yield from rules.ineffective_names(settings)
+    for path, message, remedy in idle_settings(settings, rules):
         yield path, f"{message}; {remedy}"
 
 
-def idle_settings(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
-    """Settings without effect, except names of unknown rules, which `ineffective_rule_names` reports."""
-    yield from _overrides(settings)
-    yield from _overridden_severities(settings)
+def idle_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
+    """Settings without effect, except names of unknown rules, which `RuleBook.ineffective_names` reports."""
+    yield from _overrides(settings, rules)
+    yield from _overridden_severities(settings, rules)
     yield from _placement(settings)
-    yield from _exemptions(settings)
+    yield from _exemptions(settings, rules)
     yield from _weights(settings)
     yield from _driver(settings)
 
 
-def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _overrides(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
     for index, override in enumerate(settings.rules):
-        rule = get_rule(override.rule)
+        rule = rules.get(override.rule)
         if rule is None or rule.fixed:
             continue
         path = _at("rules") / index
@@ -88,7 +94,7 @@ def _overrides(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
         elif where := _exempt_namespaces(rule, override, settings):
             yield IdleSetting(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
         elif override.severity is not Severity.OFF:
-            yield from _never_found(rule, override, settings, path)
+            yield from _never_found(rule, override, settings, path, rules)
 
 
 def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy) -> str:
@@ -100,19 +106,17 @@ def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissio
 
 
 def _never_found(
-    rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath
+    rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath, rules: RuleBook
 ) -> Iterator[IdleSetting]:
-    if rule.needs:
-        name, wanted = rule.needs
+    if rule.id in NEEDS:
+        name, wanted = NEEDS[rule.id]
         if _SWITCHES[name](settings) is not wanted:
             is_set, needed = ("false", "true") if wanted else ("true", "false")
             text = f"{rule.id} finds nothing while spec.{name} is {is_set}"
             yield IdleSetting(path, text, f"set spec.{name}: {needed}, or remove the entry")
-    if not rule.circumstance or override.severity is not Severity.DENY:
+    others = rules.grounds_of(rule)
+    if not others or override.severity is not Severity.DENY:
         return
-    others = [
-        each for each in all_rules() if each.subject == rule.subject and not (each.suspicion or each.circumstance)
-    ]
     ids = [other.id for other in others]
     mode = Severity(settings.access.mode)
     severities = {settings.severity_of(other.id, mode if other.setting else other.default, "") for other in others}
@@ -126,11 +130,11 @@ def _never_found(
         yield IdleSetting(path, text, remedy)
 
 
-def _overridden_severities(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _overridden_severities(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
     """Settings of severities that entries of `rules` override in every namespace."""
     everywhere = {each.rule for each in settings.rules if _EVERY in each.namespaces}
     for name, value in _SEVERITIES.items():
-        ruled = [rule.id for rule in all_rules() if name in (rule.setting, _SECOND_SETTINGS.get(rule.id))]
+        ruled = [rule.id for rule in rules.rules if name in (rule.setting, _SECOND_SETTINGS.get(rule.id))]
         if value(settings) != value(DEFAULTS) and everywhere.issuperset(ruled):
             text = f"is {value(settings)}, but spec.rules sets {' and '.join(ruled)} everywhere, which wins"
             yield IdleSetting(_at(name), text, "remove the entries of spec.rules, or this setting")
@@ -171,9 +175,9 @@ def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmi
         )
 
 
-def _exemptions(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _exemptions(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
     for index, each in enumerate(settings.exemptions):
-        named = [rule for rule in all_rules() if any(fnmatchcase(rule.id, pattern) for pattern in each.from_)]
+        named = [rule for rule in rules.rules if any(fnmatchcase(rule.id, pattern) for pattern in each.from_)]
         if named and not each.holds_in("") and all(rule.cluster_scoped for rule in named):
             text = f"{' and '.join(each.from_)} is about objects without a namespace, so namespaces never match them"
             yield IdleSetting(_at("exemptions") / index / "namespaces", text, "leave namespaces out")

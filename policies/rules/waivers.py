@@ -15,19 +15,24 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import IGNORE, format_list, shorten, shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.decision import EVERY_KIND, Finding, Rule, Severity
-from policies.rules.registry import get_rule, rule
+from policies.rules.checks import EVERY, Problem, problem
+from policies.rules.decision import Finding, Rule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.view import ClusterView
+    from policies.rules.checks import RuleBook
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
 
 _COUNT = re.compile(r" \([0-9,]+ (?:pod templates|objects)\)$")
 """The count of pod templates in an object, which the count of objects replaces."""
+_MISSPELLINGS = ("GA405", "GA409")
+"""Rules on misspelt names, which explain why nothing matches."""
+_WITHOUT_MATCH = ("GA313", "GA404")
+"""Rules that report that nothing matches a name in the object."""
 _Cause = tuple[Rule, Severity, str, str]
 
 
@@ -70,7 +75,7 @@ def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Findi
         findings: With the severities of the settings.
         document: The pod.
     """
-    misspelt = [found for found in findings if found.rule.misspelling]
+    misspelt = [found for found in findings if found.rule.id in _MISSPELLINGS]
     if len(misspelt) != 1 or misspelt[0].severity is Severity.DENY:
         return findings
     (cause,) = misspelt
@@ -93,7 +98,7 @@ def _follows(found: Finding, cause: Finding) -> bool:
 
     A finding of conversion is about the whole request, one of placement about the field at its path.
     """
-    return found.rule.unmatched and (found.rule.subject == "conversion" or found.path == cause.path)
+    return found.rule.id in _WITHOUT_MATCH and (found.rule.subject == "conversion" or found.path == cause.path)
 
 
 def _shared_cause(finding: Finding) -> _Cause | None:
@@ -113,32 +118,7 @@ _SEPARATORS = re.compile(r"[;\n]")
 _DECISIVE_KINDS = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
 """Kinds without which many rules report nothing."""
 
-INVALID = rule(
-    "GA708",
-    "A waiver must name a rule that does not refuse the object, and a reason",
-    default=Severity.WARN,
-    why="""
-    The annotation gpu-admission.io/ignore waives findings of severity warn or audit. The reason tells readers whether the
-    waiver is still right. The administrator decides what is refused, so the author of an object cannot waive it.""",
-    remedy="write one entry on each line, such as GA405 because the GPUs arrive on Monday",
-    source="docs/review.md",
-    kinds=(EVERY_KIND,),
-)
-
-UNMATCHED = rule(
-    "GA709",
-    "A waiver must match a finding",
-    default=Severity.WARN,
-    why="""
-    A waiver that matches nothing is a leftover, or names the wrong rule, and would hide the next finding of that rule. Only
-    an offline review sees all findings on an object together. Without the objects of the cluster many rules report
-    nothing, so the severity is then audit. Admission says nothing: the state of the cluster may change, and the waiver
-    match again.""",
-    remedy="remove it from the annotation",
-    source="docs/review.md",
-    kinds=(EVERY_KIND,),
-    offline=True,
-)
+_ENTRIES = "write one entry on each line, such as GA405 because the GPUs arrive on Monday"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,56 +127,63 @@ class Waivers:
 
     reasons: Mapping[Rule, str]
     """By rule; on one line, printable."""
-    problems: tuple[Finding, ...] = ()
-    """With the default severity; at most a few, whatever the annotation has."""
+    problems: tuple[Problem, ...] = ()
+    """At most a few, whatever the annotation has."""
 
 
-_NONE = Waivers({})
-
-
-def parse_waivers(text: Any) -> Waivers:
+def parse_waivers(text: Any, rules: RuleBook) -> Waivers:
     """The waivers of an annotation; nothing is waived by an entry that cannot be read.
 
     Args:
         text: The value of the annotation.
+        rules: All rules.
     """
     if not isinstance(text, str):
-        return Waivers({}, (_problem("must be a string"),))
+        return Waivers({}, (problem(_PATH, "must be a string"),))
     if len(text) > MAX_ANNOTATION_LENGTH:
         return Waivers(
             {},
-            (_problem(f"has {len(text):,} characters and at most {MAX_ANNOTATION_LENGTH:,} are read", "shorten it"),),
+            (
+                problem(
+                    _PATH, f"has {len(text):,} characters and at most {MAX_ANNOTATION_LENGTH:,} are read", "shorten it"
+                ),
+            ),
         )
     reasons: dict[Rule, str] = {}
-    problems: list[Finding] = []
+    problems: list[Problem] = []
     for entry in filter(None, (" ".join(part.split()) for part in _SEPARATORS.split(text))):
         name, _, rest = entry.partition(" ")
         because, _, reason = rest.partition(" ")
-        known = get_rule(name)
+        known = rules.get(name)
         if known is None:
-            remedy = f"{INVALID.remedy}; gpu-admission rules lists the rules"
-            problems.append(_problem(f"unknown rule {shown(name)}", remedy))
-        elif known in (INVALID, UNMATCHED):
-            problems.append(_problem(f"{known} is about waivers and cannot be ignored", "remove it here"))
+            remedy = f"{_ENTRIES}; gpu-admission rules lists the rules"
+            problems.append(problem(_PATH, f"unknown rule {shown(name)}", remedy))
+        elif known in (valid_waivers.rule, matching_waiver.rule):
+            problems.append(problem(_PATH, f"{known} is about waivers and cannot be ignored", "remove it here"))
         elif because != "because" or not reason:
-            problems.append(_problem(f"{known} has no reason", f"write {known} because REASON"))
+            problems.append(problem(_PATH, f"{known} has no reason", f"write {known} because REASON"))
         elif known in reasons:
-            problems.append(_problem(f"{known} has two reasons", "keep one of them"))
+            problems.append(problem(_PATH, f"{known} has two reasons", "keep one of them"))
         else:
             reasons[known] = shorten(reason, MAX_REASON_LENGTH)
     if len(problems) > _MOST_PROBLEMS:
-        problems = [*problems[:_MOST_PROBLEMS], _problem(f"more than {_MOST_PROBLEMS} entries are invalid")]
+        problems = [*problems[:_MOST_PROBLEMS], problem(_PATH, f"more than {_MOST_PROBLEMS} entries are invalid")]
     return Waivers(reasons, tuple(problems))
 
 
-def with_waivers(findings: tuple[Finding, ...], request: Request, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
+def has_waivers(request: Request) -> bool:
+    """True if an object has the annotation, whatever it contains."""
+    return lookup(request.object, _PATH) is not None
+
+
+def with_waivers(
+    findings: tuple[Finding, ...], request: Request, settings: GPUAdmissionPolicy, rules: RuleBook
+) -> tuple[Finding, ...]:
     """The findings on an object, with the reasons of waived ones, and findings on invalid waivers.
 
     Applying it twice changes nothing.
     """
-    waivers = _waivers_of(request)
-    if waivers is _NONE:
-        return findings
+    waivers = parse_waivers(lookup(request.object, _PATH), rules)
     kept: list[Finding] = []
     refused: dict[Rule, None] = {}
     for found in findings:
@@ -206,12 +193,16 @@ def with_waivers(findings: tuple[Finding, ...], request: Request, settings: GPUA
             kept.append(found)
         else:
             kept.append(replace(found, waived=reason) if reason and not found.waived else found)
-    invalid = settings.judge((*waivers.problems, *map(_refusal, refused)), request.namespace)
+    invalid = settings.judge(valid_waivers(waivers.problems, refused), request.namespace)
     return tuple(dict.fromkeys((*kept, *invalid)))
 
 
 def unmatched_waivers(
-    findings: Iterable[Finding], request: Request, view: ClusterView, settings: GPUAdmissionPolicy
+    findings: Iterable[Finding],
+    request: Request,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    rules: RuleBook,
 ) -> tuple[Finding, ...]:
     """Findings on waivers that match none of the findings on an object.
 
@@ -220,9 +211,12 @@ def unmatched_waivers(
         request: With the object.
         view: The cluster; if it does not know the kinds that decide most rules, the severity is audit.
         settings: The administrator's settings.
+        rules: All rules.
     """
     reported = {found.rule for found in findings}
-    unmatched = [waived for waived in _waivers_of(request).reasons if waived not in reported]
+    unmatched = [
+        waived for waived in parse_waivers(lookup(request.object, _PATH), rules).reasons if waived not in reported
+    ]
     if not unmatched:
         return ()
     return settings.judge(_findings_on_unmatched(unmatched, request, view, settings), request.namespace)
@@ -234,25 +228,48 @@ def _findings_on_unmatched(
     missing = [kind for kind in _DECISIVE_KINDS if view.list(kind) is UNKNOWN]
     for each in rules:
         if settings.severity_of(each.id, each.default, request.namespace) is Severity.DENY:
-            yield _refusal(each)
-        elif missing:
-            text = f"{each} matches no finding, but this review has no objects of kind {format_list(missing)}"
-            remedy = "review with --cluster or --live, with the right to list them"
-            yield UNMATCHED.finding(_PATH, text, remedy, severity=Severity.AUDIT)
+            yield from valid_waivers((), (each,))
         else:
-            yield UNMATCHED.finding(_PATH, f"{each} matches no finding")
+            yield from matching_waiver(each, missing)
 
 
-def _waivers_of(request: Request) -> Waivers:
-    text = lookup(request.object, _PATH)
-    return _NONE if text is None else parse_waivers(text)
+@EVERY.rule(
+    "GA708",
+    "A waiver must name a rule that does not refuse the object, and a reason",
+    default=Severity.WARN,
+    remedy=_ENTRIES,
+    source="docs/review.md",
+)
+def valid_waivers(problems: Iterable[Problem], refused: Iterable[Rule]) -> Iterator[Problem]:
+    """The annotation gpu-admission.io/ignore waives findings of severity warn or audit.
+
+    The reason tells readers whether the waiver is still right. The administrator decides what is refused, so the
+    author of an object cannot waive it.
+    """
+    yield from problems
+    for each in refused:
+        remedy = f"correct what {each} reports, and remove it here"
+        yield problem(_PATH, f"{each} is a refusal and cannot be ignored", remedy)
 
 
-def _refusal(waived: Rule) -> Finding:
-    return _problem(
-        f"{waived} is a refusal and cannot be ignored", f"correct what {waived} reports, and remove it here"
-    )
+@EVERY.rule(
+    "GA709",
+    "A waiver must match a finding",
+    default=Severity.WARN,
+    remedy="remove it from the annotation",
+    source="docs/review.md",
+)
+def matching_waiver(waived: Rule, missing: Sequence[str]) -> Iterator[Problem]:
+    """A waiver that matches nothing is a leftover, or names the wrong rule.
 
-
-def _problem(message: str, remedy: str | None = None) -> Finding:
-    return INVALID.finding(_PATH, message, remedy)
+    It would hide the next finding of that rule. Only an offline review sees all findings on an object together.
+    Without the objects of the cluster many rules report nothing, so the severity is then audit. Admission says
+    nothing: the state of the cluster may change, and the waiver match again.
+    """
+    text = f"{waived} matches no finding"
+    if missing:
+        text += f", but this review has no objects of kind {format_list(missing)}"
+        remedy = "review with --cluster or --live, with the right to list them"
+        yield problem(_PATH, text, remedy, severity=Severity.AUDIT)
+    else:
+        yield problem(_PATH, text)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish
+from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import FieldPath
 from policies.quota.ledger.allowances import NoQuota
 from policies.quota.outcomes import Unavailable
 from policies.rules.charges import OWN, ChargeRequest
 from policies.rules.decision import Decision, Severity, Template
-from policies.rules.registry import get_rule
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 
@@ -58,7 +58,7 @@ def convert(step):
 
 
 def denial():
-    return get_rule("GA321").finding(FieldPath(["spec"]), "is wrong")
+    return rule_book().get("GA321").finding(FieldPath(["spec"]), "is wrong")
 
 
 def ignore(step):

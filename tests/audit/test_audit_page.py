@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from policies.admission.rule_book import rule_book
 from policies.analyses.audit import MOST_FINDINGS
 from policies.analyses.audit.checks import KARPENTER, TEMPLATE_MISSING
-from policies.rules.registry import get_rule
 from webhook.controllers.audit_round import AuditMetrics
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
@@ -23,7 +23,7 @@ def test_page_names_the_findings_that_only_an_audit_has(code):
 def test_rules_that_the_page_names_exist():
     named = set(re.findall(r"GA\d{3}", PAGE))
     assert named
-    assert all(get_rule(rule) for rule in named)
+    assert all(rule_book().get(rule) for rule in named)
 
 
 def test_page_has_every_metric_with_its_labels():

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from policies.analyses.audit import OPEN_REPORTS, POLICY_REPORTS, AuditFinding, AuditReport, Gap, policy_reports
 from policies.analyses.audit.policy_reports import LARGEST_REPORT
-from policies.conversion.check import ESCAPED
+from policies.conversion.check import converted_pod
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Severity
 from tests.audit.report_apis import OPEN_SCHEMA, POLICY_SCHEMA, strict_schema
 
 EMPTY = AuditReport((), 0, {}, {}, (), ())
 POD = AuditFinding(
-    ESCAPED,
+    converted_pod.rule,
     Severity.DENY,
     "Pod",
     "team-a",
@@ -60,7 +60,7 @@ def test_report_names_the_object_the_rule_and_what_to_do():
                     {"apiVersion": "v1", "kind": "Pod", "namespace": "team-a", "name": "train", "uid": "1234"}
                 ],
                 "properties": {
-                    "title": ESCAPED.title,
+                    "title": converted_pod.rule.title,
                     "path": "spec.containers",
                     "objects": "40",
                     "owners": "ReplicaSet a and ReplicaSet b",

@@ -7,7 +7,7 @@ import pytest
 from policies.analyses.explain import Change, Explanation, Suggestion
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
-from policies.placement.node_conditions import UNSATISFIED
+from policies.placement.node_conditions import met_wishes
 from policies.rules.decision import Finding, Severity
 from webhook.cli.explain.explanations import text as coloured
 
@@ -135,7 +135,7 @@ It is refused before scheduling.
 
 
 def test_warning_of_review_stands_below_the_answer():
-    finding = Finding(UNSATISFIED, Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
+    finding = Finding(met_wishes.rule, Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
     explanation = Explanation(
         "pod a/b", Feasibility.IMPOSSIBLE, "fits none of 3 nodes", warnings=(finding,), remarks=("no Pods are known",)
     )

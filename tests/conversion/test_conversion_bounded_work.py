@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from policies.admission import review_concern
-from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, size_problems
+from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, reviewable_size
 from policies.conversion.record import (
     ContainerRequest,
     TooManyDevicesError,
@@ -326,7 +326,7 @@ def test_everything_that_is_too_much_is_reported_at_once():
         nodeSelector=dict.fromkeys(zones(1001), "a"),
         affinity=affinity(term(*[expression(*zones(10))] * 1001)),
     )
-    assert len(list(size_problems(Pod.read(document)))) == 5
+    assert len(list(reviewable_size(Pod.read(document)))) == 5
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,11 @@
 import celpy
 import pytest
 
-import policies.admission  # noqa: F401 - registers every rule
 from policies.admission.pods import reapplies_pod
+from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import ENTRIES, WEBHOOKS
 from policies.kubernetes.names import MANAGED
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
-from policies.rules.registry import all_rules
 from policies.rules.request import Request
 from testbed import libyaml
 from tests.deploy.match_conditions import Question, called
@@ -126,7 +125,7 @@ FROM_ELSEWHERE = {"GA607"}
 EXAMPLES = [
     (entry, rule)
     for entry, prefix in (("access", "GA6"), ("placement", "GA4"))
-    for rule in all_rules()
+    for rule in rule_book().rules
     if rule.id.startswith(prefix) and rule.id not in FROM_ELSEWHERE
 ]
 

@@ -5,7 +5,6 @@ import re
 import shlex
 from pathlib import Path
 
-import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS

@@ -31,7 +31,7 @@ def test_import_by_name_in_a_function_is_found(line, found):
 @pytest.mark.parametrize(
     "line",
     [
-        "from policies.rules.registry import Rule",
+        "from policies.rules.checks import Rule",
         "import importlib.metadata; importlib.metadata.distribution('x')",
         "import sys; sys.exit(1)",
         "graph.modules",

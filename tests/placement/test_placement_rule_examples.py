@@ -2,16 +2,15 @@
 
 import pytest
 
-import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
-from policies.rules.registry import all_rules
+from policies.admission.rule_book import rule_book
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
-RULES = [rule for rule in all_rules() if "GA401" <= rule.id <= "GA409"]
+RULES = [rule for rule in rule_book().rules if "GA401" <= rule.id <= "GA409"]
 
 
 def found(text):

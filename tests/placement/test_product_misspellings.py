@@ -3,7 +3,7 @@
 import pytest
 
 from policies.placement.wish_annotations import read_wishes
-from policies.placement.wish_labels import product_misspellings
+from policies.placement.wish_labels import existing_products
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
 
@@ -18,7 +18,7 @@ def findings_of(pod, cluster):
     def findings_of(text, *parts):
         asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
         view = cluster(*parts)
-        found = list(product_misspellings(view, read_wishes(asking, "team-a", view, DEFAULTS)))
+        found = list(existing_products(read_wishes(asking, "team-a", view, DEFAULTS), view))
         assert {(finding.rule.id, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
         return [finding.text for finding in found]
 

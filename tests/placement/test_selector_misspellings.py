@@ -4,7 +4,7 @@ import pytest
 
 from policies.admission import review
 from policies.kubernetes.pod_templates import with_defaults
-from policies.placement.selector_misspellings import selector_misspellings
+from policies.placement.selector_misspellings import existing_labels
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
@@ -19,7 +19,7 @@ def selecting(pod, **labels):
 
 
 def findings_of(pod, view):
-    return [finding.text for finding in selector_misspellings(pod, view)]
+    return [finding.text for finding in existing_labels(pod, view)]
 
 
 def by_affinity(pod, key, operator, *values):

@@ -4,7 +4,7 @@ import pytest
 
 from policies.kubernetes.pods import Pod
 from policies.placement.advertised_resources import resource_requests
-from policies.placement.resource_requests import shared_requests
+from policies.placement.resource_requests import one_share
 from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 
 TWO = {"nvidia.com/gpu": 2}
@@ -14,7 +14,7 @@ RELAXED = "version: v1\nsharing: {mps: {failRequestsGreaterThanOne: false, resou
 
 
 def findings_of(pod, view, settings=DEFAULTS):
-    return [str(finding) for finding in shared_requests(pod, resource_requests(pod), view, settings)]
+    return [str(finding) for finding in one_share(pod, resource_requests(pod), view, settings)]
 
 
 def cluster_policy(config, created=None, name="cluster-policy"):

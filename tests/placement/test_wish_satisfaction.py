@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.placement.node_conditions import unmet_wishes
+from policies.placement.node_conditions import met_wishes
 from policies.placement.wanted_nodes import requested_gpus
 from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
@@ -33,7 +33,7 @@ def found(pod, cluster):
         annotations = {f"gpu-admission.io/{word}": text for word, text in words.items()}
         asking, view = pod(limits, annotations=annotations, **spec), cluster(*parts)
         wishes = read_wishes(asking, "team-a", view, settings)
-        return list(unmet_wishes(requested_gpus(asking, view), view, wishes, settings))
+        return list(met_wishes(requested_gpus(asking, view), view, wishes, settings))
 
     return found
 
@@ -345,8 +345,8 @@ def test_thousands_of_nodes_are_read_once(pod, node, cluster):
     nodes = [node("f5", f"t4-{number}") for number in range(2000)]
     view, asking = cluster(*nodes), pod(GPU, annotations={"gpu-admission.io/product": "H100*"})
     asked, wishes = requested_gpus(asking, view), read_wishes(asking, "team-a", view, DEFAULTS)
-    (first,) = unmet_wishes(asked, view, wishes, DEFAULTS)
+    (first,) = met_wishes(asked, view, wishes, DEFAULTS)
     nodes.clear()
     view.list = lambda *_: pytest.fail("nodes were read again")
-    assert list(unmet_wishes(asked, view, wishes, DEFAULTS)) == [first]
+    assert list(met_wishes(asked, view, wishes, DEFAULTS)) == [first]
     assert first.message == "2,000 nodes have Tesla-T4; none has H100*"

@@ -3,8 +3,8 @@
 import pytest
 
 from policies.admission import load_rules, review
+from policies.admission.rule_book import rule_book
 from policies.rules.decision import Severity
-from policies.rules.registry import all_rules
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
@@ -12,7 +12,7 @@ from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 load_rules()
-RULES = [rule for rule in all_rules() if "GA502" <= rule.id <= "GA506"]
+RULES = [rule for rule in rule_book().rules if "GA502" <= rule.id <= "GA506"]
 
 
 def examined(text):

@@ -3,8 +3,8 @@
 import pytest
 
 from policies.admission import review
+from policies.admission.rule_book import rule_book
 from policies.rules.decision import Severity
-from policies.rules.registry import get_rule
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
 from testbed import libyaml
@@ -108,7 +108,7 @@ def test_kind_of_the_same_name_in_another_group_is_ignored():
 
 
 def test_refusal_is_worded_as_that_of_a_schema():
-    assert get_rule("GA501").names_fields
+    assert rule_book().get("GA501").names_fields
 
 
 def limited_to(*products):

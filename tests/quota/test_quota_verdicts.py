@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from policies.kubernetes.objects import FieldPath
-from policies.quota.charging import CHARGED_LATER
+from policies.quota.charging import existing_references
 from policies.quota.demands.bills import Uncountable, UnknownMemory, UnknownProduct
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, Ledger, NotPrimed, Over, Unstorable
@@ -64,7 +64,9 @@ def test_what_fits_is_answered_silently():
 
 
 def test_namespace_without_a_quota_gives_no_warning():
-    missing = CHARGED_LATER.finding(FieldPath(), "no ResourceClaimTemplate gpus exists in team-a", "create it")
+    missing = existing_references.rule.finding(
+        FieldPath(), "no ResourceClaimTemplate gpus exists in team-a", "create it"
+    )
     assert answered(NoQuota(), problems=(missing,)).findings == ()
 
 
@@ -273,7 +275,9 @@ def test_pod_with_too_many_claims_is_refused_even_if_nothing_else_is_charged():
 
 def test_what_is_missing_is_a_warning_beside_everything_else():
     path = FieldPath(["spec", "resourceClaims", 0, "resourceClaimTemplateName"])
-    missing = CHARGED_LATER.finding(path, "no ResourceClaimTemplate gpus exists in team-a", "create it first")
+    missing = existing_references.rule.finding(
+        path, "no ResourceClaimTemplate gpus exists in team-a", "create it first"
+    )
     reported = answered(refused(EXCEEDED), problems=(missing,))
     assert [(finding.rule.id, finding.severity) for finding in reported.findings] == [
         ("GA502", Severity.DENY),

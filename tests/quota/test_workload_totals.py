@@ -12,7 +12,7 @@ from policies.kubernetes.pod_templates import PodCount
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.ledger.recount import Counted, Snapshot, recount
 from policies.quota.limits.quota import Limit, Quota
-from policies.quota.workload_totals import PodsAtOnce, find_shortage
+from policies.quota.workload_totals import PodsAtOnce, room_for_all
 from policies.rules.charges import OWN, Bill, Charge
 
 GI = 2**30
@@ -41,7 +41,7 @@ def ledger(used=0):
 
 
 def findings_of(*made, used=0, is_new=True, counted=None):
-    found = find_shortage(made, QUOTA, counted or ledger(used), is_new=is_new)
+    found = room_for_all(made, QUOTA, counted or ledger(used), is_new=is_new)
     return [f"{finding.path}: {finding.message}" for finding in found]
 
 
@@ -70,7 +70,7 @@ def test_more_than_is_left_is_reported_with_what_is_left():
 def test_memory_is_reported_as_memory():
     quota = Quota(QUOTA.limits[1:])
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
-    (finding,) = find_shortage([pods(2, "41/2")], quota, counted, is_new=True)
+    (finding,) = room_for_all([pods(2, "41/2")], quota, counted, is_new=True)
     assert finding.message == (
         '2 pods at once request 656Gi of memory, but limit "memory" of GPUQuota gpu allows at most 640Gi of memory, so 1 '
         "is created, and the others are refused until some end"
@@ -80,7 +80,7 @@ def test_memory_is_reported_as_memory():
 def test_only_the_limit_with_least_room_is_reported():
     quota = Quota((Limit("h100", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(64 * GI))))
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
-    (finding,) = find_shortage([pods(10, 1)], quota, counted, is_new=True)
+    (finding,) = room_for_all([pods(10, 1)], quota, counted, is_new=True)
     assert finding.message == (
         '10 pods at once request 160Gi of memory, but limit "memory" of GPUQuota gpu allows at most 64Gi of memory, so 4 '
         "are created, and the others are refused until some end"
@@ -88,7 +88,7 @@ def test_only_the_limit_with_least_room_is_reported():
 
 
 def test_quota_that_only_warns_keeps_no_pod_from_being_created():
-    (finding,) = find_shortage([pods(10, 1)], replace(QUOTA, mode="Warn"), ledger(), is_new=True)
+    (finding,) = room_for_all([pods(10, 1)], replace(QUOTA, mode="Warn"), ledger(), is_new=True)
     assert finding.message == (
         '10 pods at once request 10 GPUs, but limit "h100" of GPUQuota gpu allows at most 8 GPUs; all are admitted all the '
         "same, because the quota has mode: Warn"
@@ -103,7 +103,7 @@ def test_pods_that_do_not_even_fit_alone_are_not_counted_among_the_others():
 def test_limit_that_all_fit_into_is_not_spoken_of_where_another_keeps_each_out():
     quota = Quota((Limit("h100", "gpus", Fraction(4)), Limit("memory", "memory", Fraction(160 * GI))))
     counted = recount(Ledger(), quota, Snapshot({}, {}, "5", "5"))
-    assert list(find_shortage([pods(8, 5)], quota, counted, is_new=True)) == []
+    assert list(room_for_all([pods(8, 5)], quota, counted, is_new=True)) == []
 
 
 def test_pods_none_of_which_fits_are_left_to_the_refusal_of_each():

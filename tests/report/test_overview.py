@@ -9,7 +9,7 @@ import pytest
 
 from policies.analyses.audit import ConversionObstacle, Gap
 from policies.analyses.overview import HIDDEN, visible_overview
-from policies.conversion.preemption import PREEMPTION
+from policies.conversion.preemption import no_lost_preemption
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Audience
 from policies.rules.decision import Severity
@@ -144,7 +144,7 @@ def test_findings_name_nodes_only_to_readers_who_see_them(sees_nodes, named):
 def test_obstacles_and_gaps_name_nothing_that_the_reader_must_not_see(whole):
     text = "node h100-01 runs team-b/notebook and team-a/train-0"
     (row,) = (each for each in whole.audit.readiness if each.namespace == "team-a")
-    obstacle = ConversionObstacle(PREEMPTION, Severity.WARN, "Pod train-0", FieldPath(), text, text, 1)
+    obstacle = ConversionObstacle(no_lost_preemption.rule, Severity.WARN, "Pod train-0", FieldPath(), text, text, 1)
     odd = replace(row, obstacles=(obstacle,), preemption=obstacle)
     found = replace(whole, audit=replace(whole.audit, readiness=(odd,), gaps=(Gap(("Pod",), text, "unknown"),)))
     audit = seen_by(MEMBER, found).audit

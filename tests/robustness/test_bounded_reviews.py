@@ -7,6 +7,7 @@ import orjson
 import pytest
 
 from policies.admission import judge, load_rules, review
+from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import ENTRIES
 from policies.cel import selectors
 from policies.configuration.config_maps.plugin_documents import MOST_DOCUMENTS
@@ -15,7 +16,6 @@ from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import ResultsPerObject
 from policies.kubernetes.yaml import load_document
 from policies.rules.decision import MOST_FINDINGS, Decision, Finding, Severity
-from policies.rules.registry import get_rule
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from tests.counted_work import RecordedWork
 from webhook.cluster.manifests import ManifestsView
@@ -203,7 +203,7 @@ async def test_error_aside_is_the_error_of_the_review():
 
 
 def found(number, severity):
-    return Finding(get_rule("GA101"), severity, FieldPath(["spec", number]), "is wrong", "remove it")
+    return Finding(rule_book().get("GA101"), severity, FieldPath(["spec", number]), "is wrong", "remove it")
 
 
 def test_decision_keeps_fifty_findings_and_counts_the_others():
@@ -220,7 +220,7 @@ def test_denial_behind_many_warnings_is_kept():
 
 
 def test_finding_behind_many_graver_ones_of_another_rule_is_kept():
-    hidden = Finding(get_rule("GA601"), Severity.AUDIT, FieldPath(["spec"]), "is what nobody should see", "")
+    hidden = Finding(rule_book().get("GA601"), Severity.AUDIT, FieldPath(["spec"]), "is what nobody should see", "")
     decision = Decision(findings=(*(found(number, Severity.WARN) for number in range(100)), hidden)).limit_findings()
     assert (len(decision.findings), decision.left_out) == (MOST_FINDINGS, 51)
     assert decision.findings[-1] is hidden

@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from policies.admission import review
-from policies.conversion.exemptions import NAMESPACE_UNKNOWN
+from policies.admission.pods import known_namespace
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Severity
 from policies.rules.request import Request
@@ -127,7 +127,7 @@ def test_findings_about_the_object_itself_are_never_counted_together():
 
 
 def test_refusals_are_never_counted_together():
-    refused = NAMESPACE_UNKNOWN.finding(FieldPath(), "unknown", severity=Severity.DENY)
+    refused = known_namespace.rule.finding(FieldPath(), "unknown", severity=Severity.DENY)
     assert once_per_cause([[refused], [refused]], "object") == [(refused,), (refused,)]
 
 

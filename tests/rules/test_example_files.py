@@ -2,13 +2,12 @@
 
 from pathlib import Path
 
-import policies.admission  # noqa: F401 - registers every rule
-from policies.rules.registry import all_rules
+from policies.admission.rule_book import rule_book
 from testbed import libyaml
 from webhook.cli.shipped_files import read_examples
 
 FOLDER = Path(__file__).parents[2] / "policies" / "rule_examples"
-RULES = all_rules()
+RULES = rule_book().rules
 
 
 def test_each_rule_has_its_files_and_each_file_its_rule():

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import FieldPath
-from policies.rules.registry import all_rules, get_rule
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from testbed import libyaml
@@ -88,7 +87,7 @@ def document(name, text, cluster=(), old=None):
 
 
 def rules():
-    for rule in all_rules():
+    for rule in rule_book().rules:
         wrong = read_examples(rule.id).wrong
         if rule.id not in UNTRIED and re.search(r"(?m)^kind: ", wrong):
             yield document(rule.id, wrong)
@@ -154,11 +153,11 @@ def test_what_a_remedy_proposes_works(source):
 
 def test_no_rule_is_forgotten():
     tried = {finding.rule.id for source in SOURCES for _, decision in reviewed(source) for finding in decision.findings}
-    forgotten = {rule.id for rule in all_rules()} - tried - UNTRIED.keys()
+    forgotten = {rule.id for rule in rule_book().rules} - tried - UNTRIED.keys()
     assert not forgotten, "make the example of the rule a whole object, so that what its remedy proposes is tried"
 
 
 @pytest.mark.parametrize("rule_id", UNTRIED)
 def test_untried_rule_proposes_no_value(rule_id):
-    rule = get_rule(rule_id)
+    rule = rule_book().get(rule_id)
     assert not proposals(rule.finding(FieldPath(), rule.title))

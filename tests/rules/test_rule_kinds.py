@@ -1,12 +1,11 @@
 """The kinds of objects that each rule reviews."""
 
-import policies.admission  # noqa: F401 - registers every rule
 from policies.admission import review
 from policies.admission.coverage import reviewed_kinds
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.rules.decision import EVERY_KIND, WORKLOAD
-from policies.rules.registry import all_rules, ruled_kinds, rules_of_kind
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
@@ -21,7 +20,7 @@ OF_NO_KIND = {"GA100"}
 
 
 def ids(kind):
-    return {rule.id for rule in rules_of_kind(kind)}
+    return {rule.id for rule in rule_book().of_kind(kind)}
 
 
 def reviewed_object(text):
@@ -36,12 +35,12 @@ def request_of(document):
 
 
 def test_every_rule_has_a_kind():
-    assert [rule.id for rule in all_rules() if not rule.kinds] == []
+    assert [rule.id for rule in rule_book().rules if not rule.kinds] == []
 
 
 def test_wrong_example_is_of_a_kind_of_its_rule():
     strays = set()
-    for rule in all_rules():
+    for rule in rule_book().rules:
         kind = reviewed_object(read_examples(rule.id).wrong).get("kind")
         is_shown = kind is not None and rule.id not in OF_CIRCUMSTANCES
         if rule.id not in OF_NO_KIND and not (rule.id in ids(kind) if is_shown else "Pod" in rule.kinds):
@@ -50,11 +49,11 @@ def test_wrong_example_is_of_a_kind_of_its_rule():
 
 
 def test_every_kind_that_is_reviewed_has_rules():
-    assert {kind for _, kind in reviewed_kinds(DEFAULTS)} <= {*ruled_kinds()}
+    assert {kind for _, kind in reviewed_kinds(DEFAULTS)} <= {*rule_book().kinds}
 
 
 def test_every_finding_is_in_an_object_of_a_kind_of_its_rule():
-    known = {kind: ids(kind) for kind in ruled_kinds()}
+    known = {kind: ids(kind) for kind in rule_book().kinds}
     views = ManifestsView(), ManifestsView(cluster_seeds())
     strays = {
         (document["kind"], finding.rule.id)
@@ -81,5 +80,5 @@ def test_rule_of_workloads_reviews_no_single_pods():
 
 
 def test_every_kind_stands_for_itself():
-    assert not {WORKLOAD, EVERY_KIND} & {*ruled_kinds()}
-    assert {kind for _, kind in WORKLOADS} <= {*ruled_kinds()}
+    assert not {WORKLOAD, EVERY_KIND} & {*rule_book().kinds}
+    assert {kind for _, kind in WORKLOADS} <= {*rule_book().kinds}

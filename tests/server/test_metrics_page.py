@@ -3,8 +3,8 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import ENTRIES
-from policies.rules.registry import all_rules
 from policies.rules.settings import Exemption, GPUAdmissionPolicy
 from webhook.server.metrics import Metrics
 
@@ -86,7 +86,7 @@ async def test_unknown_paths_make_no_series(webhook):
 
 async def test_labels_take_only_our_own_values(webhook, pod, review_of):
     await webhook.client.ask("convert-pods", review_of(pod("0.5", namespace="x", name="y"), userInfo={"username": "z"}))
-    rules = {rule.id for rule in all_rules()}
+    rules = {rule.id for rule in rule_book().rules}
     for _, *labels in samples(webhook):
         for label, reported in labels:
             assert label in {

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import policies.admission  # noqa: F401 - registers every rule
+from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import ENTRIES, Entry
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Decision, Finding, Severity
-from policies.rules.registry import get_rule
 from policies.rules.request import Request
 from webhook.server.admission_review import encode, encode_failure
 
@@ -23,7 +22,7 @@ POLICY = Request({}, group="nvidia.com", kind="ClusterPolicy", name="cluster-pol
 
 
 def finding(rule="GA307", message="is wrong", remedy="make it right", path=("spec", "x"), severity=Severity.DENY):
-    return Finding(get_rule(rule), severity, FieldPath(path), message, remedy)
+    return Finding(rule_book().get(rule), severity, FieldPath(path), message, remedy)
 
 
 def response(decision, entry=MUTATING, request=REQUEST):

@@ -3,9 +3,9 @@
 import pytest
 
 from policies.admission import review
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Decision, Finding, Severity
-from policies.rules.registry import get_rule
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, SettingsError, parse_settings, settings_for
 from webhook.cluster.manifests import ManifestsView
@@ -20,7 +20,7 @@ def policy(*exemptions, **fields):
 
 
 def judged(settings, *severities, rule="GA307", user=ALICE, namespace="team-a"):
-    findings = [Finding(get_rule(rule), severity, FieldPath(), "is wrong", "") for severity in severities]
+    findings = [Finding(rule_book().get(rule), severity, FieldPath(), "is wrong", "") for severity in severities]
     return settings_for(user, namespace, settings).judge(findings, namespace)
 
 
@@ -90,7 +90,7 @@ def test_what_is_audited_or_off_anyway_is_no_use_of_an_exemption():
 
 def test_uses_are_in_the_audit_annotations():
     exempt = [
-        Finding(get_rule(rule), Severity.AUDIT, FieldPath(), "is wrong", "", exempt=True)
+        Finding(rule_book().get(rule), Severity.AUDIT, FieldPath(), "is wrong", "", exempt=True)
         for rule in ("GA601", "GA307", "GA601")
     ]
     annotations = Decision(findings=tuple(exempt)).audit_annotations

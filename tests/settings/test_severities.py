@@ -2,10 +2,9 @@
 
 import pytest
 
-import policies.admission  # noqa: F401 - registers every rule
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Decision, Finding, Severity
-from policies.rules.registry import get_rule
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 
 DENY, WARN, AUDIT, OFF = Severity.DENY, Severity.WARN, Severity.AUDIT, Severity.OFF
@@ -16,7 +15,7 @@ def policy(*overrides):
 
 
 def finding(rule, severity):
-    return Finding(get_rule(rule), severity, FieldPath(["spec"]), "is wrong", "put it right")
+    return Finding(rule_book().get(rule), severity, FieldPath(["spec"]), "is wrong", "put it right")
 
 
 def test_severity_is_the_default_where_nothing_overrides_it():

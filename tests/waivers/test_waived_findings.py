@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import review
+from policies.admission.rule_book import rule_book
 from policies.rules.decision import MOST_FINDINGS, Decision, Severity
-from policies.rules.registry import get_rule
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from policies.rules.waivers import once_per_cause, unmatched_waivers, with_waivers
@@ -120,19 +120,19 @@ def test_settings_decide_the_severity_of_invalid_waivers(waiving, severity):
 def test_second_review_adds_nothing(waiving):
     request = Request(waiving(f"{WAIVER}; GA999 because x"), namespace="team-legacy")
     once = review(request, view(), DEFAULTS).findings
-    assert with_waivers(once, request, DEFAULTS) == once
+    assert with_waivers(once, request, DEFAULTS, rule_book()) == once
 
 
 def test_waived_finding_does_not_stand_for_the_same_one_on_another_object():
-    shared = get_rule("GA324").finding((), "namespace unknown")
+    shared = rule_book().get("GA324").finding((), "namespace unknown")
     waived = replace(shared, waived="x")
     assert once_per_cause([[waived], [shared]], "object") == [(waived,), (shared,)]
 
 
 def test_waived_findings_that_are_left_out_are_no_warning(waiving):
-    many = tuple(get_rule("GA406").finding((), str(number)) for number in range(MOST_FINDINGS + 10))
+    many = tuple(rule_book().get("GA406").finding((), str(number)) for number in range(MOST_FINDINGS + 10))
     request = Request(waiving(WAIVER))
-    assert Decision(findings=with_waivers(many, request, DEFAULTS)).limit_findings().warnings == ()
+    assert Decision(findings=with_waivers(many, request, DEFAULTS, rule_book())).limit_findings().warnings == ()
 
 
 def test_waived_mistake_of_a_config_map_does_not_say_who_uses_it():
@@ -157,7 +157,7 @@ def unmatched(waivers, cluster, settings=DEFAULTS):
     document = {"metadata": {"annotations": {"gpu-admission.io/ignore": waivers}}}
     return [
         (each.rule.id, str(each.severity), each.message)
-        for each in unmatched_waivers((), Request(document, namespace="team-a"), cluster, settings)
+        for each in unmatched_waivers((), Request(document, namespace="team-a"), cluster, settings, rule_book())
     ]
 
 

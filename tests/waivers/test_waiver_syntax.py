@@ -4,22 +4,23 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import policies.admission  # noqa: F401 - registers every rule
-from policies.rules.registry import all_rules
-from policies.rules.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers
+from policies.admission.rule_book import rule_book
+from policies.rules.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers, valid_waivers
 
-RULES = [rule.id for rule in all_rules() if rule.id not in ("GA708", "GA709")]
+RULES = [rule.id for rule in rule_book().rules if rule.id not in ("GA708", "GA709")]
 PATH = "metadata.annotations[gpu-admission.io/ignore]"
 SYNTAX = "write one entry on each line, such as GA405 because the GPUs arrive on Monday"
 UNKNOWN = f"{SYNTAX}; gpu-admission rules lists the rules"
 
 
 def reasons(text):
-    return {rule.id: reason for rule, reason in parse_waivers(text).reasons.items()}
+    return {rule.id: reason for rule, reason in parse_waivers(text, rule_book()).reasons.items()}
 
 
 def problems(text):
-    return [problem.text.removeprefix(f"{PATH}: ") for problem in parse_waivers(text).problems]
+    return [
+        found.text.removeprefix(f"{PATH}: ") for found in valid_waivers(parse_waivers(text, rule_book()).problems, ())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -79,9 +80,9 @@ def test_long_reason_is_cut():
 @given(st.text(max_size=2 * MAX_ANNOTATION_LENGTH))
 @example("GA405 because \x1b[31m")
 def test_any_text_has_a_short_printable_answer(text):
-    waivers = parse_waivers(text)
+    waivers = parse_waivers(text, rule_book())
     assert len(waivers.problems) <= 6
-    texts = [*waivers.reasons.values(), *(problem.text for problem in waivers.problems)]
+    texts = [*waivers.reasons.values(), *(found.text for found in valid_waivers(waivers.problems, ()))]
     assert all(each and each.isprintable() and len(each) <= 400 for each in texts)
 
 

@@ -43,10 +43,9 @@ def completion_items(values: Values, ctx: click.Context, incomplete: str) -> lis
 
             found = (name for name in context_names(_option(ctx, "kubeconfig")) if name.startswith(incomplete))
         case "kinds":
-            import policies.admission  # noqa: F401 - registers all rules
-            from policies.rules.registry import ruled_kinds
+            from policies.admission.rule_book import rule_book
 
-            found = (kind for kind in ruled_kinds() if kind.lower().startswith(incomplete.lower()))
+            found = (kind for kind in rule_book().kinds if kind.lower().startswith(incomplete.lower()))
         case "products":
             found = _products(incomplete.lower())
         case "namespaces":

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
-# Registers all rules, so that a mistyped id is found.
-import policies.admission  # noqa: F401
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.idle_settings import settings_remarks
 from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
@@ -113,7 +112,7 @@ def read_settings(file: str | None, reader: ManifestReader) -> GPUAdmissionPolic
             for path, sentence in error.problems
         ]
         return DEFAULTS
-    for path, sentence in settings_remarks(policy):
+    for path, sentence in settings_remarks(policy, rule_book()):
         click.echo(f"Warning: {Problem(name, sentence, document.position(path))}", err=True)
     return policy
 

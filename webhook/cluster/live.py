@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-import policies.admission  # noqa: F401 - registers every rule, so that unknown rules are found
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import OTHER_PODS, UNKNOWN, ClusterView, ResultsPerObject, Unknown
 from policies.rules.idle_settings import settings_remarks
@@ -103,7 +103,7 @@ class LiveSettings:
                 state = replace(before, stored=stored, problems=tuple(error.problems), remarks=())
                 message, level = f"{_refusal(state)}: {_first_of(state.problems)}", logging.WARNING
             else:
-                remarks = tuple(settings_remarks(policy))
+                remarks = tuple(settings_remarks(policy, rule_book()))
                 state = SettingsState(policy, generation_of(stored), stored, remarks=remarks)
                 message = f"using {state.used}{f'; but {_first_of(remarks)}' if remarks else ''}"
         else:

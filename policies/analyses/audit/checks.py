@@ -12,10 +12,10 @@ from policies.admission.upkeep import missing_templates
 from policies.admission.webhooks import kinds_of
 from policies.analyses.audit.audit_report import AuditFinding
 from policies.analyses.audit.survey import ConversionResult, is_converted, requests_device_plugin
-from policies.conversion.check import ESCAPED
+from policies.conversion.check import converted_pod
 from policies.conversion.exemptions import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
-from policies.conversion.surroundings import OLD_KUBELET, TWICE, quota_problems
+from policies.conversion.surroundings import effective_quotas, kubelets_read_claims, one_way_per_node
 from policies.conversion.templates import is_our_name, is_ours, references
 from policies.devices.resource_claims import Claim
 from policies.fleet.device_plugin import active_cluster_policy, nodes_with_both, old_kubelets, runs_device_plugin
@@ -143,7 +143,7 @@ TEMPLATE_MISSING = Rule(
     remedy="create the pod again: its request cannot be recovered, or its namespace no longer converts",
     source="docs/conversion.md",
 )
-"""Only the audit has this rule, so it is not registered."""
+"""Only the audit has this rule, so no list of rules has it."""
 
 _IS_REPAIRED = "wait for the leader, which creates it again every few minutes; if it does not, its log says why"
 _CLAIMS = FieldPath(["spec", "resourceClaims"])
@@ -211,7 +211,7 @@ def _conversion_findings(
         return ()
     conversion = conversions.of(form.namespace, form.form, form.pod)
     if conversion.result is ConversionResult.CONVERTED:
-        escaped = ESCAPED.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)
+        escaped = converted_pod.rule.finding(_CONTAINERS, _ESCAPED, _ESCAPED_REMEDY)
         return judged_findings([escaped], Request(form.pod, namespace=form.namespace), settings)
     return conversion.findings
 
@@ -229,7 +229,7 @@ KARPENTER = Rule(
     source="kubernetes-sigs/karpenter pull request 2384, issues 3228 and 3231; karpenter.sh/docs/tasks/dra "
     "(settings.enableDRA); karpenter-provider-gcp docs/settings.md (ignoreDRARequests, true by default)",
 )
-"""Only the audit has this rule, so it is not registered."""
+"""Only the audit has this rule, so no list of rules has it."""
 
 _ALLOCATABLE = FieldPath(("status", "allocatable"))
 _KUBELET = FieldPath(("status", "nodeInfo", "kubeletVersion"))
@@ -251,13 +251,13 @@ def node_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolic
     for name in nodes_with_both(view):
         if not _is_by_cluster_policy(name, view):
             text = "hands out the same GPUs by device plugin and by DRA; two pods could get one GPU"
-            yield from _node_findings(TWICE.finding(_ALLOCATABLE, text), name, view, settings)
+            yield from _node_findings(one_way_per_node.rule.finding(_ALLOCATABLE, text), name, view, settings)
     for node, version in old_kubelets(view):
         text = (
             f"is {printable(version)}, which does not read claims of resource.k8s.io/v1; a pod with a claim would not "
             "start here"
         )
-        yield from _node_findings(OLD_KUBELET.finding(_KUBELET, text), node, view, settings)
+        yield from _node_findings(kubelets_read_claims.rule.finding(_KUBELET, text), node, view, settings)
 
 
 def _is_by_cluster_policy(name: str, view: ClusterView) -> bool:
@@ -300,7 +300,7 @@ def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionP
     for resource in sorted(limited):
         path = _HARD / f"{_REQUESTS}{resource}"
         device_class = ConversionRecord(()).device_class(resource)
-        for problem in quota_problems(ConversionRecord(()), alone, namespace, {resource: path}, settings):
+        for problem in effective_quotas(ConversionRecord(()), alone, namespace, {resource: path}, settings):
             text = f'is {shown(hard[path[-1]])}, and does not count the claims of converted pods (DeviceClass "{device_class}")'
             found.append(replace(problem, message=f"{text}; {_effect(namespace, view)}"))
     judged = settings.judge(found, namespace)

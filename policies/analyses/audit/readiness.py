@@ -133,7 +133,7 @@ LOSS = Rule(
     remedy="see gpu-admission migrate --prove, and change the workload or the nodes first",
     source="docs/migrate.md",
 )
-"""Only the audit has this rule, so it is not registered."""
+"""Only the audit has this rule, so no list of rules has it."""
 UNPROVEN = Rule(
     "migration-unknown",
     "It must be known what a workload gets when claims replace the device plugin",
@@ -142,7 +142,7 @@ UNPROVEN = Rule(
     remedy="see gpu-admission migrate --prove",
     source="docs/migrate.md",
 )
-"""Only the audit has this rule, so it is not registered."""
+"""Only the audit has this rule, so no list of rules has it."""
 
 
 class _Verdict(Enum):

@@ -15,8 +15,8 @@ from policies.admission.pod_forms import as_created, controller_label, form_of, 
 from policies.admission.workload_templates import templates_of
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.exemptions import strategy_of
-from policies.conversion.preemption import PREEMPTION
-from policies.conversion.strategies import CHOSEN
+from policies.conversion.preemption import no_lost_preemption
+from policies.conversion.strategies import reported_choice
 from policies.fleet import RequestKind, extended_requests, may_request_gpu
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import controller_of, has_ended, lookup, name_of, namespace_of, uid_of
@@ -222,10 +222,10 @@ class Conversions:
         if not decision.allowed:
             return Conversion(ConversionResult.REFUSED, decision.denials)
         if decision.patch:
-            lost = tuple(finding for finding in decision.findings if finding.rule is PREEMPTION)
+            lost = tuple(finding for finding in decision.findings if finding.rule is no_lost_preemption.rule)
             return Conversion(ConversionResult.CONVERTED, lost)
         leaves = strategy_of(namespace, self._view) in ("leave", "auto")
-        if leaves and all(finding.rule is CHOSEN for finding in decision.findings):
+        if leaves and all(finding.rule is reported_choice.rule for finding in decision.findings):
             return Conversion(ConversionResult.UNNEEDED, ())
         return Conversion(ConversionResult.DEVICE_PLUGIN, decision.findings)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from policies.analyses.explain.claim_changes import WishChange, converted_claim, wish_changes
 from policies.analyses.explain.explanations import Change, Explanation, ReviewWarning, Suggestion, redacted_explanation
 from policies.analyses.explain.relaxations import Relaxation, relaxations
-from policies.conversion.surroundings import OLD_KUBELET, TWICE
+from policies.conversion.surroundings import kubelets_read_claims, one_way_per_node
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, printable, shorten
@@ -69,13 +69,13 @@ def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iter
     """Problems of nodes after scheduling."""
     warned = {warning.rule for warning in question.warnings}
     has_gpus = question.claims or question.requests_gpu_resources
-    both = nodes_with_both(view) if has_gpus and TWICE not in warned else ()
+    both = nodes_with_both(view) if has_gpus and one_way_per_node.rule not in warned else ()
     if both:
         yield (
             f"{audience.nodes(both, _MOST_NAMED)} {'hands' if len(both) == 1 else 'hand'} out the same GPUs by device plugin and by "
             "DRA, so a pod can get a GPU there that another pod has"
         )
-    kubelets = old_kubelets(view) if question.claims and OLD_KUBELET not in warned else ()
+    kubelets = old_kubelets(view) if question.claims and kubelets_read_claims.rule not in warned else ()
     if kubelets:
         yield (
             f"{audience.nodes([each.node for each in kubelets], _MOST_NAMED)} {'has a kubelet' if len(kubelets) == 1 else 'have kubelets'} "

@@ -21,7 +21,8 @@ from policies.analyses.selectors.selector_report import (
 )
 from policies.analyses.selectors.selector_sets import compiled_selectors, edited_selector_set, reads_of
 from policies.cel import CelRuntimeError, begin_evaluation, steps_spent
-from policies.claims.claim_subject import CLAIMS, Facts, Subject
+from policies.claims import CLAIM_CHECKS
+from policies.claims.claim_subject import Facts, Subject
 from policies.devices.conditions import describe_failure
 from policies.devices.published_devices import DeviceGroup, published_devices
 from policies.kubernetes.bounds import Work, check_cancelled
@@ -318,7 +319,7 @@ def _problems(selector_set: SelectorSet, facts: Facts) -> Iterable[SelectorProbl
     subject = Subject(document, None, str(document.get("kind")), version, namespace_of(document), facts)
     facts.effort.reserve([selector.text for selector in subject.selectors])
     start = (*selector_set.owner, "selectors")
-    found = [each for each in CLAIMS.run(subject) if tuple(each.path)[: len(start)] == start]
+    found = [each for each in CLAIM_CHECKS.run(subject) if tuple(each.path)[: len(start)] == start]
     return [_problem(each) for each in found[:_MOST_PROBLEMS]]
 
 

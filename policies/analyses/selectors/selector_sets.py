@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.cel import CelCompileError, CelFeatures, Conjunct, compile_selector, split_conjuncts
-from policies.claims.claim_subject import CLAIM_OR_TEMPLATE
+from policies.claims.claim_subject import CLAIMS
 from policies.devices.effort import STORED
 from policies.devices.resource_claims import MOST_ENTRIES, Claim, selector_expressions
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
@@ -50,7 +50,7 @@ def selector_sets_of(document: Object) -> list[SelectorSet]:
         texts = _texts(selector_expressions(spec))
         found = SelectorSet(f"DeviceClass {name}", "", "", texts, document, FieldPath(("spec",)))
         return [found] if isinstance(spec, dict) else []
-    if kind not in CLAIM_OR_TEMPLATE:
+    if kind not in CLAIMS.kinds:
         return []
     claim = Claim(document, "ResourceClaimTemplate") if kind == "ResourceClaimTemplate" else Claim(document)
     whose = f"{kind} {namespace_of(document)}/{name}" if namespace_of(document) else f"{kind} {name}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import COMPONENTS, WITH_OPERANDS, check_object
+from policies.configuration.change import WITH_OPERANDS, check_object
 from policies.configuration.config_maps.roles import LIST_KEY
 from policies.kubernetes.names import write_closest
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +32,12 @@ def exports_metrics(change: Change) -> bool:
     return isinstance(change.value(_EXPORTER), dict) and change.flag(_EXPORTER, "enabled", default=True)
 
 
-@COMPONENTS.rule(
+@WITH_OPERANDS.rule(
     "GA158",
     "The metrics list of the exporter must exist",
-    default=Severity.DENY,
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
     rows=("I-01", "I-02"),
-    kinds=WITH_OPERANDS,
 )
 def metrics_list_exists(change: Change) -> Iterator[Problem]:
     """The exporter's pods mount the key `dcgm-metrics.csv` from the operator's namespace.
@@ -52,14 +50,13 @@ def metrics_list_exists(change: Change) -> Iterator[Problem]:
         yield from check_object(change, change.at(_EXPORTER, "config", "name"), "ConfigMap", consequence, [LIST_KEY])
 
 
-@COMPONENTS.rule(
+@WITH_OPERANDS.rule(
     "GA159",
     "The exporter must read a host engine that runs",
     default=Severity.WARN,
     remedy="write dcgm.enabled: false, or remove the variable",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
     rows=("I-04", "I-05", "I-06"),
-    kinds=WITH_OPERANDS,
 )
 def one_host_engine(change: Change) -> Iterator[Problem]:
     """In a ClusterPolicy an omitted `dcgm.enabled` means that the operator deploys a host engine.
@@ -95,15 +92,13 @@ _NOT_IN_RE2 = {
 _SKIPPED = "the exporter would warn: Failed to compile pod label allowlist regex pattern, skipping"
 
 
-@COMPONENTS.rule(
+@WITH_OPERANDS.rule(
     "GA161",
     "The exporter must be able to add the labels of jobs and pods that are configured",
-    default=Severity.DENY,
     remedy="write an absolute path such as /var/lib/dcgm-exporter/job-mapping",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter; "
     "github.com/NVIDIA/dcgm-exporter internal/pkg/transformation/kubernetes.go; github.com/google/re2 Syntax",
     rows=("I-07", "I-08", "I-15"),
-    kinds=WITH_OPERANDS,
 )
 def labels_of_metrics(change: Change) -> Iterator[Problem]:
     """The directory of job files is mounted from the node; if it is not absolute, pods do not start.
@@ -195,15 +190,13 @@ _CHOICES = {
 }
 
 
-@COMPONENTS.rule(
+@WITH_OPERANDS.rule(
     "GA160",
     "Prometheus must be able to scrape the exporter",
-    default=Severity.DENY,
     remedy="write an interval that is at least the scrapeTimeout",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyServiceMonitorCustomEdits; "
     "github.com/prometheus-operator/prometheus-operator pkg/prometheus; k8s.io/api/core/v1 ServiceType",
     rows=("I-09", "I-10", "I-11", "I-12", "I-13", "I-16"),
-    kinds=WITH_OPERANDS,
 )
 def scrapable(change: Change) -> Iterator[Problem]:
     """The ServiceMonitor is created as it is written, and rejected later.

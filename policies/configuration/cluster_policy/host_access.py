@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.change import CLUSTER_POLICY, COMPONENTS, WITH_DRIVER
+from policies.configuration.change import CLUSTER_POLICY, WITH_DRIVER
 from policies.configuration.cluster_facts import is_k0s, is_microk8s, is_openshift, namespaced_name, the_nodes
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import items_at, lookup, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,7 +43,6 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
 @CLUSTER_POLICY.rule(
     "GA184",
     "Host paths must be absolute, and match the nodes",
-    default=Severity.DENY,
     remedy="write an absolute path of its own without going up",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; k8s.io/kubernetes pkg/apis/core/validation",
     rows=("F-11", "F-16", "F-17"),
@@ -97,7 +96,6 @@ _OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
 @CLUSTER_POLICY.rule(
     "GA185",
     "The namespace of the operator must admit privileged pods",
-    default=Severity.DENY,
     remedy=f"write psa.enabled: true, or label the namespace {_ENFORCE}=privileged",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",
     rows=("F-14", "F-15"),
@@ -189,14 +187,13 @@ def _driver(change: Change) -> Section | None:
     return None if steps is None else change.section(*steps)
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA165",
     "Settings of RDMA, GPUDirect Storage and GDRCopy must not be overruled by others",
     default=Severity.WARN,
     remedy="write rdma.enabled: true beside it, or remove it",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
     rows=("D-01", "D-10", "S-59"),
-    kinds=WITH_DRIVER,
 )
 def settings_take_effect(change: Change) -> Iterator[Problem]:
     """The operator reads `useHostMofed` only if RDMA is enabled, so alone it changes nothing.
@@ -228,14 +225,12 @@ def _overruled_flags(change: Change) -> Iterator[Problem]:
                 yield problem(change.at(component, "enabled"), message, remedy)
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA167",
     "GPUDirect Storage must run on the open kernel modules",
-    default=Severity.DENY,
     remedy="write kernelModuleType: open, or disable gds",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go, docs gpu-operator-rdma",
     rows=("D-04", "D-05"),
-    kinds=WITH_DRIVER,
 )
 def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     """Since version 2.17.5 nvidia-fs cannot be loaded beside the proprietary kernel modules.
@@ -258,14 +253,12 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
         yield problem(path, f'is "proprietary"; {why}, so gds fails')
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA168",
     "GPUDirect Storage and GDRCopy must name their images",
-    default=Severity.DENY,
     remedy="write repository, image and version",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, api/nvidia/v1alpha1/nvidiadriver_types.go",
     rows=("D-09",),
-    kinds=WITH_DRIVER,
 )
 def sidecars_name_images(change: Change) -> Iterator[Problem]:
     """Both are containers of the driver's pod without a default image, so no driver is deployed.
@@ -304,14 +297,13 @@ _KERNEL = re.compile(r"(\d+)\.(\d+)")
 _DMA_BUF_SINCE = (5, 12)
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA166",
     "Nodes must have what GPUDirect RDMA and GPUDirect Storage need",
     default=Severity.WARN,
     remedy="install NVIDIA's network adapters and the Network Operator first, or disable it",
     source="github.com/NVIDIA/gpu-operator issues 588, 448, 381; docs gpu-operator-rdma",
     rows=("D-02", "D-03", "D-06"),
-    kinds=WITH_DRIVER,
 )
 def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
     """With RDMA enabled the driver's pod waits for the network driver (MOFED), maybe without end.

@@ -25,8 +25,8 @@ from policies.nvidia.config_grammar import STRATEGIES
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig_configs import DEFAULT, WHOLE, configs_of
 from policies.nvidia.mig_products import is_capable
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,6 @@ def _config_map(change: Change) -> Object | None:
 @CLUSTER_POLICY.rule(
     "GA130",
     "The ConfigMap of the device plugin must exist and be mountable",
-    default=Severity.DENY,
     remedy="create the ConfigMap in the operator's namespace first",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go handleDevicePluginConfig, issue 412",
     rows=("G-01", "G-06"),
@@ -90,7 +89,6 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA131",
     "A selected device-plugin configuration must be a key of the ConfigMap",
-    default=Severity.DENY,
     remedy="write a key of the ConfigMap",
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",
     rows=("G-02", "G-03", "G-04", "G-05", "S-03"),
@@ -145,7 +143,6 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA143",
     "The ClusterPolicy and the ConfigMap of the device plugin must agree",
-    default=Severity.DENY,
     remedy="change one of them",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; "
     "github.com/NVIDIA/k8s-device-plugin api/config/v1/flags.go, cmd/nvidia-device-plugin/main.go",
@@ -212,7 +209,6 @@ def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
 @CLUSTER_POLICY.rule(
     "GA145",
     "The device plugin must not run on nodes whose GPUs are handed out by DRA",
-    default=Severity.DENY,
     remedy='write devicePlugin.enabled: false, or label nodes of DRA nvidia.com/gpu.deploy.device-plugin: "false"',
     source="github.com/NVIDIA/gpu-operator pull 1541; github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
     rows=("G-26", "S-06"),
@@ -255,7 +251,6 @@ _FILES = {"config": "config.yaml", "gpuClientsConfig": "clients.yaml"}
 @CLUSTER_POLICY.rule(
     "GA146",
     "ConfigMaps of the MIG manager must exist and have the files that it reads",
-    default=Severity.DENY,
     remedy="create the ConfigMap first",
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager, controllers/object_controls.go",
     rows=("H-03", "H-04", "H-10"),
@@ -317,7 +312,6 @@ def manager_settings(change: Change) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA147",
     "The MIG strategy must suit the MIG configurations of the nodes",
-    default=Severity.DENY,
     remedy="write strategy: mixed, and let pods request resources such as nvidia.com/mig-1g.10gb",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go, internal/lm/mig-strategy.go; "
     "github.com/NVIDIA/gpu-operator issue 603",

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.configuration.change import CLUSTER_POLICY, CLUSTER_POLICY_DELETION, Section
+from policies.configuration.change import CLUSTER_POLICY, Section
 from policies.configuration.cluster_facts import counted_names, gpu_claims, gpu_pods, the_nodes
 from policies.configuration.drivers import Driver, drivers_of
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,6 @@ _IMAGE = ("version", "repository", "image")
 @CLUSTER_POLICY.rule(
     "GA118",
     "A precompiled driver must not have settings that would build or change it",
-    default=Severity.DENY,
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers, limitations; github.com/NVIDIA/gpu-operator "
     "controllers/object_controls.go transformDriverContainer",
@@ -134,7 +133,6 @@ _OLDEST_MANAGER = (0, 6, 4)
 @CLUSTER_POLICY.rule(
     "GA124",
     "The driver must have its startup probe only, with enough time to build",
-    default=Severity.DENY,
     remedy="remove it; the driver's container has only a startupProbe",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go setContainerProbe; "
     "assets/state-driver/0500_daemonset.yaml; k8s.io/kubernetes pkg/apis/core/validation",
@@ -230,7 +228,6 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
 @CLUSTER_POLICY.rule(
     "GA105",
     "A cluster must have one ClusterPolicy, and no GPUCluster beside it",
-    default=Severity.DENY,
     remedy="change the existing one, or delete it first",
     source="github.com/NVIDIA/gpu-operator controllers/active_config.go, controllers/clusterpolicy_controller.go",
     rows=("A-01", "A-02", "A-07"),
@@ -260,7 +257,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
         yield problem(_NAME, text, 'write "cluster-policy"', severity=Severity.AUDIT)
 
 
-@CLUSTER_POLICY_DELETION.rule(
+@CLUSTER_POLICY.rule(
     "GA106",
     "A ClusterPolicy must not be deleted while pods use GPUs",
     default=Severity.WARN,

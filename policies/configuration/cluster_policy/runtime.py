@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from policies.configuration.change import CLUSTER_POLICY
 from policies.configuration.cluster_facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
 from policies.kubernetes.objects import lookup
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,7 +126,6 @@ _RUNTIME = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)(?:\.(\d+))?")
 @CLUSTER_POLICY.rule(
     "GA179",
     "The NRI plugin must have CDI and the container toolkit enabled",
-    default=Severity.DENY,
     remedy="leave cdi.enabled and toolkit.enabled true, or write nriPluginEnabled: false",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go validateClusterPolicySpec",
     rows=("F-01", "F-02"),

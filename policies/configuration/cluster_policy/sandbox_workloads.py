@@ -14,8 +14,8 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import FAMILY_LABEL, MIG_CONFIG_LABEL
 from policies.nvidia.mig_configs import WHOLE
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,7 +78,6 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA187",
     "Components of sandbox workloads must fit the mode",
-    default=Severity.DENY,
     remedy="enable the device plugin of the mode",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, docs deploy-kata-containers",
     rows=("J-02", "J-03", "J-07"),
@@ -108,7 +107,6 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA188",
     "The default workload must have the components that it needs",
-    default=Severity.DENY,
     remedy="enable the component",
     source="docs gpu-operator-kubevirt",
     rows=("J-05", "J-06", "S-29"),
@@ -201,7 +199,6 @@ _FILE = "config.yaml"
 @CLUSTER_POLICY.rule(
     "GA189",
     "The vGPU Manager must have its own, private image, and guests a driver that can be licensed",
-    default=Severity.DENY,
     remedy="write repository, image and version of the vGPU Manager that you have built",
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, docs gpu-operator-kubevirt",
     rows=("J-08", "J-09", "J-16"),
@@ -232,7 +229,6 @@ def vgpu_images(change: Change) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA190",
     "Defaults of the components of sandbox workloads must exist",
-    default=Severity.DENY,
     remedy="write the name of a configuration that the ConfigMap has",
     source="github.com/NVIDIA/gpu-operator assets/state-vgpu-device-manager, controllers/object_controls.go; "
     "issues 600, 591, 447",

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import COMPONENTS, WITH_DRIVER, WITH_OPERANDS, Change, Section
+from policies.configuration.change import CLUSTER_POLICY, OPERATOR, WITH_DRIVER, WITH_OPERANDS, Change, Section
 from policies.configuration.cluster_facts import counted_names, gpu_pods
 from policies.configuration.drivers import drivers_of
 from policies.kubernetes.names import is_label_key, is_label_value, write_closest
@@ -15,8 +15,8 @@ from policies.kubernetes.objects import Object, controller_of, items_at, lookup,
 from policies.kubernetes.selectors import LabelSelectorError, parse_label_selector
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,15 +65,13 @@ def whole_number(text: str) -> int | None:
 _NOT_READ = "; it is not read while autoUpgrade is false"
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA169",
     "Upgrades must set maxUnavailable to a number or a percentage above zero",
-    default=Severity.DENY,
     remedy='write a number such as 1, without quotes, or a percentage such as "25%"',
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, "
     "github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
     rows=("E-01", "E-02", "E-03"),
-    kinds=WITH_DRIVER,
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
     """The upgrade controller computes how many nodes may be unavailable, and stops at invalid text.
@@ -103,14 +101,13 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
         yield problem(path, text, 'write "100%", or a smaller share', severity=Severity.WARN)
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA170",
     "Upgrades must set maxParallelUpgrades to a number of nodes, at most maxUnavailable",
     default=Severity.WARN,
     remedy="write how many nodes may be upgraded at once",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
     rows=("E-04", "E-05"),
-    kinds=WITH_DRIVER,
 )
 def parallel_upgrades(change: Change) -> Iterator[Problem]:
     """Zero does not disable upgrades: it means without limit, and only `maxUnavailable` limits them.
@@ -130,14 +127,12 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
         yield problem(path, text, f"write {unavailable}, or raise maxUnavailable")
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA171",
     "Upgrades must select pods by valid label selectors",
-    default=Severity.DENY,
     remedy='write a label selector such as "app=training" or "team in (a,b)"',
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, k8s.io/apimachinery pkg/labels",
     rows=("E-06", "E-08"),
-    kinds=WITH_DRIVER,
 )
 def pod_selectors(change: Change) -> Iterator[Problem]:
     """The selectors are parsed at the first upgrade only; then the node ends in upgrade-failed.
@@ -171,14 +166,13 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
 """The values that the Helm chart and OpenShift's console write into every upgrade policy."""
 
 
-@COMPONENTS.rule(
+@WITH_DRIVER.rule(
     "GA172",
     "Upgrades must be able to move the pods in their way",
     default=Severity.WARN,
     remedy="write a timeout in seconds, such as 300",
     source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go, docs gpu-driver-upgrades",
     rows=("E-07", "E-09"),
-    kinds=WITH_DRIVER,
 )
 def pods_in_the_way(change: Change) -> Iterator[Problem]:
     """A driver is replaced when no GPU pod runs on its node; a timeout of zero waits without end.
@@ -222,14 +216,13 @@ _STOPS = (
 """The field that lets upgrades delete pods, the pods that they stop at without it, what these have, and what to do."""
 
 
-@COMPONENTS.rule(
+@CLUSTER_POLICY.rule(
     "GA173",
     "Automatic upgrades must be configured only where the operator can run them",
     default=Severity.WARN,
     remedy="write autoUpgrade: false, and upgrade drivers node by node",
     source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, issue 2417",
     rows=("E-10", "E-11", "J-15"),
-    kinds=("ClusterPolicy",),
 )
 def upgrades_run(change: Change) -> Iterator[Problem]:
     """With sandbox workloads the upgrade controller does nothing and removes its labels from nodes.
@@ -275,14 +268,12 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
 """The priority classes that every cluster has."""
 
 
-@COMPONENTS.rule(
+@WITH_OPERANDS.rule(
     "GA174",
     "The rolling update of operands must be a number of nodes or a percentage",
-    default=Severity.DENY,
     remedy='write a number or a percentage in quotes, such as "1" or "25%"',
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/kubernetes pkg/apis/apps/validation",
     rows=("E-13", "E-14", "E-15", "E-16"),
-    kinds=WITH_OPERANDS,
 )
 def rolling_update(change: Change) -> Iterator[Problem]:
     """The CRD accepts any text here; the operator parses it when it writes the DaemonSets of its operands.
@@ -325,10 +316,9 @@ def _refusal(text: str) -> str:
     return ""
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA178",
     "Operands must have a priority class that exists and the user that they need",
-    default=Severity.DENY,
     remedy="remove runAsNonRoot",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
     rows=("E-22", "E-23"),
@@ -364,10 +354,9 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
 """Labels by which the operator finds its pods, so it does not let them change."""
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA177",
     "Labels and annotations of operands must be valid and take effect",
-    default=Severity.DENY,
     remedy="write a name of at most 63 letters, digits, -, _ and ., with a DNS name and a slash before it if need be",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/apimachinery pkg/util/validation",
     rows=("E-20", "E-21"),
@@ -406,14 +395,13 @@ _COMPARING = ("Lt", "Gt")
 """Operators of newer versions of Kubernetes, which taints of GPU nodes hardly have."""
 
 
-@COMPONENTS.rule(
+@WITH_OPERANDS.rule(
     "GA175",
     "Operands must tolerate the taints of GPU nodes",
     default=Severity.WARN,
     remedy="add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, issues 2717, 270, 26, 397",
     rows=("E-17", "E-18"),
-    kinds=WITH_OPERANDS,
 )
 def taints_tolerated(change: Change) -> Iterator[Problem]:
     """Tolerations replace the default one for `nvidia.com/gpu`, the usual taint of GPU nodes.
@@ -469,10 +457,9 @@ def _text(item: Any, field: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-@COMPONENTS.rule(
+@OPERATOR.rule(
     "GA176",
     "Tolerations must be valid",
-    default=Severity.DENY,
     remedy="write {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
     source="k8s.io/kubernetes pkg/apis/core/validation ValidateTolerations",
     rows=("E-19",),

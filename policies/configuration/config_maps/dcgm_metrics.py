@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import TYPE_CHECKING
 
+from policies.configuration.change import CONFIG_MAP
 from policies.configuration.config_maps.roles import LABEL, LIST_KEY, Role, users
 from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Place, Severity
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -439,8 +440,6 @@ class MetricsList:
         return problem(self.path, text, remedy, severity=severity, place=Place(self.path, line, column))
 
 
-DCGM_METRICS: Checks[Change] = Checks("ConfigMap")
-
 _DATA = FieldPath(["data"])
 _STANDALONE_KEY = "metrics"
 """The key that the exporter reads without the operator, if DCGM_EXPORTER_CONFIGMAP_DATA names the ConfigMap."""
@@ -448,10 +447,9 @@ _MOST = 50
 """The most problems of one list."""
 
 
-@DCGM_METRICS.rule(
+@CONFIG_MAP.rule(
     "GA162",
     "A list of metrics must be at the key dcgm-metrics.csv",
-    default=Severity.DENY,
     remedy=f"name the key {LIST_KEY}",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go MetricsConfigFileName; issues 1616, 648, 275",
     rows=("I-02", "S-04", "S-54"),
@@ -486,10 +484,9 @@ def _keys(change: Change, field: str) -> dict[str, object]:
     return value if isinstance(value, dict) else {}
 
 
-@DCGM_METRICS.rule(
+@CONFIG_MAP.rule(
     "GA163",
     "A list of metrics must be readable by the exporter",
-    default=Severity.DENY,
     remedy="write lines of three fields: DCGM field, type of metric, help text",
     source="github.com/NVIDIA/dcgm-exporter internal/pkg/counters/counter_config.go; go.dev/src/encoding/csv/reader.go",
     rows=("I-03",),
@@ -504,7 +501,7 @@ def readable_list(change: Change) -> Iterator[Problem]:
         yield from islice(found.read_problems(), _MOST)
 
 
-@DCGM_METRICS.rule(
+@CONFIG_MAP.rule(
     "GA164",
     "Metrics must have the type of their values",
     default=Severity.WARN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import Embedded
+from policies.configuration.change import CONFIG_MAP, Embedded
 from policies.configuration.cluster_facts import quoted_names
 from policies.kubernetes.names import closest, write_closest
 from policies.kubernetes.nodes import labels_of
@@ -16,8 +16,8 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in, is_count
 from policies.nvidia.mig_parted import ENTRY_FIELDS, entry_errors
 from policies.nvidia.mig_products import is_capable
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Place, Severity
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
     from policies.kubernetes.objects import Object
     from policies.nvidia.mig_parted import EntryError
-    from policies.rules.decision import Finding
 
 
 CLIENTS_FILE = "clients.yaml"
@@ -116,26 +115,11 @@ def are_skipped(nodes: Sequence[Object]) -> bool:
     return bool(nodes) and all(is_capable(labels_of(node)) is False for node in nodes)
 
 
-class _MIGPartedChecks(Checks["Change"]):
-    """The checks of a ConfigMap as a whole, and those of the file in it."""
-
-    def run(self, subject: Change) -> Iterator[Finding]:
-        """The findings of the checks."""
-        yield from super().run(subject)
-        document = _document(subject)
-        if document is not None:
-            yield from MIG_FILE.run(document)
-
-
-MIG_PARTED = _MIGPartedChecks("ConfigMap")
-MIG_FILE: Checks[MIGFile] = Checks("ConfigMap")
-"""The checks of a file that can be read."""
-
 _DATA = FieldPath(["data"])
 _EXAMPLE = f"write version: v1 and, below {CONFIGS}:, a list of entries for each name"
 
 
-def _document(change: Change) -> MIGFile | None:
+def mig_file(change: Change) -> MIGFile | None:
     """The file, by its own key, or by the only key of a ConfigMap with a wrong key."""
     data = change.object.get("data")
     texts = data if isinstance(data, dict) else {}
@@ -150,10 +134,9 @@ def _document(change: Change) -> MIGFile | None:
     return MIGFile(Embedded(change, key, document), configs_in(document.value))
 
 
-@MIG_PARTED.rule(
+@CONFIG_MAP.rule(
     "GA149",
     "A ConfigMap of the MIG manager must have a file that it can read: config.yaml, or clients.yaml",
-    default=Severity.DENY,
     remedy=_EXAMPLE,
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted api/spec/v1/spec.go",
     rows=("H-03", "H-05", "S-68"),
@@ -249,10 +232,9 @@ _VERSION = "v1"
 _ENTRY = "{devices: all, mig-enabled: false}"
 
 
-@MIG_FILE.rule(
+@CONFIG_MAP.rule(
     "GA150",
     "A MIG configuration must be one that mig-parted can read",
-    default=Severity.DENY,
     remedy=f"write version: {_VERSION} and, below {CONFIGS}:, a list of entries for each name",
     source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types/mig_config.go",
     rows=("H-05",),

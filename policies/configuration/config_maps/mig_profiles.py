@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import the_nodes
-from policies.configuration.config_maps.mig_documents import MIG_FILE, MIGFile, are_skipped, with_error
+from policies.configuration.config_maps.mig_documents import MIGFile, are_skipped, with_error
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.view import UNKNOWN
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.rules.registry import Problem
+    from policies.rules.checks import Problem
 
 
 LIST_PROFILES = 'compare with what "nvidia-smi mig -lgip" lists on the node'
@@ -118,10 +119,9 @@ def _instead(profile: MIGProfile, product: MIGProduct) -> str:
     return same[0] if len(same) == 1 else ""
 
 
-@MIG_FILE.rule(
+@CONFIG_MAP.rule(
     "GA151",
     "The GPUs must have the MIG profiles of a configuration, and room for all of them",
-    default=Severity.DENY,
     remedy="write profiles that the GPU has",
     source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; NVIDIA MIG user guide, supported profiles; "
     "github.com/NVIDIA/gpu-operator issues 603, 262, 351",
@@ -210,10 +210,9 @@ def _by_misfits(
 _GPU_LABELS = (PRODUCT_LABEL, COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, "nvidia.com/vgpu.host-driver-version")
 
 
-@MIG_FILE.rule(
+@CONFIG_MAP.rule(
     "GA153",
     "MIG configurations must have names that nodes can select, and include the default one",
-    default=Severity.DENY,
     remedy=f"add {DEFAULT} with - devices: all and mig-enabled: false",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",
     rows=("H-04", "H-07"),
@@ -245,7 +244,7 @@ _COMPARED = 64
 """The most entries of a configuration that are compared with each other; there are fewer kinds of GPU."""
 
 
-@MIG_FILE.rule(
+@CONFIG_MAP.rule(
     "GA152",
     "Each entry of a MIG configuration must be for some GPU and contradict no other entry",
     default=Severity.WARN,

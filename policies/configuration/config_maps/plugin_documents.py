@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import Embedded
+from policies.configuration.change import CONFIG_MAP, Embedded
 from policies.configuration.cluster_facts import namespaced_name, the_nodes
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
@@ -18,14 +18,13 @@ from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.config_grammar import GRAMMAR, grammar_problems
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Place, Severity
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.rules.decision import Finding
 
 
 MOST_DOCUMENTS = 128
@@ -69,10 +68,6 @@ def configurations(change: Change) -> Iterator[Configuration]:
             except YAMLError:
                 continue
             yield Configuration(document.value, Embedded(change, key, document))
-
-
-CONFIGURATION: Checks[Configuration] = Checks("ConfigMap")
-"""The checks of one configuration."""
 
 
 def is_governed(change: Change) -> bool:
@@ -135,26 +130,13 @@ def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> 
     return sorted(names)
 
 
-class _DevicePluginChecks(Checks["Change"]):
-    """The checks of a ConfigMap as a whole, and those of each configuration in it."""
-
-    def run(self, subject: Change) -> Iterator[Finding]:
-        """The findings of the checks."""
-        yield from super().run(subject)
-        for configuration in configurations(subject):
-            yield from CONFIGURATION.run(configuration)
-
-
-DEVICE_PLUGIN = _DevicePluginChecks("ConfigMap")
-
 _DATA = FieldPath(["data"])
 _EMPTY = 'write "version: v1" to share nothing'
 
 
-@DEVICE_PLUGIN.rule(
+@CONFIG_MAP.rule(
     "GA133",
     "A key of a device-plugin ConfigMap must hold one YAML document under a name that nodes can select",
-    default=Severity.DENY,
     remedy="write one YAML document, as a text block that begins with |-",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go, cmd/config-manager/main.go",
     rows=("G-07", "G-08", "G-23", "S-44"),
@@ -220,10 +202,9 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         yield problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA134",
     "Fields of a device-plugin configuration must have values that the plugin can read",
-    default=Severity.DENY,
     remedy="write a value that the device plugin can read",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1, cmd/nvidia-device-plugin/main.go validateFlags",
     rows=("G-08", "G-29", "G-30"),
@@ -239,10 +220,9 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
             yield configuration.embedded.problem(found.steps, found.message, found.remedy)
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA135",
     "Fields of a device-plugin configuration must exist",
-    default=Severity.DENY,
     remedy="remove it",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go: the file is not parsed strictly",
     rows=("G-20", "S-02"),
@@ -262,7 +242,7 @@ def existing_fields(configuration: Configuration) -> Iterator[Problem]:
 _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"
 
 
-@DEVICE_PLUGIN.rule(
+@CONFIG_MAP.rule(
     "GA144",
     "The device plugin must be able to find and read its ConfigMap",
     default=Severity.WARN,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import counted_names, namespaced_name, the_nodes
 from policies.configuration.config_maps.plugin_documents import (
-    CONFIGURATION,
     default_key,
     is_governed,
     is_used,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from policies.configuration.config_maps.plugin_documents import Configuration
     from policies.kubernetes.objects import Object
     from policies.nvidia.plugin_configs import SharedResource
-    from policies.rules.registry import Problem
+    from policies.rules.checks import Problem
 
 
 MOST_CLIENTS = 48
@@ -48,10 +48,9 @@ MANY_SLICES = 20
 """The pods that share a GPU by time-slicing, beyond which there is a warning."""
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA139",
     "A GPU must not be shared by more pods than it can serve",
-    default=Severity.DENY,
     remedy="write fewer replicas",
     source="github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go; docs.nvidia.com gpu-sharing",
     rows=("G-14", "G-24"),
@@ -114,7 +113,7 @@ def _capability(node: Object) -> tuple[int, int] | None:
     return (int(major), int(minor)) if is_known else None
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA142",
     "Pods and quotas must fit the way in which GPUs are shared",
     default=Severity.WARN,
@@ -186,7 +185,7 @@ _HONOURS_FALSE = (0, 20)
 _MPS_ROOT = "/run/nvidia/mps"
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA141",
     "Settings of a device-plugin configuration must take effect",
     default=Severity.WARN,

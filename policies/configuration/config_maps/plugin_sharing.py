@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import the_nodes
-from policies.configuration.config_maps.plugin_documents import CONFIGURATION, nodes_using, policy_strategy
+from policies.configuration.config_maps.plugin_documents import nodes_using, policy_strategy
 from policies.fleet.offers import NodeState, read_hardware
 from policies.fleet.offers.offer import LABELS_WITH_MIG, MPS_WITH_MIG, MPS_WITH_MIXED, label_offer, plugin_refusal
 from policies.fleet.offers.shown import LabelledResource, labelled_devices
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from policies.configuration.config_maps.plugin_documents import Configuration
     from policies.kubernetes.objects import Object
     from policies.nvidia.plugin_configs import SharedResource, Strategy
-    from policies.rules.registry import Problem
+    from policies.rules.checks import Problem
 
 
 _ITEM = ("name", "rename", "devices", "replicas")
@@ -33,10 +34,9 @@ _CASE = "here a field counts only in its exact spelling"
 _FEWEST = 2
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA132",
     "A time-slicing resource must have at least two replicas",
-    default=Severity.DENY,
     remedy="write how many pods may share one GPU, 2 or more",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go",
     rows=("G-09",),
@@ -79,10 +79,9 @@ def _replicas_error(value: Any) -> tuple[str, str | None] | None:
 _GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA136",
     "A sharing strategy must list the resources that it shares",
-    default=Severity.DENY,
     remedy="write resources: [{name: nvidia.com/gpu, replicas: 4}]",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go, resources.go",
     rows=("G-08", "G-10", "S-01"),
@@ -161,10 +160,9 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
             yield at(steps, f"has no name; {_EXITS}: no resource name specified", "add name: nvidia.com/gpu")
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA137",
     "A device-plugin configuration must share GPUs in one way only",
-    default=Severity.DENY,
     remedy="remove timeSlicing or mps; where different nodes are to have each, give each a key of its own",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/sharing.go, README.md",
     rows=("G-11",),
@@ -185,10 +183,9 @@ _NO_EFFECT = "the device plugin finds no device of that name and silently shares
 MIXED = f"the device plugin would exit with: {MPS_WITH_MIXED}"
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA138",
     "MPS must share whole GPUs, not MIG devices",
-    default=Severity.DENY,
     remedy="share MIG devices by timeSlicing, or whole GPUs by mps",
     source="github.com/NVIDIA/k8s-device-plugin cmd/nvidia-device-plugin/main.go, internal/lm/nvml.go",
     rows=("G-12", "G-13"),
@@ -252,10 +249,9 @@ def has_mig_devices(node: Object) -> bool:
     return LabelledResource(GPU_RESOURCE, labels).product.profile is not None or bool(labelled_devices(labels))
 
 
-@CONFIGURATION.rule(
+@CONFIG_MAP.rule(
     "GA140",
     "A shared resource must be one that the device plugin has",
-    default=Severity.DENY,
     remedy="write nvidia.com/gpu, or nvidia.com/mig-<profile> with migStrategy mixed",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go",
     rows=("G-15", "G-25", "S-31", "S-52"),

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.configuration.change import is_operator
+from policies.configuration.change import CONFIG_MAP, is_operator
 from policies.configuration.cluster_facts import the_nodes
 from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
@@ -18,8 +18,8 @@ from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS
+from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Checks, Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -268,9 +268,6 @@ def roles_of(change: Change) -> set[Role]:
     return {role for name, role in _NAMES.items() if change.name == name or change.name.startswith(f"{name}-")}
 
 
-DEPENDENTS: Checks[Change] = Checks("ConfigMap")
-"""Checks of every ConfigMap in a namespace of the operator, whatever its role."""
-
 _DATA = FieldPath(["data"])
 _NAME = FieldPath(["metadata", "name"])
 _OWN = {
@@ -282,10 +279,9 @@ _OWN = {
 _OWNERS = frozenset({"ClusterPolicy", "NVIDIADriver", "GPUCluster"})
 
 
-@DEPENDENTS.rule(
+@CONFIG_MAP.rule(
     "GA107",
     "A ConfigMap must stay while something depends on it, and the operator's own must be left to it",
-    default=Severity.DENY,
     remedy="change what refers to it first",
     source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
     "github.com/NVIDIA/gpu-operator controllers/object_controls.go",

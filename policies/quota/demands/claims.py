@@ -20,7 +20,7 @@ from policies.nvidia.identifiers import DRIVER
 from policies.quota.demands.classes import NecessaryConditions, classes
 from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
 from policies.rules.charges import UNSEEN, DeviceDemand, DeviceKind
-from policies.rules.registry import Problem, problem
+from policies.rules.checks import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

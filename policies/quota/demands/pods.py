@@ -33,7 +33,7 @@ from policies.quota.demands.device_kinds import (
     unseen_slice,
 )
 from policies.rules.charges import OWN, UNSEEN, DeviceDemand, DeviceKind
-from policies.rules.registry import Problem, problem
+from policies.rules.checks import Problem, problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from policies.devices.published_devices import gpu_groups
 from policies.kubernetes.names import closest, format_list, shown
@@ -16,8 +16,8 @@ from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.limits.selectors import GLOBS, Match, Selector
 from policies.rules.charges import DeviceKind
+from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
-from policies.rules.registry import Checks, Problem, problem
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
@@ -41,39 +41,30 @@ _LATER = "leave it if that comes later"
 _MOST_NAMED = 3
 
 
-class _Change(NamedTuple):
-    """A GPUQuota that is created or updated, the cluster, and the settings that hold."""
-
-    request: Request
-    view: ClusterView
-    settings: GPUAdmissionPolicy
-
-
-_QUOTAS: Checks[_Change] = Checks("GPUQuota")
+GPU_QUOTAS = RulesOn("GPUQuota")
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
     """Findings about a GPUQuota that is created or updated."""
     if request.operation != "DELETE" and isinstance(request.object, dict):
-        yield from _QUOTAS.run(_Change(request, view, settings))
+        yield from readable_quota(request)
+        yield from effective_quota(request.namespace, settings)
+        yield from counting_limits(request, view)
 
 
-@_QUOTAS.rule(
+@GPU_QUOTAS.rule(
     "GA501",
     "A GPUQuota must be readable and consistent",
-    default=Severity.DENY,
     remedy="correct the named fields; docs/quota.md describes every field",
     source="docs/quota.md",
     fixed=True,
-    as_invalid=True,
 )
-def readable_quota(change: _Change) -> Iterator[Problem]:
+def readable_quota(request: Request) -> Iterator[Problem]:
     """A quota with a mistake limits nothing, and if quotas are enforced its namespace gets no GPU at all.
 
     So no user can store one, whatever severities and exemptions are set. Labels and annotations of what is stored
     already can be changed all the same, and it can be deleted.
     """
-    request = change.request
     try:
         parse_quota(request.object)
     except QuotaError as error:
@@ -84,7 +75,7 @@ def readable_quota(change: _Change) -> Iterator[Problem]:
             yield problem(path, sentence, "", severity=Severity.WARN if kept else None)
 
 
-@_QUOTAS.rule(
+@GPU_QUOTAS.rule(
     "GA507",
     "A GPUQuota must not be in a namespace that is exempt from quotas",
     default=Severity.WARN,
@@ -92,19 +83,18 @@ def readable_quota(change: _Change) -> Iterator[Problem]:
     source="docs/quota.md",
     fixed=True,
 )
-def effective_quota(change: _Change) -> Iterator[Problem]:
+def effective_quota(namespace: str, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     """Pods that run the cluster and hand out its GPUs must start even while nothing can be counted.
 
     So pods and claims of its namespaces are never charged, and a GPUQuota there limits nothing. Its condition `Enforced`
     is `False` with the reason `Exempt`.
     """
-    namespace = change.request.namespace
-    if why := exemption_in_cluster("quota", namespace, change.settings):
+    if why := exemption_in_cluster("quota", namespace, settings):
         text = f'namespace "{namespace}" is exempt from quotas ({why}), so this GPUQuota limits nothing'
         yield problem(FieldPath(["metadata", "namespace"]), text)
 
 
-@_QUOTAS.rule(
+@GPU_QUOTAS.rule(
     "GA508",
     "A limit must count GPUs or PriorityClasses that the cluster has",
     default=Severity.WARN,
@@ -112,19 +102,18 @@ def effective_quota(change: _Change) -> Iterator[Problem]:
     source="docs/quota.md; labels of nodes and ResourceSlices",
     fixed=True,
 )
-def counting_limits(change: _Change) -> Iterator[Problem]:
+def counting_limits(request: Request, view: ClusterView) -> Iterator[Problem]:
     """A limit whose globs match no product, MIG profile or PriorityClass counts and limits nothing.
 
     The name may come later, with a new node for example, so this only warns. A glob that matches nothing beside others
     that match is noted for the audit log.
     """
-    request = change.request
     try:
         quota = parse_quota(request.object)
     except QuotaError:
         return  # GA501 has reported it.
     if request.old_object is None or lookup(request.old_object, ("spec",)) != lookup(request.object, ("spec",)):
-        yield from _limits_without_match(request.object or {}, quota.limits, change.view)
+        yield from _limits_without_match(request.object or {}, quota.limits, view)
 
 
 def _limits_without_match(document: Object, limits: Sequence[Limit], view: ClusterView) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import load_rules
-from policies.rules.registry import all_rules
+from policies.admission.rule_book import rule_book
 from testbed import libyaml
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import unwrap_lists
@@ -28,7 +28,7 @@ def seeds() -> tuple[dict[str, Any], ...]:
     """Objects with a kind, each once."""
     load_rules()
     texts = [file.read_text() for folder in _FOLDERS for file in _files(_ROOT / folder)]
-    texts += [text for rule in all_rules() for text in read_examples(rule.id)]
+    texts += [text for rule in rule_book().rules for text in read_examples(rule.id)]
     return _once(each for text in texts for each in _objects(text))
 
 

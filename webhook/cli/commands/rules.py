@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import policies.admission  # noqa: F401 - registers all rules
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.names import resource_name, shown
 from policies.kubernetes.objects import filled_record
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity
-from policies.rules.registry import all_rules, get_rule, ruled_kinds, rules_of_kind
+from policies.rules.idle_settings import NEEDS
 from webhook.cli.options import complete_from, output_option
 from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import output_text
@@ -96,7 +96,7 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
     if rule_id is not None and (search, kind) != (None, None):
         raise click.UsageError("name a rule, or search for some")
     kind = None if kind is None else _known_kind(kind)
-    rules = all_rules() if kind is None else rules_of_kind(kind)
+    rules = rule_book().rules if kind is None else rule_book().of_kind(kind)
     if search is not None:
         words = [_letters_of(word) for word in search.split()]
         texts = {rule.id: _letters_of(_all_texts(rule)) for rule in rules}
@@ -109,7 +109,7 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
     if rule_id is None:
         click.echo(output_text([_fields(rule) for rule in rules], RulesJSON) if output == "json" else _table(rules))
         return
-    rule = get_rule(rule_id.upper())
+    rule = rule_book().get(rule_id.upper())
     if rule is None:
         raise click.BadParameter(_unknown(rule_id, rules), param_hint="'ID'")
     click.echo(output_text(_fields(rule), RulesJSON) if output == "json" else _in_full(rule))
@@ -121,7 +121,7 @@ def _known_kind(text: str) -> str:
     Raises:
         click.BadParameter: No rule reviews objects of such a kind.
     """
-    known = ruled_kinds()
+    known = rule_book().kinds
     names = {name: kind for kind in known for name in (kind.lower(), resource_name(kind))}
     if text.lower() in names:
         return names[text.lower()]
@@ -148,16 +148,10 @@ def _table(rules: Sequence[Rule]) -> str:
 def _fields(rule: Rule) -> RuleJSON:
     """The fields of a rule that users need; its examples follow the other texts."""
     examples = read_examples(rule.id)
-    beside = (each.id for each in all_rules() if rule.circumstance and _is_ground(each, rule))
-    needs = None if rule.needs is None else tuple(rule.needs)
+    beside, needs = (each.id for each in rule_book().grounds_of(rule)), NEEDS.get(rule.id)
     return filled_record(
         RuleJSON, rule, examples, rows=tuple(rule.rows), kinds=tuple(rule.kinds), beside=tuple(beside), needs=needs
     )
-
-
-def _is_ground(rule: Rule, circumstance: Rule) -> bool:
-    """True if the circumstance is found beside findings of the rule."""
-    return rule.subject == circumstance.subject and not rule.circumstance and not rule.suspicion
 
 
 def _in_full(rule: Rule) -> str:

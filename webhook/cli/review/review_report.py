@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from policies.admission.coverage import UNREVIEWED
+from policies.admission.coverage import reviewed_kind
 from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Rule, Severity
 from webhook.cli.manifest_reader import STDIN
@@ -125,7 +125,9 @@ class ReviewedObject:
     @property
     def misses_gpus(self) -> bool:
         """True if it mentions GPUs, was not reviewed, and the baseline does not have that."""
-        return self.result.misses_gpus and any(each.rule is UNREVIEWED and not each.is_known for each in self.findings)
+        return self.result.misses_gpus and any(
+            each.rule is reviewed_kind.rule and not each.is_known for each in self.findings
+        )
 
     def is_failure(self, *, fails_on_warnings: bool) -> bool:
         """True if the object is refused for a new reason, or has a new warning where warnings count."""

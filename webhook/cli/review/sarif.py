@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import click
 
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.names import printable
-from policies.rules.registry import get_rule
 from webhook.cli.review.review_report import UNREADABLE, Level, repository_path, show_summary
 from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import json_text
@@ -79,7 +79,7 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
         "defaultConfiguration": {"level": {"deny": "error", "warn": "warning"}.get(rule.default, "note")},
         "help": {"text": described, "markdown": described},
     }
-    if get_rule(rule.id) is not None:
+    if rule_book().get(rule.id) is not None:
         examples = read_examples(rule.id)
         parts = (("Wrong:", examples.wrong), ("Right:", examples.right), ("Source:", rule.source))
         descriptor["help"]["text"] += "".join(f"\n\n{title}\n{indent(text, '    ')}" for title, text in parts)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.pods import MALFORMED
+from policies.admission.pods import well_formed_pod
 from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import lookup
 from policies.rules.waivers import once_per_cause
@@ -149,7 +149,7 @@ def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
 def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
     # The API server refuses a malformed pod before it calls webhooks, with the same words.
-    if all(finding.rule is MALFORMED or finding.rule.names_fields for finding in findings):
+    if all(finding.rule is well_formed_pod.rule or finding.rule.names_fields for finding in findings):
         causes = [printable(str(finding)) for finding in findings]
         return kubectl.invalid_object(subject.request.kind, printable(subject.name), causes)
     message = "\n".join(printable(str(finding)) for finding in findings)

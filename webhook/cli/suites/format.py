@@ -21,10 +21,9 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-import policies.admission  # noqa: F401 - registers all rules, so that a mistyped id is found
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.names import quote
 from policies.kubernetes.objects import FieldPath
-from policies.rules.registry import get_rule
 from policies.rules.settings.parsing import type_problem
 from webhook.cli.folders import SUITE_GROUP, files_of, is_suite
 from webhook.cli.manifest_reader import Problem
@@ -40,7 +39,7 @@ KIND = "Suite"
 
 
 def _checked_rule(text: str) -> str:
-    if get_rule(text) is None:
+    if rule_book().get(text) is None:
         raise ValueError(f"unknown rule {quote(text)}; gpu-admission rules lists all rules")
     return text
 

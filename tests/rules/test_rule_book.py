@@ -4,13 +4,14 @@ import re
 
 import pytest
 
-import policies.admission  # noqa: F401 - registers every rule
+from policies.admission.pods import well_formed_pod
+from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import FieldPath
+from policies.rules.checks import RuleBook
 from policies.rules.decision import Finding, Severity
-from policies.rules.registry import all_rules, get_rule, rule
 from policies.rules.settings import DEFAULTS
 
-RULES = all_rules()
+RULES = rule_book().rules
 PATH = FieldPath(["spec"])
 
 
@@ -76,18 +77,14 @@ def test_titles_are_unique():
     assert len({checked.title for checked in RULES}) == len(RULES)
 
 
-def test_duplicate_id_is_refused_and_the_first_stays():
-    first = RULES[0]
-    texts = dict.fromkeys(("why", "remedy", "source"), "x")
-    with pytest.raises(ValueError, match=f"rule {first.id} is registered twice"):
-        rule(first.id, "Another", default=Severity.WARN, **texts)
-    assert get_rule(first.id) is first
-    assert all_rules() == RULES
+def test_two_rules_with_one_id_are_no_book():
+    with pytest.raises(ValueError, match="rule GA301 is declared twice"):
+        RuleBook.of((well_formed_pod, well_formed_pod))
 
 
 def test_rule_is_found_by_its_id():
-    assert [get_rule(checked.id) for checked in RULES] == list(RULES)
-    assert get_rule("GA999") is None
+    assert [rule_book().get(checked.id) for checked in RULES] == list(RULES)
+    assert rule_book().get("GA999") is None
 
 
 def test_finding_takes_remedy_and_severity_from_its_rule():
@@ -111,6 +108,6 @@ def test_occasion_may_know_better():
     ],
 )
 def test_finding_reads_as_one_sentence(path, remedy, text):
-    finding = Finding(get_rule("GA301"), Severity.DENY, FieldPath(path), "is wrong", remedy)
+    finding = Finding(rule_book().get("GA301"), Severity.DENY, FieldPath(path), "is wrong", remedy)
     assert finding.text == text
     assert str(finding) == f"{text} [GA301]"

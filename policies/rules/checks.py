@@ -1,0 +1,199 @@
+"""Checks: rules declared as functions that find problems, and the book of all rules."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from inspect import cleandoc
+from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
+
+from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.workloads import WORKLOADS
+from policies.rules.decision import EVERY_KIND, WORKLOAD, Rule, Severity
+from policies.rules.settings.exemptions import ACCESS, CONVERSION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from policies.rules.decision import Finding, Place
+    from policies.rules.settings import GPUAdmissionPolicy
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The result of a check's function; `Check` adds the rule."""
+
+    path: FieldPath
+    message: str
+    remedy: str | None = None
+    """None for that of the rule."""
+    severity: Severity | None = None
+    """None for the default of the rule; set if a missing fact makes the problem less severe."""
+    place: Place | None = None
+
+
+def problem(
+    path: FieldPath,
+    message: str,
+    remedy: str | None = None,
+    *,
+    severity: Severity | None = None,
+    place: Place | None = None,
+) -> Problem:
+    """A problem at a path; message without path and full stop, remedy an imperative."""
+    return Problem(path, message, remedy, severity, place)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Check(Generic[P]):
+    """A rule, and the function that finds what breaks it."""
+
+    rule: Rule
+    function: Callable[P, Iterable[Problem]]
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Finding]:
+        """The problems that the function finds, as findings of the rule."""
+        made = self.rule.finding
+        for found in self.function(*args, **kwargs):
+            yield made(found.path, found.message, found.remedy, severity=found.severity, place=found.place)
+
+
+class RulesOn:
+    """Declares rules on objects of some kinds."""
+
+    def __init__(self, *kinds: str, cluster_scoped: bool = False) -> None:
+        """Prepare; `kinds` and `cluster_scoped` are those of the rules."""
+        self.kinds = kinds
+        self._cluster_scoped = cluster_scoped
+
+    def rule(
+        self,
+        rule_id: str,
+        title: str,
+        *,
+        remedy: str,
+        source: str,
+        default: Severity = Severity.DENY,
+        rows: tuple[str, ...] = (),
+        setting: str = "",
+        fixed: bool = False,
+        shared_cause: bool = False,
+    ) -> Callable[[Callable[P, Iterable[Problem]]], Check[P]]:
+        """Declare a function as the check of a rule; its docstring is the rule's reason.
+
+        The other arguments are those of `Rule`; a rule denies unless it says otherwise. The function takes what it needs to
+        decide, and yields the problems. List the check in `checks` of its subject. Callers must not judge the findings of a
+        rule that is `fixed`.
+        """
+
+        def declare(function: Callable[P, Iterable[Problem]]) -> Check[P]:
+            declared = Rule(
+                rule_id,
+                title,
+                default=default,
+                why=cleandoc(function.__doc__ or ""),
+                remedy=remedy,
+                source=source,
+                setting=setting,
+                kinds=self.kinds,
+                rows=rows,
+                fixed=fixed,
+                shared_cause=shared_cause,
+                cluster_scoped=self._cluster_scoped,
+            )
+            return Check(declared, function)
+
+        return declare
+
+
+PODS = RulesOn("Pod", WORKLOAD)
+"""Pods, also those that a workload makes."""
+EVERY = RulesOn(EVERY_KIND)
+
+
+class Checks(Generic[T]):
+    """The checks of one kind of subject, in the order of their ids."""
+
+    def __init__(self, *checks: Check[[T]]) -> None:
+        """Prepare."""
+        self.all = tuple(sorted(checks, key=lambda each: each.rule.id))
+
+    def run(self, subject: T) -> Iterator[Finding]:
+        """Everything that the checks find in a subject."""
+        for check in self.all:
+            yield from check(subject)
+
+
+PRIVILEGES = "GA609"
+"""The rule on privileges, which reports only beside findings of others."""
+SUSPICIONS = ("GA607", "GA608")
+"""Rules on access that are not made worse by privileges in the same pod."""
+_WORKLOADS = frozenset(kind for _, kind in WORKLOADS)
+
+
+@dataclass(frozen=True, slots=True)
+class RuleBook:
+    """All rules, sorted by id."""
+
+    rules: tuple[Rule, ...]
+
+    @classmethod
+    def of(cls, checks: Iterable[Check[...]]) -> RuleBook:
+        """The rules of checks.
+
+        Raises:
+            ValueError: Two rules have one id.
+        """
+        rules = [check.rule for check in checks]
+        if taken := [rule_id for rule_id, count in Counter(rule.id for rule in rules).items() if count > 1]:
+            raise ValueError(f"rule {taken[0]} is declared twice")
+        return cls(tuple(sorted(rules, key=lambda rule: rule.id)))
+
+    def get(self, rule_id: str) -> Rule | None:
+        """The rule with an id; None if it does not exist."""
+        return next((rule for rule in self.rules if rule.id == rule_id), None)
+
+    def of_kind(self, kind: str) -> tuple[Rule, ...]:
+        """The rules that review objects of a kind; for a workload, those that review its pods with it."""
+        names = {kind, EVERY_KIND, *([WORKLOAD] if kind in _WORKLOADS else [])}
+        return tuple(rule for rule in self.rules if not names.isdisjoint(rule.kinds))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """All kinds that have rules of their own, workloads included, in alphabetical order."""
+        named = {kind for rule in self.rules for kind in rule.kinds}
+        return tuple(sorted(named - {WORKLOAD, EVERY_KIND} | _WORKLOADS))
+
+    def grounds_of(self, rule: Rule) -> tuple[Rule, ...]:
+        """The rules of which one must have a finding for a rule to report anything; empty for most rules."""
+        if rule.id != PRIVILEGES:
+            return ()
+        return tuple(
+            each for each in self.rules if each.subject == rule.subject and each.id not in (PRIVILEGES, *SUSPICIONS)
+        )
+
+    def ineffective_names(self, settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+        """Paths of settings that name unknown rules or rules that settings cannot change, each with a message.
+
+        Such settings are still valid, because they may be written for another version.
+        """
+        for index, override in enumerate(settings.rules):
+            named = self.get(override.rule)
+            path = FieldPath(["spec", "rules", index, "rule"])
+            if named is None:
+                yield path, f"rule {override.rule} does not exist in this version, so its severity has no effect"
+            elif named.fixed:
+                yield path, f"settings cannot change {named.id}, so its severity stays {named.default}"
+        for index, exemption in enumerate(settings.exemptions):
+            for number, pattern in enumerate(exemption.from_):
+                named_by = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
+                if pattern in (CONVERSION, ACCESS) or any(not rule.fixed for rule in named_by):
+                    continue
+                reason = f"{pattern} allows no exemptions" if named_by else f"no rule matches {pattern} in this version"
+                path = FieldPath(["spec", "exemptions", index, "from", number])
+                yield path, f"{reason}, so this entry has no effect"
