@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.analyses.explain.explanations import (
-    as_sentence,
-    fit_word,
-    left_out_sentence,
-    notes_of,
-    obstacle_sentence,
-    replicas_text,
-    suggestion_sentence,
-    why_sentences,
-)
+from policies.analyses.explain.explanations import fit_word, left_out_sentence, replicas_text, why_sentences
 from policies.kubernetes.names import format_count, format_list, format_ranges, inflect, number_key
-from policies.outcome import Feasibility, OutcomeState
+from policies.outcome import OutcomeState
+from webhook.pages.explanation_report import TONES, answer_section, help_sections
 from webhook.pages.rendering import render_page, render_part
+from webhook.pages.report_model import Column, Section, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,14 +19,6 @@ if TYPE_CHECKING:
     from policies.outcome import DeviceOutcome, NodeGroup
 
 
-BADGES = {
-    Feasibility.FITS: "good",
-    Feasibility.SCHEDULED: "good",
-    Feasibility.FULL: "warn",
-    Feasibility.UNKNOWN: "warn",
-    Feasibility.IMPOSSIBLE: "bad",
-    Feasibility.BLOCKED: "bad",
-}
 _FIT_WORDS = {
     "yes": "fits",
     "if empty": "would fit if nothing were in use",
@@ -41,7 +26,7 @@ _FIT_WORDS = {
     "unknown": "may fit: unknown",
 }
 _FIT_BADGES = {"yes": "good", "if empty": "warn", "no": "bad", "unknown": "warn"}
-"""The classes of the words for whether nodes fit; `BADGES` has those for verdicts."""
+"""The classes of the words for whether nodes fit."""
 MOST_CELLS = 48
 """Cells of one column."""
 _MOST_BLOCKERS = 50
@@ -104,6 +89,12 @@ class NodeColumn:
     why: tuple[str, ...]
     """The reasons why the nodes do not fit, in sentences, or the devices that the first one would give."""
 
+    def table(self, label: str) -> Table:
+        """The rows as a table; `label` is that of the explanation."""
+        rows = [(row.devices, row.request, row.state.words, row.why) for row in self.rows]
+        about = f"The devices of {self.title} for {label}, as a table"
+        return Table(["Devices", "Request", "State", Column("Why", wraps=True)], rows, label=about)
+
     @property
     def fit_words(self) -> str:
         """The answer for the nodes, without a question beside it."""
@@ -121,14 +112,6 @@ class NodeColumn:
         return ", ".join(f"{count} {state.words}" for state, count in counts.items() if count)
 
 
-class Blocker(NamedTuple):
-    """A holder of devices that a request could have."""
-
-    holder: str
-    devices: str
-    node: str
-
-
 def columns_of(explanation: Explanation) -> list[NodeColumn]:
     """A column for each group of nodes."""
     return [_column(group) for group in explanation.groups]
@@ -140,15 +123,21 @@ def states_in(columns: Sequence[NodeColumn]) -> list[ShownState]:
     return [state for state in STATES.values() if state in found]
 
 
-def blockers_of(explanation: Explanation, columns: Sequence[NodeColumn]) -> tuple[list[Blocker], int]:
-    """The holders of devices on the first nodes of groups that do not fit, and the number left out."""
+def _blockers(explanation: Explanation, columns: Sequence[NodeColumn]) -> Table:
+    """The holders of devices on the first nodes of groups that do not fit."""
     found: dict[tuple[str, str], dict[str, str]] = {}
     for column, group in zip(columns, explanation.groups, strict=True):
         for outcome in () if group.fits else group.outcomes:
             for holder in outcome.holders:
                 found.setdefault((holder, column.title), {})[_devices_text(outcome)] = ""
-    blockers = [Blocker(holder, ", ".join(devices), node) for (holder, node), devices in found.items()]
-    return blockers[:_MOST_BLOCKERS], max(0, len(blockers) - _MOST_BLOCKERS)
+    return Table(
+        ["Held by", "Devices", "Node"],
+        [(holder, ", ".join(devices), node) for (holder, node), devices in found.items()],
+        _MOST_BLOCKERS,
+        label=f"What holds devices that {explanation.label} could use",
+        caption="On the first node of each group that does not fit; other pods and claims may hold the devices of the other "
+        "nodes.",
+    )
 
 
 def _column(group: NodeGroup) -> NodeColumn:
@@ -230,56 +219,32 @@ def render_explanation(explanation: Explanation) -> str:
     The picture has nodes as columns and devices as cells, and everything in it is in tables and sentences too. The page
     around it has the style `page.css`.
     """
-    return render_part("explanation", part=_Part.of(explanation))
+    return render_part("explanation", part=_part(explanation))
 
 
 def render_explanations(explanations: Sequence[Explanation]) -> str:
     """A page of explanations that needs nothing but itself."""
     title = explanations[0].label if len(explanations) == 1 else format_count(len(explanations), "explanation")
-    return render_page("explanations", title=f"Where it fits: {title}", parts=[*map(_Part.of, explanations)])
+    return render_page("explanations", title=f"Where it fits: {title}", parts=[*map(_part, explanations)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One explanation in texts, as the template shows it."""
-
-    label: str
-    verdict: str
-    badge: str
-    headline: str
-    obstacles: Sequence[str]
-    warnings: Sequence[str]
-    counts: Sequence[tuple[str, str]]
-    """The numbers of nodes and replicas, each with what it counts; empty if no node was checked."""
-    columns: Sequence[NodeColumn]
-    states: Sequence[ShownState]
-    """Those of the legend."""
-    left_out: str
-    blockers: Sequence[Blocker]
-    blockers_left_out: int
-    suggestions: Sequence[str]
-    notes: Sequence[str]
-
-    @classmethod
-    def of(cls, explanation: Explanation) -> _Part:
-        columns = columns_of(explanation)
-        blockers, blockers_left_out = blockers_of(explanation, columns)
-        return cls(
-            label=explanation.label,
-            verdict=str(explanation.verdict),
-            badge=BADGES[explanation.verdict],
-            headline=as_sentence(explanation.headline),
-            obstacles=[*map(obstacle_sentence, explanation.obstacles)],
-            warnings=[*map(str, explanation.warnings)],
-            counts=_counts(explanation),
-            columns=columns,
-            states=states_in(columns),
-            left_out=left_out_sentence(explanation),
-            blockers=blockers,
-            blockers_left_out=blockers_left_out,
-            suggestions=[*map(suggestion_sentence, explanation.suggestions)],
-            notes=notes_of(explanation),
-        )
+def _part(explanation: Explanation) -> dict[str, Any]:
+    """The values that the template shows for one explanation."""
+    columns = columns_of(explanation)
+    return {
+        "label": explanation.label,
+        "verdict": explanation.verdict,
+        "badge": TONES[explanation.verdict],
+        "answer": answer_section(explanation),
+        "counts": _counts(explanation),
+        "columns": columns,
+        "states": states_in(columns),
+        "left_out": left_out_sentence(explanation),
+        "end": (
+            Section([_blockers(explanation, columns)], "Pods and claims that hold devices"),
+            *help_sections(explanation),
+        ),
+    }
 
 
 def _counts(explanation: Explanation) -> list[tuple[str, str]]:

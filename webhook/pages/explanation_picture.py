@@ -19,7 +19,8 @@ from policies.analyses.explain.explanations import (
     suggestion_sentence,
 )
 from policies.kubernetes.names import format_count, printable
-from webhook.pages.explanation import BADGES, columns_of, states_in
+from webhook.pages.explanation import columns_of, states_in
+from webhook.pages.explanation_report import TONES
 from webhook.pages.rendering import asset, render_part
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def _draw_explanation(drawing: Drawing, explanation: Explanation, columns: Seque
     """Draw one explanation; returns the top of what follows."""
     width = _WIDTH - 2 * _MARGIN
     top = drawing.write(_MARGIN, top, lines_of(explanation.label, width, 1), "title")
-    top = drawing.write(_MARGIN, top, [str(explanation.verdict)], BADGES[explanation.verdict])
+    top = drawing.write(_MARGIN, top, [str(explanation.verdict)], TONES[explanation.verdict])
     top = drawing.write(_MARGIN, top, lines_of(as_sentence(explanation.headline), width, _MOST_LINES))
     top = _draw_texts(drawing, map(obstacle_sentence, explanation.obstacles), top)
     top = _draw_legend(drawing, columns, top + LINE // 2)

@@ -66,8 +66,19 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_printable_value,
     )
-    environment.filters |= {"amount": format_amount, "units": _amount_in, "point": _point, "word": one_word}
+    environment.filters |= {
+        "amount": format_amount,
+        "units": _amount_in,
+        "point": _point,
+        "word": one_word,
+        "kind": _kind,
+    }
     return environment
+
+
+def _kind(block: object) -> str:
+    """The kind of a block of the report model."""
+    return type(block).__name__
 
 
 def _printable_value(value: object) -> object:

@@ -123,6 +123,15 @@ class Table:
     left_out: int = 0
     """Further rows, which are only counted."""
     indent: int = 0
+    label: str = ""
+    """The content of the table, for screen readers."""
+    caption: str = ""
+    """A sentence of a page above the table."""
+
+    @property
+    def all_columns(self) -> list[Column]:
+        """The columns with their properties."""
+        return [Column(each) if isinstance(each, str) else each for each in self.columns]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +147,7 @@ Block: TypeAlias = Paragraph | Lines | Bullets | Entry | Table | More
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Blocks below a title; left out if it has no status and no block with anything to show."""
+    """Blocks below a title; left out if it is empty."""
 
     blocks: Sequence[Block]
     title: str = ""
@@ -146,6 +155,22 @@ class Section:
     """A word beside the title, such as a verdict."""
     tone: Tone = Tone.PLAIN
     """Of the status, or of the title if there is none."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True if it has no status and no block with anything to show."""
+        return not self.status and not any(map(_has_content, self.blocks))
+
+
+def _has_content(block: Block) -> bool:
+    match block:
+        case Lines() | Bullets():
+            return bool(block.texts)
+        case Table():
+            return bool(block.rows or block.left_out)
+        case More():
+            return bool(block.count)
+    return True
 
 
 def notes(texts: Sequence[str], word: str = "Note") -> list[Block]:

@@ -55,7 +55,7 @@ def colour_text(text: str, tone: Tone, *, bold: bool | None = None) -> str:
 def render_text(sections: Iterable[Section], width: int | None = None) -> str:
     """Sections as text, with a blank line between them; `width` is that of the terminal if None."""
     width = terminal_width() if width is None else width
-    return "\n\n".join("\n".join(lines) for section in sections if (lines := _section(section, width)))
+    return "\n\n".join("\n".join(_section(section, width)) for section in sections if not section.is_empty)
 
 
 def more_line(count: int) -> str:
@@ -65,7 +65,7 @@ def more_line(count: int) -> str:
 
 def _section(section: Section, width: int) -> list[str]:
     lines = [line for block in section.blocks for line in _block(block, width)]
-    if not section.title or not (lines or section.status):
+    if not section.title:
         return lines
     title = colour_text(section.title, Tone.PLAIN if section.status else section.tone, bold=True)
     status = f"  {colour_text(section.status, section.tone, bold=True)}" if section.status else ""
@@ -98,7 +98,7 @@ def _block(block: Block, width: int) -> Iterator[str]:
 
 def _table(table: Table, width: int) -> Iterator[str]:
     """The titles and the rows; columns that wrap get their share, or the room that the others leave."""
-    columns = [Column(each) if isinstance(each, str) else each for each in table.columns]
+    columns = table.all_columns
     bar_width = (_BAR if width >= _WIDE else _SHORT_BAR) + 2
     rows = [[_cell(cell, bar_width) for cell in row] for row in table.rows[: table.most]]
     widths = [

@@ -9,16 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.analyses.explain import Explanation, explain
-from policies.analyses.explain.explanations import (
-    as_sentence,
-    fit_word,
-    left_out_sentence,
-    notes_of,
-    obstacle_sentence,
-    replicas_text,
-    suggestion_sentence,
-    why_sentences,
-)
+from policies.analyses.explain.explanations import fit_word, left_out_sentence, replicas_text, why_sentences
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
@@ -26,7 +17,8 @@ from webhook.cli.progress import Progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import output_text
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
-from webhook.pages.report_model import Bullets, Column, Lines, Paragraph, Section, Table, Tone, numbers
+from webhook.pages.explanation_report import answer_section, help_sections
+from webhook.pages.report_model import Column, Lines, Section, Table, numbers
 from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
@@ -38,8 +30,7 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cluster.resources import Resource
-    from webhook.pages.report_model import Block, Cell
-
+    from webhook.pages.report_model import Cell
 
 ExplanationsJSON = list[Explanation]
 """The output of `gpu-admission explain -o json`."""
@@ -171,16 +162,6 @@ def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, 
         return []
 
 
-_TONES = {
-    Feasibility.FITS: Tone.GOOD,
-    Feasibility.FULL: Tone.WARN,
-    Feasibility.IMPOSSIBLE: Tone.BAD,
-    Feasibility.BLOCKED: Tone.BAD,
-    Feasibility.UNKNOWN: Tone.WARN,
-    Feasibility.SCHEDULED: Tone.GOOD,
-}
-
-
 def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
     """All explanations, with a summary if there are several; `width` is that of the terminal if None."""
     sections = [section for explanation in explanations for section in _sections(explanation)]
@@ -192,12 +173,7 @@ def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
 
 
 def _sections(explanation: Explanation) -> Iterator[Section]:
-    head: list[Block] = [
-        Paragraph(as_sentence(explanation.headline)),
-        Bullets([*map(obstacle_sentence, explanation.obstacles)]),
-        *(Paragraph(f"Warning: {warning}") for warning in explanation.warnings),
-    ]
-    yield Section(head, explanation.label, str(explanation.verdict), _TONES[explanation.verdict])
+    yield answer_section(explanation)
     if explanation.nodes is not None:
         counts = {
             "NODES": str(explanation.nodes),
@@ -209,8 +185,7 @@ def _sections(explanation: Explanation) -> Iterator[Section]:
         yield Section([Table([*counts], [[*counts.values()]])])
     left_out = left_out_sentence(explanation)
     yield Section([_groups(explanation.groups), Lines([left_out] if left_out else [])])
-    yield Section([Bullets([*map(suggestion_sentence, explanation.suggestions)])], "What would help:")
-    yield Section([Paragraph(f"Note: {note}") for note in notes_of(explanation)])
+    yield from help_sections(explanation)
 
 
 def _groups(groups: Sequence[NodeGroup]) -> Table:
