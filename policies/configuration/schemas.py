@@ -6,9 +6,12 @@ from policies.kubernetes.schema import parse_schema
 
 BLOCKS = {
     "env": "env: [object]\n  name!: string\n  value: string",
+    "name": "name: string",
     "image": "image: string\nimagePullPolicy: string\nimagePullSecrets: [string]\nrepository: string\nversion: string",
     "resources": "resources: object\n  limits: {quantity}\n  requests: {quantity}",
+    "sidecar": "+ image, env\nargs: [string]\nenabled: boolean",
     "component": "+ env, image, resources\nargs: [string]\nenabled: boolean\nhostNetwork: boolean",
+    "plugin": "+ env, resources\nhealthcheck: object\n  enabled: boolean\n  port: integer at least 1; at most 65535",
     "probe": "failureThreshold: integer at least 1\ninitialDelaySeconds: integer\nperiodSeconds: integer at least 1\n"
     "successThreshold: integer at least 1\ntimeoutSeconds: integer at least 1",
     "daemonsets": """
@@ -22,8 +25,7 @@ updateStrategy: string one of "RollingUpdate", "OnDelete"
 tolerations: [object]""",
     "exporter": """
 annotations: {string}
-config: object
-  name: string
+config: object + name
 enablePodLabels: boolean
 enablePodUID: boolean
 hostPID: boolean
@@ -64,75 +66,54 @@ waitForCompletion: object
 
 CLUSTER_POLICY = parse_schema(
     """
-ccManager: object
-  + component
+ccManager: object + component
   defaultMode: string one of "on", "off", "devtools"
 cdi: object
   default: boolean deprecated
   enabled: boolean
   nriPluginEnabled: boolean
-daemonsets!: object
-  + daemonsets
-dcgm!: object
-  + component
+daemonsets!: object + daemonsets
+dcgm!: object + component
   hostPort: integer deprecated
-dcgmExporter!: object
-  + component, exporter
-devicePlugin!: object
-  + component
+dcgmExporter!: object + component, exporter
+devicePlugin!: object + component
   config: object
     default: string
     name: string
   mps: object
     root: string
-driver!: object
-  + component
-  certConfig: object
-    name: string
-  kernelModuleConfig: object
-    name: string
+driver!: object + component
+  certConfig: object + name
+  kernelModuleConfig: object + name
   kernelModuleType: string one of "auto", "open", "proprietary"
   licensingConfig: object
     configMapName: string deprecated
     nlsEnabled: boolean
     secretName: string
-  livenessProbe: object
-    + probe
-  manager: object
-    + image, env
+  livenessProbe: object + probe
+  manager: object + image, env
   rdma: object
     enabled: boolean
     useHostMofed: boolean
-  readinessProbe: object
-    + probe
+  readinessProbe: object + probe
   repoConfig: object
     configMapName: string
   secretEnv: string
-  startupProbe: object
-    + probe
-  upgradePolicy: object
-    + upgrades
+  startupProbe: object + probe
+  upgradePolicy: object + upgrades
   useNvidiaDriverCRD: boolean
   useOpenKernelModules: boolean deprecated
   usePrecompiled: boolean
   virtualTopology: object
     config: string
-gdrcopy: object
-  + image, env
-  args: [string]
-  enabled: boolean
-gds: object
-  + image, env
-  args: [string]
-  enabled: boolean
-gfd!: object
-  + component
+gdrcopy: object + sidecar
+gds: object + sidecar
+gfd!: object + component
 hostPaths: object
   driverInstallDir: string
   kubeletRootDir: string
   rootFS: string
-kataManager: object deprecated
-  + component
+kataManager: object deprecated + component
   config: object
     artifactsDir: string
     runtimeClasses: [object]
@@ -141,24 +122,19 @@ kataManager: object deprecated
         url!: string
       name!: string
       nodeSelector: {string}
-kataSandboxDevicePlugin: object
-  + component
+kataSandboxDevicePlugin: object + component
 mig: object
   strategy: string one of "none", "single", "mixed"
-migManager: object
-  + component
+migManager: object + component
   config: object
     default: string one of "all-disabled", ""
     name: string
-  gpuClientsConfig: object
-    name: string
-nodeStatusExporter!: object
-  + component
+  gpuClientsConfig: object + name
+nodeStatusExporter!: object + component
 operator!: object
   annotations: {string}
   defaultRuntime: string deprecated
-  initContainer: object deprecated
-    + image
+  initContainer: object deprecated + image
   labels: {string}
   metrics: object
     serviceMonitor: object
@@ -174,48 +150,32 @@ psa: object
   enabled: boolean
 psp: object deprecated
   enabled: boolean
-sandboxDevicePlugin: object
-  + component
+sandboxDevicePlugin: object + component
 sandboxWorkloads: object
   defaultWorkload: string one of "container", "vm-passthrough", "vm-vgpu"
   enabled: boolean
   mode: string one of "kubevirt", "kata"
-toolkit!: object
-  + component
+toolkit!: object + component
   installDir: string
-validator: object
-  + image, env, resources
+validator: object + image, env, resources
   args: [string]
-  cuda: object
-    + env
-  driver: object
-    + env
+  cuda: object + env
+  driver: object + env
   hostNetwork: boolean
-  plugin: object
-    + env
-  toolkit: object
-    + env
-  vfioPCI: object
-    + env
-  vgpuDevices: object
-    + env
-  vgpuManager: object
-    + env
-vfioManager: object
-  + component
-  driverManager: object
-    + image, env
-vgpuDeviceManager: object
-  + component
+  plugin: object + env
+  toolkit: object + env
+  vfioPCI: object + env
+  vgpuDevices: object + env
+  vgpuManager: object + env
+vfioManager: object + component
+  driverManager: object + image, env
+vgpuDeviceManager: object + component
   config: object
     default: string
     name: string
-vgpuManager: object
-  + component
-  driverManager: object
-    + image, env
-  kernelModuleConfig: object
-    name: string
+vgpuManager: object + component
+  driverManager: object + image, env
+  kernelModuleConfig: object + name
 """,
     BLOCKS,
 )
@@ -223,31 +183,18 @@ vgpuManager: object
 
 GPU_CLUSTER = parse_schema(
     """
-daemonsets: object
-  + daemonsets
-dcgm: object
-  + component
+daemonsets: object + daemonsets
+dcgm: object + component
   hostPort: integer deprecated
-dcgmExporter: object
-  + component, exporter
-draDriver!: object
-  + image
+dcgmExporter: object + component, exporter
+draDriver!: object + image
   computeDomains: object
-    controller: object
-      + env, resources
+    controller: object + env, resources
     enabled: boolean
-    kubeletPlugin: object
-      + env, resources
-      healthcheck: object
-        enabled: boolean
-        port: integer at least 1; at most 65535
+    kubeletPlugin: object + plugin
   featureGates: {boolean}
   gpus: object
-    kubeletPlugin: object
-      + env, resources
-      healthcheck: object
-        enabled: boolean
-        port: integer at least 1; at most 65535
+    kubeletPlugin: object + plugin
 hostPaths: object
   driverInstallDir: string
   kubeletRootDir: string
@@ -261,34 +208,24 @@ NVIDIA_DRIVER = parse_schema(
 + env, resources
 annotations: {string}
 args: [string]
-certConfig: object
-  name: string
+certConfig: object + name
 default: boolean
 driverType: string one of "gpu", "vgpu", "vgpu-host-manager"
-gdrcopy: object
-  + image, env
-  args: [string]
-  enabled: boolean
-gds: object
-  + image, env
-  args: [string]
-  enabled: boolean
+gdrcopy: object + sidecar
+gds: object + sidecar
 hostNetwork: boolean
 image: string
 imagePullPolicy: string
 imagePullSecrets: [string]
-kernelModuleConfig: object
-  name: string
+kernelModuleConfig: object + name
 kernelModuleType: string one of "auto", "open", "proprietary"
 labels: {string}
 licensingConfig: object
   name: string deprecated
   nlsEnabled: boolean
   secretName: string
-livenessProbe: object
-  + probe
-manager: object
-  + image, env
+livenessProbe: object + probe
+manager: object + image, env
 nodeAffinity: object
 nodeSelector: {string}
 podSecurityContext: object
@@ -296,22 +233,17 @@ priorityClassName: string
 rdma: object
   enabled: boolean
   useHostMofed: boolean
-readinessProbe: object
-  + probe
-repoConfig: object
-  name: string
+readinessProbe: object + probe
+repoConfig: object + name
 repository: string
 secretEnv: string
-startupProbe: object
-  + probe
+startupProbe: object + probe
 tolerations: [object]
-upgradePolicy: object
-  + upgrades
+upgradePolicy: object + upgrades
 useOpenKernelModules: boolean deprecated
 usePrecompiled: boolean
 version: string
-virtualTopologyConfig: object
-  name: string
+virtualTopologyConfig: object + name
 """,
     BLOCKS,
 )

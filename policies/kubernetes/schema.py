@@ -9,6 +9,7 @@ driver!: object                  a required field
   tolerations: [object]          a list; without lines below it, of objects of any shape
   labels: {string}               a map
   + component                    fields that occur in several places, by a name
+gds: object + env, image         the same, on one line
 ```
 """
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath
 
 
-_LINE = re.compile(r"( *)(?:\+ (?P<blocks>.+)|(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>.*))")
+_LINE = re.compile(r"( *)(?=\S)(?:(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>[^+]*))?(?:\+ (?P<blocks>.+))?")
 _BOUND = re.compile(r"at (least|most) (\d+)")
 
 
@@ -81,21 +82,20 @@ def _parse_into(root: Field, text: str, blocks: Mapping[str, str]) -> None:
         while open_fields[-1][0] >= indentation:
             open_fields.pop()
         parent = open_fields[-1][1]
-        if match["blocks"]:
-            for block in match["blocks"].split(", "):
-                _parse_into(parent, blocks[block], blocks)
-            continue
-        bounds = {side: int(number) for side, number in _BOUND.findall(match["rest"])}
-        new = Field(
-            match["type"],
-            required=match["required"] is not None,
-            deprecated="deprecated" in match["rest"],
-            choices=tuple(re.findall(r'"([^"]*)"', match["rest"])),
-            least=bounds.get("least"),
-            most=bounds.get("most"),
-        )
-        parent.fields[match["name"]] = new
-        open_fields.append((indentation, new))
+        if match["name"]:
+            bounds = {side: int(number) for side, number in _BOUND.findall(match["rest"])}
+            parent.fields[match["name"]] = new = Field(
+                match["type"],
+                required=match["required"] is not None,
+                deprecated="deprecated" in match["rest"],
+                choices=tuple(re.findall(r'"([^"]*)"', match["rest"])),
+                least=bounds.get("least"),
+                most=bounds.get("most"),
+            )
+            open_fields.append((indentation, new))
+            parent = new
+        for block in match["blocks"].split(", ") if match["blocks"] else ():
+            _parse_into(parent, blocks[block], blocks)
 
 
 def find_problems(schema: Field, document: Any, path: FieldPath) -> Iterator[SchemaProblem]:
