@@ -218,10 +218,7 @@ def _handler(name: str, view: ClusterView) -> str:
 
 def _configured_handlers(view: ClusterView) -> frozenset[str]:
     """The names of NVIDIA's runtime in ClusterPolicies, `spec.operator.runtimeClass`."""
-    policies = view.list("ClusterPolicy")
-    names = (
-        lookup(policy, ("spec", "operator", "runtimeClass")) for policy in (() if policies is UNKNOWN else policies)
-    )
+    names = (lookup(policy, ("spec", "operator", "runtimeClass")) for policy in view.known_objects("ClusterPolicy"))
     return frozenset(name for name in names if isinstance(name, str) and name)
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,8 +196,7 @@ def node_places(view: ClusterView) -> NodePlaces:
     """The usual places, and those that the ClusterPolicy moves; called by `derive`."""
     gpus, distribution = list(_GPUS), list(_DISTRIBUTION)
     kubelets = list(_KUBELETS)
-    policies = view.list("ClusterPolicy")
-    for policy in () if policies is UNKNOWN else policies:
+    for policy in view.known_objects("ClusterPolicy"):
         if moved := _moved_path(policy, "hostPaths", "driverInstallDir"):
             gpus.append(NodePlace(moved, "the driver of its GPUs", holds_device_nodes=True))
         if moved := _moved_path(policy, "toolkit", "installDir"):

@@ -154,8 +154,9 @@ def template_names(subject: Subject) -> Iterator[Problem]:
     view, uid = subject.facts.view, lookup(subject.object, ("metadata", "uid"))
     template = view.get("ResourceClaimTemplate", name, subject.namespace)
     owner = lookup(template, ("metadata", "labels", "resource.nvidia.com/computeDomain"))
-    domains = view.list("ComputeDomain", subject.namespace)
-    others = [each for each in (() if domains is UNKNOWN else domains) if lookup(each, _TEMPLATE) == name]
+    others = [
+        each for each in view.known_objects("ComputeDomain", subject.namespace) if lookup(each, _TEMPLATE) == name
+    ]
     other = next((name_of(each) for each in others if name_of(each) != subject.name), None)
     if isinstance(template, dict) and (uid is None or owner != uid):
         text = f'"{name}" is a ResourceClaimTemplate that exists, so the controller cannot create its own'

@@ -315,7 +315,7 @@ def not_found(
     change: Change, path: FieldPath, kind: str, name: str, consequence: str, keys: Sequence[str] = ()
 ) -> Problem:
     """The problem of an object that does not exist in the operator's namespace."""
-    namespaces, known = change.facts.operator_namespaces, change.facts.known_objects(kind)
+    namespaces, known = change.facts.operator_namespaces, change.facts.view.known_objects(kind)
     elsewhere = sorted(namespace_of(each) or DEFAULT_NAMESPACE for each in known if name_of(each) == name)
     guess = closest(name, [name_of(each) for each in known if namespace_of(each) in namespaces])
     text = f'{kind} "{name}" not found in {" or ".join(namespaces)}'

@@ -44,19 +44,6 @@ class Facts:
         """The setting `configuration.clusterPolicyDeletion`."""
         return Severity(self._settings.configuration.cluster_policy_deletion)
 
-    def get(self, kind: str, name: str) -> Object | Unknown | None:
-        """A cluster-scoped object."""
-        return self.view.get(kind, name)
-
-    def all(self, kind: str) -> Sequence[Object] | Unknown:
-        """All objects of a kind."""
-        return self.view.list(kind)
-
-    def known_objects(self, kind: str) -> Sequence[Object]:
-        """All objects of a kind; empty if they are unknown. For findings that need an object."""
-        found = self.view.list(kind)
-        return () if found is UNKNOWN else found
-
     def known_or_reviewed(self, kind: str) -> Sequence[Object]:
         """The objects of a kind; if they are unknown, those under review."""
         found = self.view.list(kind)
@@ -93,21 +80,17 @@ class Facts:
 
     def gpu_nodes(self) -> list[Object] | Unknown:
         """The nodes whose labels say that they have a GPU."""
-        nodes = self.view.list("Node")
-        if nodes is UNKNOWN:
-            return UNKNOWN
-        return [node for node in nodes if has_gpu_labels(labels_of(node))]
+        return UNKNOWN if self.view.list("Node") is UNKNOWN else self.known_gpu_nodes()
 
     def known_gpu_nodes(self) -> list[Object]:
         """The nodes with GPUs; empty if nodes are unknown. For findings that need a node."""
-        found = self.gpu_nodes()
-        return [] if found is UNKNOWN else found
+        return [node for node in self.view.known_objects("Node") if has_gpu_labels(labels_of(node))]
 
     def nodes_with(self, label: str, value: str | None = None) -> list[Object]:
         """The known nodes with a label, and with a value if it is given."""
         return [
             node
-            for node in self.known_objects("Node")
+            for node in self.view.known_objects("Node")
             if label in labels_of(node) and (value is None or labels_of(node)[label] == value)
         ]
 
@@ -171,7 +154,7 @@ def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> l
     """The pods, as `namespace/name`, that run and request an extended resource that gives a GPU, or could."""
     return sorted(
         namespaced_name(pod)
-        for pod in facts.known_objects("Pod")
+        for pod in facts.view.known_objects("Pod")
         if (matches is None or matches(pod))
         and lookup(pod, ("spec", "nodeName"))
         and not has_ended(pod)
@@ -183,7 +166,7 @@ def gpu_claims(facts: Facts) -> list[str]:
     """The claims, as `namespace/name`, that hold a GPU and are in use."""
     return sorted(
         namespaced_name(claim)
-        for claim in facts.known_objects("ResourceClaim")
+        for claim in facts.view.known_objects("ResourceClaim")
         if Claim(claim).consumers and any(device.get("driver") == DRIVER for device in Claim(claim).allocated_devices)
     )
 

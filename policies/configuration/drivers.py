@@ -86,7 +86,7 @@ class Driver(Section):
             return True
         if not self.change.flag("default"):
             return _selects(self.change.mapping("nodeSelector"), node)
-        for other in self.change.facts.known_objects("NVIDIADriver"):
+        for other in self.change.facts.view.known_objects("NVIDIADriver"):
             selector, is_default = (lookup(other, ("spec", field)) for field in ("nodeSelector", "default"))
             if name_of(other) != self.change.name and is_default is not True and _selects(selector, node):
                 return False
@@ -412,7 +412,7 @@ def nvidia_driver_objects(change: Change) -> Iterator[Problem]:
     error = f'the operator would report: secrets "{driver.text("secretEnv")}" not found'
     yield from check_object(change, driver.at("secretEnv"), "Secret", error)
     priority = change.text("priorityClassName")
-    if priority and not priority.startswith("system-") and change.facts.get("PriorityClass", priority) is None:
+    if priority and not priority.startswith("system-") and change.facts.view.get("PriorityClass", priority) is None:
         text = f'PriorityClass "{priority}" not found; Kubernetes would refuse the pods: no PriorityClass was found'
         remedy = "create it first, or remove the field; system-node-critical is the default"
         yield problem(change.at("priorityClassName"), text, remedy, severity=Severity.WARN)

@@ -204,7 +204,7 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
     """
     others = [
         driver
-        for driver in change.facts.known_objects("NVIDIADriver")
+        for driver in change.facts.view.known_objects("NVIDIADriver")
         if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
     ]
     defaults = [driver for driver in others if lookup(driver, ("spec", "default")) is True]
@@ -226,7 +226,9 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     mine, theirs, name = selector_of(change.object), selector_of(other), name_of(other)
     path, pair = change.at("nodeSelector"), " ".join(sorted([change.name, name]))
     shared = [
-        name_of(node) for node in change.facts.known_objects("Node") if selects(mine, node) and selects(theirs, node)
+        name_of(node)
+        for node in change.facts.view.known_objects("Node")
+        if selects(mine, node) and selects(theirs, node)
     ]
     if shared:
         text = (
@@ -339,7 +341,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
     With both it stops to look after either; there is no migration in place, the ClusterPolicy has to go first. The DRA
     driver needs an API that Kubernetes has since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
     """
-    policies = [name_of(policy) for policy in change.facts.known_objects("ClusterPolicy")]
+    policies = [name_of(policy) for policy in change.facts.view.known_objects("ClusterPolicy")]
     if change.is_created and policies:
         text = (
             f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
@@ -356,7 +358,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
 
 def _old_drivers(change: Change) -> Iterator[Problem]:
     """A problem if all known NVIDIADrivers are too old; hosts may have a driver without one."""
-    drivers = change.facts.known_objects("NVIDIADriver")
+    drivers = change.facts.view.known_objects("NVIDIADriver")
     versions = [(name_of(driver), lookup(driver, ("spec", "version"))) for driver in drivers]
     matches = [(f"{name} {text}", _BRANCH.match(text)) for name, text in versions if isinstance(text, str)]
     old = [shown for shown, match in matches if match and int(match[1]) < _LEAST_BRANCH]

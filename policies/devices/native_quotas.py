@@ -199,16 +199,15 @@ class _Counted:
 
     def _sum(self) -> Mapping[str, int]:
         total = Counter[str]()
-        claims, pods = self._view.list("ResourceClaim", self._namespace), self._view.list("Pod", self._namespace)
         new = None if self._new is None else name_of(self._new)
         of_pods = {
             name_of(pod): _usage_of_pod(pod)
-            for pod in (() if pods is UNKNOWN else pods)
+            for pod in self._view.known_objects("Pod", self._namespace)
             if not has_ended(pod) and name_of(pod) != new
         }
         for amounts in of_pods.values():
             total.update(amounts)
-        for document in () if claims is UNKNOWN else claims:
+        for document in self._view.known_objects("ResourceClaim", self._namespace):
             owner = controller_of(document) if _is_of_scheduler(document) else None
             counted = {} if owner is None else of_pods.get(str(owner.get("name")), {})
             for name, amount in _usage_of_claim(_devices(Claim(document).requests), self._view).items():

@@ -169,9 +169,8 @@ def read_cluster(view: ClusterView) -> Cluster:
         usage = Usage.of_allocations(each.held for each in holding)
     except AllocationError as error:
         problem = str(error)
-    slices = view.list("ResourceSlice") if nodes is UNKNOWN else ()
     return Cluster(
-        nodes=Nodes(_guess_nodes(() if slices is UNKNOWN else slices) if nodes is UNKNOWN else nodes),
+        nodes=Nodes(_guess_nodes(view.known_objects("ResourceSlice")) if nodes is UNKNOWN else nodes),
         nodes_known=nodes is not UNKNOWN,
         index=index,
         usage=usage,

@@ -344,8 +344,7 @@ def created_pod(pod: Object, namespace: str, view: ClusterView) -> Object:
 
     Source: k8s.io/kubernetes pkg/kubeapiserver/options/plugins.go: LimitRanger and Priority come before webhooks.
     """
-    ranges = view.list("LimitRange", namespace)
-    filled, _ = with_limit_ranges(with_defaults(pod), () if ranges is UNKNOWN else ranges)
+    filled, _ = with_limit_ranges(with_defaults(pod), view.known_objects("LimitRange", namespace))
     spec = filled.get("spec")
     default = default_class(view)
     if not default or default is UNKNOWN or not isinstance(spec, dict) or spec.get("priorityClassName"):

@@ -70,6 +70,11 @@ class ClusterView(ABC):
     def list(self, kind: str, namespace: str = "") -> Sequence[Object] | Unknown:
         """All objects of a kind; only those of one namespace if it is given."""
 
+    def known_objects(self, kind: str, namespace: str = "") -> Sequence[Object]:
+        """The objects of `list`; empty if they are unknown. For what is said of objects that certainly exist."""
+        found = self.list(kind, namespace)
+        return () if found is UNKNOWN else found
+
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together: those of the same files or of an audit."""
         return ()

@@ -289,8 +289,7 @@ def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
     other = next(each for each in _FIELDS if each != kind)
     if isinstance(view.get(other, name, namespace), dict):
         return f"create it, or write {_FIELDS[other]}: {printable(name)}, for a {other} has that name"
-    listed = view.list(kind)
-    names = [] if listed is UNKNOWN else [name_of(each) for each in listed if namespace_of(each) == namespace]
+    names = [name_of(each) for each in view.known_objects(kind) if namespace_of(each) == namespace]
     guess = closest(name, sorted(names))
     return f"create it, or {f'write {_FIELDS[kind]}: {printable(guess)}' if guess else f'correct {_FIELDS[kind]}'}"
 
@@ -332,8 +331,7 @@ def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Ob
 
 
 def _remedy(name: str, view: ClusterView) -> str:
-    listed = view.list("DeviceClass")
-    known = [] if listed is UNKNOWN else list(map(name_of, listed))
+    known = list(map(name_of, view.known_objects("DeviceClass")))
     guess = class_meant(name, known)
     return f"write deviceClassName: {guess}" if guess else other_classes(known)
 

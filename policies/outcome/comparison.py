@@ -373,8 +373,7 @@ def _refusal(subject: Subject, situation: Situation) -> Finding | None:
 
 
 def _claims_made_for(pod: Object, view: ClusterView) -> Iterator[str]:
-    claims = view.list("ResourceClaim", namespace_of(pod) or DEFAULT_NAMESPACE)
-    for claim in () if claims is UNKNOWN else claims:
+    for claim in view.known_objects("ResourceClaim", namespace_of(pod) or DEFAULT_NAMESPACE):
         made = origin_of(claim)
         if made is not None and made.uid == uid_of(pod):
             yield name_of(claim)

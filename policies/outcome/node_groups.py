@@ -198,9 +198,8 @@ class DeviceOutcomes:
 
     @cached_property
     def _pods_by_node(self) -> Mapping[str, Sequence[Object]]:
-        pods = self._survey.view.list("Pod")
         found: defaultdict[str, list[Object]] = defaultdict(list)
-        for pod in () if pods is UNKNOWN else pods:
+        for pod in self._survey.view.known_objects("Pod"):
             if isinstance(node := lookup(pod, ("spec", "nodeName")), str):
                 found[node].append(pod)
         return found

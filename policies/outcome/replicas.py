@@ -160,9 +160,8 @@ def _is_freed(claim: Holding, ended: Collection[str]) -> bool:
 
 def _pods_by_node(view: ClusterView) -> Mapping[str, tuple[_Pod, ...]]:
     """The listed pods by node."""
-    pods = view.list("Pod")
     found: defaultdict[str, list[_Pod]] = defaultdict(list)
-    for pod in () if pods is UNKNOWN else pods:
+    for pod in view.known_objects("Pod"):
         resource_usage, priority = taken_by(pod), pod_priority(lookup(pod, ("spec",)), view)
         if resource_usage is not None and priority is not UNKNOWN:
             name = f"{namespace_of(pod)}/{name_of(pod)}"

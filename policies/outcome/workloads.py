@@ -20,7 +20,6 @@ from policies.kubernetes.objects import (
     namespace_of,
 )
 from policies.kubernetes.pod_templates import pod_of
-from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of, has_finished
 from policies.rules.decision import TEMPLATE
 from policies.rules.settings.choices import workload_kinds
@@ -74,10 +73,9 @@ def subjects_of(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subjec
     templates = {key: _gpu_templates(workload, view, settings) for key, workload in workloads.items()}
     by_workload: defaultdict[_Key, list[Object]] = defaultdict(list)
     by_form: defaultdict[tuple[str, str, bytes, str], list[Object]] = defaultdict(list)
-    listed = view.list("Pod")
     pods = [
         pod
-        for pod in (() if listed is UNKNOWN else listed)
+        for pod in view.known_objects("Pod")
         if not has_ended(pod) and lookup(pod, ("metadata", "deletionTimestamp")) is None and may_request_gpu(pod)
     ]
     for pod in pods:
@@ -108,8 +106,7 @@ def _workloads(view: ClusterView, settings: GPUAdmissionPolicy) -> dict[_Key, Ob
     kinds = workload_kinds(settings)
     found = {}
     for kind in dict.fromkeys(kind for _, kind in kinds):
-        listed = view.list(kind)
-        for document in () if listed is UNKNOWN else listed:
+        for document in view.known_objects(kind):
             if (group_of(document), kind) in kinds and not has_finished(document):
                 found[kind, _home(document), name_of(document)] = document
     return found
@@ -173,8 +170,7 @@ def _claim_subjects(view: ClusterView, pods: Sequence[Object]) -> Iterator[Subje
     """The claims and claim templates that no pod and no template of a workload uses."""
     used = {reference for pod in pods for reference in _references(pod)}
     for kind in (_CLAIM, TEMPLATE):
-        listed = view.list(kind)
-        for document in () if listed is UNKNOWN else listed:
+        for document in view.known_objects(kind):
             home, owner = _home(document), controller_of(document)
             is_made = owner is not None and owner.get("kind") == "Pod"
             if (kind, home, name_of(document)) in used or is_made or Claim(document).consumers:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import controller_of, lookup, name_of
-from policies.kubernetes.view import UNKNOWN
 from policies.quota.counting import decisive_ledger, held_amounts
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, add_amounts, open_charge, subtract_amounts, sum_amounts
@@ -97,8 +96,7 @@ def open_balance(namespace: str, document: Object, view: ClusterView, settings: 
         view: The cluster; its lists have stored objects only.
         settings: How quotas count.
     """
-    stored = view.list("GPUQuota", namespace)
-    counted = next((each for each in (() if stored is UNKNOWN else stored) if name_of(each) == QUOTA_NAME), {})
+    counted = next((each for each in view.known_objects("GPUQuota", namespace) if name_of(each) == QUOTA_NAME), {})
     if "status" in counted:
         document = {"status": counted["status"], **document}
     try:

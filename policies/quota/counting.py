@@ -156,8 +156,7 @@ def held_amounts(
 
 def _objects(namespace: str, view: ClusterView) -> tuple[Sequence[Object], Sequence[Object]]:
     """The pods and claims of a namespace; none of a kind that is unknown."""
-    pods, claims = view.list("Pod", namespace), view.list("ResourceClaim", namespace)
-    return () if pods is UNKNOWN else pods, () if claims is UNKNOWN else claims
+    return view.known_objects("Pod", namespace), view.known_objects("ResourceClaim", namespace)
 
 
 def _pod_amounts(pod: Counted, pieces: Mapping[str, Amounts]) -> Amounts:

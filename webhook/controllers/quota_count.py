@@ -386,6 +386,5 @@ class Expiry:
 
         The caches suffice: after two minutes they show every stored pod, and a later claim is charged itself.
         """
-        pods = self.view.list("Pod", namespace)
-        groups = (pod_group(pod, namespace, self.view) for pod in (() if pods is UNKNOWN else pods))
+        groups = (pod_group(pod, namespace, self.view) for pod in self.view.known_objects("Pod", namespace))
         return any(group is not None and group.uid == charge.uid for group in groups)

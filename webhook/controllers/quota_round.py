@@ -158,8 +158,7 @@ class QuotaRound:
         reads = kept.known is None or is_new
         both = await self._lists.by_quorum(namespace) if reads else self._lists.now(namespace)
         gone = self._lists.gone(kept.ledger.reservations)
-        groups = self.view.list(POD_GROUP, namespace)
-        groups = () if groups is UNKNOWN else groups
+        groups = self.view.known_objects(POD_GROUP, namespace)
         basis = Basis(document, both, gone, groups, terms.facts, enforced)
         if not basis.is_like(kept.settled):
             await self._count(namespace, kept, terms, basis)

@@ -22,7 +22,7 @@ from policies.fleet.device_plugin import active_cluster_policy, nodes_with_both,
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import IGNORE, MANAGED, format_list, printable, shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
-from policies.kubernetes.view import UNKNOWN, ChangedView, PassingView
+from policies.kubernetes.view import ChangedView, PassingView
 from policies.kubernetes.workloads import group_of
 from policies.nvidia.mig import parse_resource
 from policies.rules.decision import Finding, Rule, Severity
@@ -65,14 +65,12 @@ class _AllConfigMapsView(PassingView):
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together."""
-        listed = self.list(kind) if kind == "ConfigMap" else UNKNOWN
-        return () if listed is UNKNOWN else listed
+        return self.known_objects(kind) if kind == "ConfigMap" else ()
 
 
 def _objects_to_review(kind: str, namespace: str, view: ClusterView) -> Iterator[tuple[Sequence[Object], ClusterView]]:
     """The objects of a kind in groups of equal ones, each group with the view for its review."""
-    found = view.list(kind, "" if kind == "Namespace" else namespace)
-    listed = () if found is UNKNOWN else found
+    listed = view.known_objects(kind, "" if kind == "Namespace" else namespace)
     objects = []
     for each in listed:
         check_cancelled()
@@ -277,8 +275,7 @@ def _node_findings(
 
 def quota_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
     """ResourceQuotas on GPUs that do not count claims; an empty `namespace` stands for all."""
-    quotas = view.list("ResourceQuota", namespace)
-    for quota in () if quotas is UNKNOWN else quotas:
+    for quota in view.known_objects("ResourceQuota", namespace):
         for finding in _findings_of_quota(quota, view, settings):
             yield AuditFinding.of_object(finding, quota)
 
@@ -287,8 +284,7 @@ def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionP
     namespace = namespace_of(quota)
     if strategy_of(namespace, view) == "leave":
         return ()
-    listed = view.list("ResourceQuota", namespace)
-    others = [each for each in (() if listed is UNKNOWN else listed) if each is not quota]
+    others = [each for each in view.known_objects("ResourceQuota", namespace) if each is not quota]
     alone = ChangedView(view, {("ResourceQuota", namespace_of(each), name_of(each)): None for each in others})
     hard = lookup(quota, _HARD)
     limited = [

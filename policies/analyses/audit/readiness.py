@@ -58,8 +58,7 @@ class SurveyProver:
 
     def __init__(self, survey: Survey, view: ClusterView, kept: KeptProofs) -> None:
         """Take over the proofs of the last audit that still hold; `kept` gets those of this one."""
-        listed = view.list("Namespace")
-        namespaces = {name_of(each) for each in (() if listed is UNKNOWN else listed)}
+        namespaces = {name_of(each) for each in view.known_objects("Namespace")}
         namespaces |= {each.namespace for each in survey.workloads} | {namespace for namespace, _ in survey.pods}
         self._pools: Sequence[Object] | Unknown = UNKNOWN if "NodePool" in survey.missing else survey.node_pools
         self._settings, self._namespaces = survey.settings, namespaces
@@ -360,8 +359,7 @@ def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: Clus
 
 
 def _opted_in(survey: Survey, conversions: Conversions, view: ClusterView) -> Iterator[str]:
-    namespaces = view.list("Namespace")
-    for each in () if namespaces is UNKNOWN else namespaces:
+    for each in view.known_objects("Namespace"):
         name = name_of(each)
         if survey.namespace not in ("", name) or conversions.never_converts(name):
             continue

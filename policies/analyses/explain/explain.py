@@ -17,7 +17,6 @@ from policies.kubernetes.nodes import node_taint
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.quantities import ONE, amount_text
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.outcome import EVERYTHING, Feasibility, question_warnings, simulate
 
@@ -42,8 +41,8 @@ def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
     yield from (each.sentence for each in outcome.assumptions)
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
-    nodes = view.list("Node") if question.tolerations_added else ()
-    tainted = {key for node in (() if nodes is UNKNOWN else nodes) for key in _tainted_with(node)}
+    nodes = view.known_objects("Node") if question.tolerations_added else ()
+    tainted = {key for node in nodes for key in _tainted_with(node)}
     for key in question.tolerations_added:
         if key in tainted:
             yield f"this counts the toleration for {shorten(key)} that placement adds to the pod"

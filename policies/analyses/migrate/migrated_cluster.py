@@ -56,8 +56,7 @@ class MigratedCluster:
 
 def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCluster:
     """The cluster when namespaces convert and nodes use the DRA driver; nodes must be known."""
-    listed = view.list("Node")
-    documents = {} if listed is UNKNOWN else {name_of(each): each for each in listed}
+    documents = {name_of(each): each for each in view.known_objects("Node")}
     facts = {name: node_facts(each) for name, each in documents.items()}
     by_plugin = {name: each for name, each in facts.items() if each.traits.has_device_plugin}
     sharing = {name for name, each in by_plugin.items() if _shares(each)}
@@ -142,10 +141,9 @@ def _device_class(name: str) -> Object:
 
 def _free_devices(view: ClusterView) -> dict[str, _Free]:
     """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
-    claims = view.list("ResourceClaim")
     held = {
         (str(result.get("pool")), str(result.get("device")))
-        for claim in (() if claims is UNKNOWN else claims)
+        for claim in view.known_objects("ResourceClaim")
         for result in Claim(claim).allocated_devices
         if result.get("driver") == DRIVER
     }

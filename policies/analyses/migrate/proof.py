@@ -110,8 +110,7 @@ def quota_cell(subject: Subject, before: Situation, after: Situation, certainty:
 
 def _find_uncounted(namespace: str, view: ClusterView) -> str:
     """The problem if a ResourceQuota limits the resources of device plugins but no claims; else empty."""
-    quotas = view.list("ResourceQuota", namespace)
-    for quota in () if quotas is UNKNOWN else quotas:
+    for quota in view.known_objects("ResourceQuota", namespace):
         hard = lookup(quota, ("spec", "hard"))
         names = [key for key in hard if isinstance(key, str)] if isinstance(hard, dict) else []
         counted = [key for key in names if parse_resource(key.removeprefix(_REQUESTS)) is not None]

@@ -22,7 +22,6 @@ from policies.kubernetes.objects import (
     namespace_of,
     replace_at,
 )
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.products import Product
 from policies.outcome import Outcome, compare_fits
@@ -70,8 +69,7 @@ def disruptions(before: ClusterView, after: ClusterView, nodes: Sequence[NodeCha
 
 def _pods_by_node(view: ClusterView) -> Mapping[str, Sequence[Object]]:
     found: defaultdict[str, list[Object]] = defaultdict(list)
-    pods = view.list("Pod")
-    for pod in () if pods is UNKNOWN else pods:
+    for pod in view.known_objects("Pod"):
         node = lookup(pod, ("spec", "nodeName"))
         if isinstance(node, str) and node and not has_ended(pod):
             found[node].append(pod)
@@ -98,8 +96,7 @@ def _holders(node: str, why: str, pods: Sequence[Object], view: ClusterView) -> 
 def _claims_by_node(view: ClusterView) -> Mapping[str, Sequence[Claim]]:
     """The claims that hold devices of NVIDIA's driver, by the pool, which is named like the node."""
     found: defaultdict[str, list[Claim]] = defaultdict(list)
-    claims = view.list("ResourceClaim")
-    for document in () if claims is UNKNOWN else claims:
+    for document in view.known_objects("ResourceClaim"):
         claim = Claim(document)
         pools = {str(each.get("pool")) for each in claim.allocated_devices if each.get("driver") == DRIVER}
         for pool in pools:
@@ -109,9 +106,8 @@ def _claims_by_node(view: ClusterView) -> Mapping[str, Sequence[Claim]]:
 
 def _evicting_nodes(before: ClusterView, after: ClusterView) -> dict[str, list[dict[str, Any]]]:
     """The nodes with new taints that end pods, and deleted nodes, with no taint."""
-    nodes = before.list("Node")
     found: dict[str, list[dict[str, Any]]] = {}
-    for node in () if nodes is UNKNOWN else nodes:
+    for node in before.known_objects("Node"):
         name = name_of(node)
         changed = after.get("Node", name)
         if changed is node:

@@ -24,7 +24,7 @@ from policies.kubernetes.names import format_count
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import ONE, billionths
-from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.kubernetes.view import ChangedView
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.mig_configs import WHOLE
@@ -121,8 +121,7 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
     is_uninstalled = isinstance(active_cluster_policy(before.view), dict) and active_cluster_policy(stored.view) is None
     found = _Objects(dict(objects))
     nodes: list[NodeChange] = []
-    listed = stored.view.list("Node")
-    for node in () if listed is UNKNOWN else listed:
+    for node in stored.view.known_objects("Node"):
         old = before.view.get("Node", name_of(node))
         if not isinstance(old, dict) or not _has_gpus(old, before.view):
             continue
@@ -137,10 +136,9 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
         if change is not None:
             nodes.append(change)
     gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
-    slices = before.view.list("ResourceSlice") if gone else ()
     changed = found.changed | {
         _slice_key(each): None
-        for each in (() if slices is UNKNOWN else slices)
+        for each in (before.view.known_objects("ResourceSlice") if gone else ())
         if lookup(each, ("spec", "nodeName")) in gone
     }
     after, *ends = (

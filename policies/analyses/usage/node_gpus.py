@@ -215,8 +215,7 @@ class UnusableNodes:
         self._used = ResourceUsage(view) if all_pods else None
         # The least of each scarce resource that a pod with GPUs requests, in billionths.
         least: dict[str, int] = {}
-        pods = view.list("Pod")
-        for pod in () if pods is UNKNOWN else pods:
+        for pod in view.known_objects("Pod"):
             if (namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod)) in holders:
                 amounts = pod_amounts(pod.get("spec"))
                 for resource in _SCARCE:

@@ -239,7 +239,7 @@ def _long_timeout(monitor: Section) -> Iterator[Problem]:
         text = f"{timeout} is longer than the interval; the Prometheus operator would drop the ServiceMonitor: {error}"
         yield problem(path, text, f"write interval: {timeout} or more, or scrapeTimeout: {interval} or less")
     elif waits and not scrapes:
-        prometheuses = monitor.change.facts.known_objects("Prometheus")
+        prometheuses = monitor.change.facts.view.known_objects("Prometheus")
         own = [lookup(prometheus, ("spec", "scrapeInterval")) or "30s" for prometheus in prometheuses]
         shortest = min((found for text in own if (found := _milliseconds(text))), default=_USUAL_INTERVAL)
         whose = "the interval of Prometheus" if own else "30s, the usual interval of Prometheus"
@@ -251,11 +251,11 @@ def _long_timeout(monitor: Section) -> Iterator[Problem]:
 def _unused_monitor(monitor: Section) -> Iterator[Problem]:
     """A ServiceMonitor that is not created, or that no Prometheus selects."""
     facts = monitor.change.facts
-    if facts.get("CustomResourceDefinition", _CRD) is None:
+    if facts.view.get("CustomResourceDefinition", _CRD) is None:
         text = f"has no effect, because the cluster has no {_CRD}; the operator creates no ServiceMonitor without it"
         yield problem(monitor.at("enabled"), text, "install the Prometheus operator first", severity=Severity.WARN)
     labels = {"app": _own_name(monitor), **monitor.mapping("additionalLabels")}
-    wanted = [_wanted_labels(prometheus) for prometheus in facts.known_objects("Prometheus")]
+    wanted = [_wanted_labels(prometheus) for prometheus in facts.view.known_objects("Prometheus")]
     if wanted and all(selector and not selector.items() <= labels.items() for selector in wanted):
         missing = ", ".join(f"{key}: {value}" for key, value in wanted[0].items() if labels.get(key) != value)
         text = f"the ServiceMonitor lacks the label {missing}, by which Prometheus here selects ServiceMonitors"
@@ -272,7 +272,7 @@ def _wanted_labels(prometheus: Object) -> dict[str, str]:
 
 
 def _second_monitor(monitor: Section) -> Iterator[Problem]:
-    for other in monitor.change.facts.known_objects("ServiceMonitor"):
+    for other in monitor.change.facts.view.known_objects("ServiceMonitor"):
         selects_exporter = lookup(other, ("spec", "selector", "matchLabels", "app")) == _own_name(monitor)
         if selects_exporter and name_of(other) not in _OWN_MONITORS and _selects_here(monitor.change, other):
             name = f"{namespace_of(other)}/{name_of(other)}".strip("/")

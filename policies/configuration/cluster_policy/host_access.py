@@ -111,8 +111,8 @@ def privileged_namespace(change: Change) -> Iterator[Problem]:
         elsewhere = [name for name in namespaces if name != _OPENSHIFT_NAMESPACE]
         # Only OpenShift has the driver toolkit.
         has_toolkit = change.flag("operator", "use_ocp_driver_toolkit")
-        is_on_openshift = has_toolkit or any(map(is_openshift, change.facts.known_objects("Node")))
-        if elsewhere and is_on_openshift and change.facts.get("Namespace", _OPENSHIFT_NAMESPACE) is None:
+        is_on_openshift = has_toolkit or any(map(is_openshift, change.facts.view.known_objects("Node")))
+        if elsewhere and is_on_openshift and change.facts.view.get("Namespace", _OPENSHIFT_NAMESPACE) is None:
             text = f'has no effect on OpenShift in the namespace "{elsewhere[0]}", only in "{_OPENSHIFT_NAMESPACE}"'
             yield problem(path, text, f"label the namespace {_ENFORCE}=privileged", severity=Severity.WARN)
         return
@@ -125,7 +125,7 @@ def privileged_namespace(change: Change) -> Iterator[Problem]:
 
 def _namespace_labels(change: Change) -> dict[str, Mapping[str, str]]:
     """The labels of the operator's namespaces that exist."""
-    namespaces = {name: change.facts.get("Namespace", name) for name in change.facts.operator_namespaces}
+    namespaces = {name: change.facts.view.get("Namespace", name) for name in change.facts.operator_namespaces}
     return {name: labels_of(found) for name, found in namespaces.items() if isinstance(found, dict)}
 
 
@@ -159,7 +159,7 @@ def host_network(change: Change) -> Iterator[Problem]:
             text = f'is refused in namespace "{namespace}", which enforces pod security "{standard}"'
             remedy = "write hostNetwork: false, or set psa.enabled: true"
             yield problem(path, f"{text}; Kubernetes would report: {error}", remedy)
-        for pod in change.facts.known_objects("Pod") if port else ():
+        for pod in change.facts.view.known_objects("Pod") if port else ():
             fields = ("hostPort", "containerPort") if lookup(pod, ("spec", "hostNetwork")) is True else ("hostPort",)
             containers = items_at(pod, ("spec", "containers"))
             ports = [each for container in containers for each in items_at(container, ("ports",))]

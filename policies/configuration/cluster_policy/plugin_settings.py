@@ -222,7 +222,7 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
     by_dra = _nodes_of_driver(change.facts.view)
     nodes = [
         node
-        for node in change.facts.known_objects("Node")
+        for node in change.facts.view.known_objects("Node")
         if name_of(node) in by_dra and runs_device_plugin(node, change.facts.view, change.object)
     ]
     if nodes:

@@ -240,11 +240,11 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     """
     if not change.is_created:
         return
-    names = map(name_of, change.facts.known_objects("ClusterPolicy"))
+    names = map(name_of, change.facts.view.known_objects("ClusterPolicy"))
     others = [name for name in names if name != change.name]
     if others:
         yield problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
-    clusters = [name_of(cluster) for cluster in change.facts.known_objects("GPUCluster")]
+    clusters = [name_of(cluster) for cluster in change.facts.view.known_objects("GPUCluster")]
     if clusters:
         text = (
             f'"{change.name}" and the GPUCluster "{clusters[0]}" exclude each other; the operator would report: '
@@ -303,14 +303,14 @@ def driver_kept(change: Change) -> Iterator[Problem]:
     driver, facts = change.section("driver"), change.facts
     if driver.value_before("enabled") is not False and driver.value("enabled") is False:
         path, nodes = driver.at("enabled"), facts.nodes_with("nvidia.com/gpu.deploy.driver", "true")
-        if facts.all("Node") is UNKNOWN:
+        if facts.view.list("Node") is UNKNOWN:
             yield problem(path, "removes the driver from every node that has it; the nodes are not known here")
         elif nodes:
             yield problem(path, f"removes the driver from {the_nodes(nodes)}, under the pods that run there")
     if driver.value_before("useNvidiaDriverCRD") is True and not driver.flag("useNvidiaDriverCRD"):
         path, remedy = driver.at("useNvidiaDriverCRD"), "delete the NVIDIADrivers first, or leave it true"
-        names = [name_of(each) for each in facts.known_objects("NVIDIADriver")]
-        if facts.all("NVIDIADriver") is UNKNOWN:
+        names = [name_of(each) for each in facts.view.known_objects("NVIDIADriver")]
+        if facts.view.list("NVIDIADriver") is UNKNOWN:
             yield problem(path, "disables every NVIDIADriver; which ones exist is not known here", remedy)
         elif names:
             text = f"disables {counted_names('NVIDIADriver', names)} and replaces the driver on their nodes"

@@ -252,7 +252,7 @@ def _operator_version(change: Change) -> tuple[int, int] | None:
     chart = labels.get("helm.sh/chart") if isinstance(labels, dict) else None
     images = [
         lookup(pod, ("spec", "containers", 0, "image"))
-        for pod in change.facts.known_objects("Pod")
+        for pod in change.facts.view.known_objects("Pod")
         if namespace_of(pod) in change.facts.operator_namespaces
         and lookup(pod, ("metadata", "labels", "app")) == "gpu-operator"
     ]
@@ -337,7 +337,7 @@ def pods_may_run(change: Change) -> Iterator[Problem]:
         text = f"is {user}; as this user the driver and the toolkit cannot change anything on the host"
         yield problem(context.at("runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
     name = change.text("daemonsets", "priorityClassName")
-    if name and name not in _BUILT_IN and change.facts.get("PriorityClass", name) is None:
+    if name and name not in _BUILT_IN and change.facts.view.get("PriorityClass", name) is None:
         text = f'"{name}" does not exist; the pods would be forbidden: no PriorityClass with name {name} was found'
         remedy = f'write "system-node-critical", or create the PriorityClass "{name}" first'
         yield problem(change.at("daemonsets", "priorityClassName"), text, remedy, severity=Severity.WARN)

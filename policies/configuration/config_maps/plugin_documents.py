@@ -119,7 +119,7 @@ def requesting_pods(change: Change, key: str, resource: str, more_than: int) -> 
     if places is not None and not places:
         return []
     names = []
-    for pod in change.facts.known_objects("Pod"):
+    for pod in change.facts.view.known_objects("Pod"):
         node = lookup(pod, ("spec", "nodeName"))
         if has_ended(pod) or (places is not None and node and node not in places):
             continue

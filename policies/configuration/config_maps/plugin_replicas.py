@@ -148,7 +148,7 @@ def _rename_problems(configuration: Configuration, resource: SharedResource) -> 
         found = f"{text}, which {users} and could then not start again"
         remedy = f"request {shared} in these pods, or write renameByDefault: false"
         yield configuration.embedded.problem(steps, found, remedy)
-    known = configuration.change.facts.known_objects("ResourceQuota")
+    known = configuration.change.facts.view.known_objects("ResourceQuota")
     limits = [(quota, items if isinstance(items := lookup(quota, ("spec", "hard")), dict) else {}) for quota in known]
     only = [quota for quota, hard in limits if f"requests.{resource.name}" in hard and f"requests.{shared}" not in hard]
     quotas = sorted(map(namespaced_name, only))

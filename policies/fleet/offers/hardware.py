@@ -19,7 +19,6 @@ from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import quantity_or_none
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, MIG_STRATEGY_LABEL
 from policies.nvidia.mig import Geometry, MIGProfile, parse_resource
 from policies.nvidia.mig_layouts import fewest_gpus
@@ -165,12 +164,11 @@ def read_hardware(
 def measured_sizes(view: ClusterView) -> Mapping[str, Mapping[MIGProfile, MIGSize]]:
     """The sizes of MIG devices that a cluster shows, by product; call it by `view.derive`."""
     found: dict[str, dict[MIGProfile, MIGSize]] = {}
-    nodes, slices = view.list("Node"), view.list("ResourceSlice")
-    for node in () if nodes is UNKNOWN else nodes:
+    for node in view.known_objects("Node"):
         labels = labels_of(node)
         if sizes := _labelled_sizes(labels):
             found.setdefault(LabelledResource(GPU_RESOURCE, labels).product.name, {}).update(sizes)
-    for document in () if slices is UNKNOWN else slices:
+    for document in view.known_objects("ResourceSlice"):
         if lookup(document, ("spec", "driver")) == DRIVER:
             for device in mappings_at(document, ("spec", "devices")):
                 if sizes := _published_sizes([device]):

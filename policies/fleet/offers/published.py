@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 from policies.fleet.offers.hardware import ENGINE_CAPACITIES, NUMA_NODE, profile_of, shown_driver
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
@@ -99,8 +98,7 @@ def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSli
 def gpu_slices(view: ClusterView) -> Mapping[str, Sequence[Object]]:
     """The slices of NVIDIA's driver for the GPUs of each node, by its name; call it by `view.derive`."""
     found: defaultdict[str, list[Object]] = defaultdict(list)
-    listed = view.list("ResourceSlice")
-    for document in () if listed is UNKNOWN else listed:
+    for document in view.known_objects("ResourceSlice"):
         node = lookup(document, ("spec", "nodeName"))
         if lookup(document, ("spec", "driver")) == DRIVER and isinstance(node, str):
             found[node].append(document)
