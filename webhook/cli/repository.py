@@ -84,10 +84,7 @@ class RepositoryReader(ManifestReader):
         """The objects of a document; duplicate keys outside of them, such as two `items`, are problems."""
         manifests = list(self._objects_of(file, document))
         for path in document.duplicates:
-            if not any(path[: len(each.path)] == each.path and not _is_envelope(each) for each in manifests):
+            inside = (each for each in manifests if path[: len(each.path)] == each.path)
+            if all(each.object["kind"] == "AdmissionReview" for each in inside):
                 self._add_duplicate(path, file, document)
         return manifests
-
-
-def _is_envelope(manifest: Manifest) -> bool:
-    return bool(manifest.object["kind"] == "AdmissionReview")

@@ -46,7 +46,7 @@ def terminal_width() -> int:
     return min(max(shutil.get_terminal_size((_WIDTH, 0)).columns, _NARROWEST), _WIDEST)
 
 
-def colour_text(text: str, tone: Tone, *, bold: bool | None = None) -> str:
+def colour_text(text: str, tone: Tone = Tone.PLAIN, *, bold: bool | None = None) -> str:
     """A text in the colour of its meaning."""
     text = printable(text)
     return click.style(text, fg=COLOURS.get(tone), bold=bold) if tone or bold else text

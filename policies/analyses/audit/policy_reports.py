@@ -20,7 +20,7 @@ from policies.rules.decision import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from policies.analyses.audit.audit_report import AuditFinding, AuditReport, Gap
+    from policies.analyses.audit.audit_report import AuditFinding, AuditReport
     from policies.kubernetes.objects import Object
 
 
@@ -82,9 +82,8 @@ def policy_reports(
             and a text.
     """
     # First, so that they are never left out: without them, a report would look complete.
-    found: dict[str, list[dict[str, Any]]] = (
-        {namespace: [_gap_result(gap, partial(redact, namespace)) for gap in report.gaps]} if report.gaps else {}
-    )
+    unread = [_remark("not-reviewed", "error", f"not reviewed: {redact(namespace, str(gap))}") for gap in report.gaps]
+    found: dict[str, list[dict[str, Any]]] = {namespace: unread} if unread else {}
     for finding in report.findings:
         found.setdefault(finding.namespace, []).append(_result(finding, partial(redact, finding.namespace)))
     return tuple(_report(api, each, found[each], report.left_out if not each else 0) for each in sorted(found))
@@ -141,11 +140,6 @@ def _result(finding: AuditFinding, redact: Callable[[str], str]) -> dict[str, An
         "resources": [_without_empty(reference.items())],
         "properties": _without_empty((key, shorten(text, _LONGEST_PROPERTY)) for key, text in properties.items()),
     }
-
-
-def _gap_result(gap: Gap, redact: Callable[[str], str]) -> dict[str, Any]:
-    """Kinds that could not be reviewed."""
-    return _remark("not-reviewed", "error", f"not reviewed: {redact(str(gap))}")
 
 
 def _left_out_result(count: int, namespace: str) -> dict[str, Any]:

@@ -236,7 +236,9 @@ class _Tally:
             judged = [*judged, *(_judge_proof(each) for each in proofs if each is not None)]
         worst = min((verdict for verdict, _ in judged), key=[*_Verdict].index)
         self.verdicts[worst] += count
-        lost = next((each for conversion in conversions for each in _lost_preemption(conversion)), None)
+        lost = next(
+            (each for made in conversions if made.result is ConversionResult.CONVERTED for each in made.findings), None
+        )
         self.preempting.update({} if lost is None else {(label, lost): count})
         findings = {_reason(finding): finding for _, found in judged for finding in found}
         for reason, finding in findings.items():
@@ -293,10 +295,6 @@ def _judge_proof(proof: WorkloadProof) -> tuple[_Verdict, tuple[Finding, ...]]:
         return _Verdict.KEEPS, ()
     reason = proof.cells[unknown].sentence.removeprefix("unknown: ")
     return _Verdict.UNKNOWN, (UNPROVEN.finding(FieldPath(()), reason),)
-
-
-def _lost_preemption(conversion: Conversion) -> tuple[Finding, ...]:
-    return conversion.findings if conversion.result is ConversionResult.CONVERTED else ()
 
 
 def readiness(

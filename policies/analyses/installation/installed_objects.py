@@ -138,7 +138,8 @@ def _deficit(wanted: Object, stored: Object | None) -> str:
         return f"binds {_role_text(stored)} instead of {_role_text(wanted)}"
     bound = [_subject(each) for each in mappings_at(stored, ("subjects",))]
     unbound = [each for each in mappings_at(wanted, ("subjects",)) if _subject(each) not in bound]
-    return f"does not bind {format_list([_subject_text(each) for each in unbound])}" if unbound else ""
+    names = [f"{each.get('kind')} {each.get('name')}" for each in unbound]
+    return f"does not bind {format_list(names)}" if unbound else ""
 
 
 def _role_of(binding: Object) -> tuple[str, str]:
@@ -151,10 +152,6 @@ def _role_text(binding: Object) -> str:
 
 def _subject(subject: Object) -> tuple[object, ...]:
     return tuple(subject.get(field) or "" for field in ("kind", "name", "namespace"))
-
-
-def _subject_text(subject: Object) -> str:
-    return f"{subject.get('kind')} {subject.get('name')}"
 
 
 def _is_for_service(binding: Object) -> bool:

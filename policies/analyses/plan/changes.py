@@ -201,15 +201,13 @@ def find_delays(objects: Mapping[Key, Object | None], before: Situation, after: 
     """The steps before the change takes effect; sentences without full stops."""
     for (kind, namespace, name), document in objects.items():
         stored = before.view.get(kind, name, namespace)
-        if kind != "ConfigMap" or not isinstance(stored, dict) or document is None or _has_same_data(stored, document):
+        if kind != "ConfigMap" or not isinstance(stored, dict) or document is None:
+            continue
+        if lookup(stored, ("data",)) == lookup(document, ("data",)):
             continue
         # Review warns about the device plugin, which reads a changed ConfigMap when it starts again (GA144).
         if "migManager" in _readers(name, before, after):
             yield f"the MIG manager reads the changed ConfigMap {name} when its pods start, or the label of a node changes"
-
-
-def _has_same_data(first: Object, second: Object) -> bool:
-    return bool(lookup(first, ("data",)) == lookup(second, ("data",)))
 
 
 def find_takeovers(subjects: Sequence[Subject], before: Situation, after: Situation) -> Iterator[str]:

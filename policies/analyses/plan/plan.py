@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
 from dataclasses import dataclass, field, replace
 from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.analyses.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
@@ -33,7 +33,7 @@ from policies.rules.charges import Unit  # noqa: TC001 - pydantic reads the anno
 from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from policies.analyses.plan.prediction import Prediction
     from policies.kubernetes.objects import Object
@@ -254,15 +254,12 @@ def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedCh
 def _largest_requests(subject: Subject) -> dict[str, int]:
     """The most that one container of a pod requests of each resource."""
     found: dict[str, int] = {}
-    for container in _containers(subject.document):
+    spec = mapping_at(subject.document, ("spec",))
+    for container in (*items_at(spec, ("initContainers",)), *items_at(spec, ("containers",))):
         limits = lookup(container, ("resources", "limits"))
         for name, amount in (limits if isinstance(limits, dict) else {}).items():
             found[name] = max(found.get(name, 0), billionths(amount) // ONE)
     return found
-
-
-def _containers(pod: Object) -> Iterable[Any]:
-    return (*items_at(pod, ("spec", "initContainers")), *items_at(pod, ("spec", "containers")))
 
 
 @dataclass(frozen=True, slots=True)

@@ -165,7 +165,7 @@ def _in_full(rule: Rule) -> str:
         Section([Lines(["Right:"]), Lines(examples.right.rstrip().split("\n"), 4)]),
         Section([Paragraph(f"Source: {rule.source}")]),
     )
-    title = click.style(f"{rule.id}: {rule.title}", bold=True)
+    title = colour_text(f"{rule.id}: {rule.title}", bold=True)
     return f"{title}\n\nSeverity: {_severity(rule)}, {held}\nKinds: {_kinds(rule)}\n\n{render_text(sections)}"
 
 

@@ -83,7 +83,8 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
     named = partial(read_named, client)
     deployment = await named(RESOURCES["Deployment"], DEPLOYMENT, NAMESPACE)
     pods = await list_objects(client, Watched(RESOURCES["Pod"], NAMESPACE, labels=_selector(deployment)))
-    running = [] if isinstance(pods, Unread) else [pod for pod in pods if _is_running(pod)][:_MOST_REPLICAS]
+    known = () if isinstance(pods, Unread) else pods
+    running = [pod for pod in known if lookup(pod, ("status", "podIP")) and not has_ended(pod)][:_MOST_REPLICAS]
     progress.show(f"asking {len(running)} replicas")
     replicas = await in_parallel(partial(read_replica, client), running)
     configurations = {kind: await named(RESOURCES[kind], name) for kind, name in CONFIGURATIONS}
@@ -103,7 +104,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
     progress.show("reading pods and templates")
     policies = await list_objects(client, Watched(RESOURCES["GPUAdmissionPolicy"]))
     pending = Watched(RESOURCES["Pod"], fields=("spec.nodeName=",), labels=_MANAGED)
-    api_servers = Watched(RESOURCES["Lease"], "kube-system", labels=_API_SERVERS)
+    api_servers = await list_objects(client, Watched(RESOURCES["Lease"], "kube-system", labels=_API_SERVERS))
     return InstallationFacts(
         now=now,
         version=version("gpu-admission"),
@@ -116,7 +117,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         certificates=stored_certificates(secret),
         issues_certificates=issues,
         calls=calls,
-        api_servers=_count(await list_objects(client, api_servers)),
+        api_servers=0 if isinstance(api_servers, Unread) else len(api_servers),
         lease=await named(RESOURCES["Lease"], LEASE, NAMESPACE),
         replica_leases=await list_objects(
             client, Watched(RESOURCES["Lease"], NAMESPACE, labels=REPLICA_QUERY["labelSelector"])
@@ -148,14 +149,6 @@ async def _server_time(client: APIClient) -> datetime:
 def _selector(deployment: Object | Unread | None) -> str:
     labels = {} if isinstance(deployment, Unread) else mapping_at(deployment, ("spec", "selector", "matchLabels"))
     return ",".join(f"{key}={value}" for key, value in (labels or _LABELS).items())
-
-
-def _is_running(pod: Object) -> bool:
-    return bool(lookup(pod, ("status", "podIP"))) and not has_ended(pod)
-
-
-def _count(listed: Sequence[Object] | Unread) -> int:
-    return 0 if isinstance(listed, Unread) else len(listed)
 
 
 def _settings(policies: Sequence[Object] | Unread) -> GPUAdmissionPolicy:

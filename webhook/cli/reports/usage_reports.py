@@ -116,7 +116,8 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
     else:
         yield Section([Lines([each.sentence for each in report.totals])])
         if by in (None, View.PRODUCT):
-            yield Section([_products(report)])
+            rows: list[_Row] = [([], each.kind, each, each.held_by_namespace) for each in report.products]
+            yield Section([_uses(report, [], rows)])
         if by in (None, View.PRODUCT, View.NODE):
             reasons = Bullets([*_reasons(report)])
             yield Section([Lines(["Free, but no pod can use them now:"]), reasons] if reasons.texts else [])
@@ -127,10 +128,6 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
         if by is View.POD or (by is None and report.namespace):
             yield Section([_holders(report, None if by else _MOST_SHOWN)])
     yield Section([*notes(report.problems, "Warning"), *notes(usage.notes)])
-
-
-def _products(report: UsageReport) -> Table:
-    return _uses(report, [], [([], each.kind, each, each.held_by_namespace) for each in report.products])
 
 
 def _nodes(report: UsageReport, most: int | None) -> Table:

@@ -39,13 +39,18 @@ def show(review: Review, options: TextOptions) -> None:
     suites: dict[str, ET.Element] = {}
     for reviewed in review.objects:
         _add_object(find_suite(root, suites, reviewed.result.subject.manifest.file), reviewed, review)
-    for problem in review.problems:
+    show_suites(root, suites, review.problems)
+    show_summary(review)
+
+
+def show_suites(root: ET.Element, suites: dict[str, ET.Element], problems: Iterable[Problem]) -> None:
+    """Add the problems of input to the suites of their files, count, and print the XML."""
+    for problem in problems:
         add_problem(find_suite(root, suites, problem.file), problem)
     count_outcomes(root)
     ET.indent(root)
     click.echo('<?xml version="1.0" encoding="UTF-8"?>')
     click.echo(ET.tostring(root, encoding="unicode"))
-    show_summary(review)
 
 
 def find_suite(root: ET.Element, suites: dict[str, ET.Element], file: str) -> ET.Element:

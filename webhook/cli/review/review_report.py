@@ -14,7 +14,8 @@ from policies.admission.coverage import reviewed_kind
 from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Rule, Severity
 from webhook.cli.manifest_reader import STDIN
-from webhook.pages.text_report import more_line
+from webhook.pages.report_model import Tone
+from webhook.pages.text_report import colour_text, more_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -245,7 +246,7 @@ def _about_object(result: Result, level: Level, rule: Rule, message: str, count:
     return ReviewFinding(level, rule, label, file, place.line, place.column, "", printable(message), count)
 
 
-_COLOURS = {"admitted": "green", "refused": "red", "not reviewed": "yellow"}
+_TONES = {"admitted": Tone.GOOD, "refused": Tone.BAD, "not reviewed": Tone.WARN}
 _MOST_LISTED = 50
 """Failures and stale entries that are listed; `-o json` has all failures."""
 
@@ -261,7 +262,7 @@ def failure_lines(review: Review) -> Iterator[str]:
     failed = review.failures
     if not failed:
         return
-    yield click.style("What fails:", bold=True)
+    yield colour_text("What fails:", bold=True)
     for reviewed in failed[:_MOST_LISTED]:
         result = reviewed.result
         yield f"  {place_of(result)}  {printable(result.subject.label)}  {verdict_of(result)}  {', '.join(_rules(reviewed))}"
@@ -291,7 +292,7 @@ def place_of(result: Result) -> str:
 
 def verdict_of(result: Result) -> str:
     """The verdict on an object, in its colour."""
-    return click.style(result.verdict, fg=_COLOURS[result.verdict], bold=True)
+    return colour_text(result.verdict, _TONES[result.verdict], bold=True)
 
 
 def _rules(reviewed: ReviewedObject) -> list[str]:

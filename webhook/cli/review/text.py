@@ -15,7 +15,7 @@ from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
 from webhook.cli.text_layout import colour_line, diff
-from webhook.pages.text_report import terminal_width, wrap_line
+from webhook.pages.text_report import colour_text, terminal_width, wrap_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -108,7 +108,7 @@ def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
     more = f", {result.change}" if result.change else f": {result.not_reviewed}" if result.not_reviewed else ""
     known = sum(finding.count for finding in reviewed.findings if finding.is_known)
     note = f" ({format_count(known, 'known finding')})" if known else ""
-    label = click.style(printable(subject.label), bold=True)
+    label = colour_text(subject.label, bold=True)
     yield f"{place_of(result)}  {label}  {verdict_of(reviewed.result)}{more}{note}"
     yield from _kubectl_lines(result)
     for finding in result.findings:

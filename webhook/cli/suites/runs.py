@@ -13,7 +13,7 @@ import click
 from policies.kubernetes.names import format_count, printable
 from webhook.cli.manifest_reader import ManifestReader, show_problems
 from webhook.cli.progress import Progress
-from webhook.cli.review.junit import add_case, add_problem, count_outcomes, find_suite
+from webhook.cli.review.junit import add_case, find_suite, show_suites
 from webhook.cli.review.review_report import UNREADABLE
 from webhook.cli.suites.format import read_suites
 from webhook.cli.suites.trials import (
@@ -25,6 +25,8 @@ from webhook.cli.suites.trials import (
     golden_text,
     update_golden,
 )
+from webhook.pages.report_model import Tone
+from webhook.pages.text_report import colour_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -125,7 +127,7 @@ def _outcome(case: SuiteCase, trial: Trial, *, updates: bool) -> CaseOutcome:
     return CaseOutcome(case, tuple(case.problem(each.message, "expect", *each.path) for each in found), (), is_updated)
 
 
-_MARKS = {"passed": ("PASS", "green"), "failed": ("FAIL", "red"), "not tried": ("ERROR", "red")}
+_MARKS = {"passed": ("PASS", Tone.GOOD), "failed": ("FAIL", Tone.BAD), "not tried": ("ERROR", Tone.BAD)}
 
 
 def show_text(run: SuiteRun, *, is_quiet: bool) -> None:
@@ -136,11 +138,11 @@ def show_text(run: SuiteRun, *, is_quiet: bool) -> None:
     for outcome in run.outcomes:
         if is_quiet and outcome.verdict == "passed" and not outcome.is_updated:
             continue
-        mark, colour = _MARKS[outcome.verdict]
+        mark, tone = _MARKS[outcome.verdict]
         note = f"  ({outcome.case.case.expect.golden} written)" if outcome.is_updated else ""
         name = printable(outcome.case.case.name)
         place = printable(f"{outcome.case.suite_file.file}:{outcome.case.position().line}")
-        click.echo(f"{click.style(mark, fg=colour, bold=True)}  {place}  {name}{printable(note)}")
+        click.echo(f"{colour_text(mark, tone, bold=True)}  {place}  {name}{printable(note)}")
         for line in _lines(outcome):
             click.echo(f"      {line}")
     if run.outcomes:
@@ -163,12 +165,7 @@ def show_junit(run: SuiteRun) -> None:
         elif outcome.differences:
             message = printable(outcome.differences[0].message)
             ET.SubElement(case, "failure", type="expectation", message=message).text = "\n".join(_lines(outcome))
-    for problem in run.problems:
-        add_problem(find_suite(root, suites, problem.file), problem)
-    count_outcomes(root)
-    ET.indent(root)
-    click.echo('<?xml version="1.0" encoding="UTF-8"?>')
-    click.echo(ET.tostring(root, encoding="unicode"))
+    show_suites(root, suites, run.problems)
 
 
 def _lines(outcome: CaseOutcome) -> list[str]:
