@@ -52,49 +52,22 @@ class AuditFinding:
     """The UID of the first object; empty if it is unknown."""
 
     @classmethod
-    def of(
-        cls,
-        finding: Finding,
-        kind: str,
-        namespace: str,
-        name: str,
-        *,
-        count: int = 1,
-        owners: tuple[str, ...] = (),
-        api_version: str = "",
-        uid: str = "",
-    ) -> AuditFinding:
-        """The finding of a rule on objects that are stored."""
+    def of(cls, finding: Finding, document: Object, *, count: int = 1, owners: tuple[str, ...] = ()) -> AuditFinding:
+        """The finding of a rule on one stored object, or on several that are like it."""
         return cls(
             finding.rule,
             finding.severity,
-            kind,
-            namespace,
-            name,
+            document["kind"],
+            namespace_of(document),
+            name_of(document),
             finding.path,
             finding.message,
             finding.remedy,
             count,
             owners,
             finding.waived,
-            api_version,
-            uid,
-        )
-
-    @classmethod
-    def of_object(
-        cls, finding: Finding, document: Object, *, count: int = 1, owners: tuple[str, ...] = ()
-    ) -> AuditFinding:
-        """The finding of a rule on one stored object, or on several that are like it."""
-        return cls.of(
-            finding,
-            document["kind"],
-            namespace_of(document),
-            name_of(document),
-            count=count,
-            owners=owners,
-            api_version=str(document.get("apiVersion") or ""),
-            uid=uid_of(document),
+            str(document.get("apiVersion") or ""),
+            uid_of(document),
         )
 
     @property

@@ -57,7 +57,7 @@ def configuration_findings(namespace: str, view: ClusterView, settings: GPUAdmis
             findings = _findings(alike[0], narrowed, settings)
             holders = _holders(alike) if findings else ()
             for finding in findings:
-                yield AuditFinding.of_object(finding, alike[0], count=len(alike), owners=holders)
+                yield AuditFinding.of(finding, alike[0], count=len(alike), owners=holders)
 
 
 class _AllConfigMapsView(PassingView):
@@ -192,9 +192,9 @@ def template_findings(survey: Survey, view: ClusterView, settings: GPUAdmissionP
 def _finding_of(finding: Finding, form: PodForm, first: PodName, count: int) -> AuditFinding:
     """The finding on so many pods of a form, named after the first of them."""
     owners = tuple(sorted(filter(None, form.owners)))
-    return AuditFinding.of(
-        finding, "Pod", form.namespace, first.name, count=count, owners=owners, api_version="v1", uid=first.uid
-    )
+    metadata = {"name": first.name, "namespace": form.namespace, "uid": first.uid}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    return AuditFinding.of(finding, pod, count=count, owners=owners)
 
 
 def _conversion_findings(
@@ -268,16 +268,16 @@ def _node_findings(
     finding: Finding, node: str, view: ClusterView, settings: GPUAdmissionPolicy
 ) -> Iterator[AuditFinding]:
     found = view.get("Node", node)
-    uid = uid_of(found) if isinstance(found, dict) else ""
-    for judged in settings.judge([finding], ""):
-        yield AuditFinding.of(judged, "Node", "", node, api_version="v1", uid=uid)
+    metadata = {"name": node, "uid": uid_of(found) if isinstance(found, dict) else ""}
+    document = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+    yield from (AuditFinding.of(judged, document) for judged in settings.judge([finding], ""))
 
 
 def quota_findings(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[AuditFinding]:
     """ResourceQuotas on GPUs that do not count claims; an empty `namespace` stands for all."""
     for quota in view.known_objects("ResourceQuota", namespace):
         for finding in _findings_of_quota(quota, view, settings):
-            yield AuditFinding.of_object(finding, quota)
+            yield AuditFinding.of(finding, quota)
 
 
 def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Finding, ...]:
@@ -330,8 +330,8 @@ def karpenter_findings(pools: Sequence[Object], readiness: Sequence[ConversionRe
         path = FieldPath(_POOL_SPEC) / "requirements"
         finding = KARPENTER.finding(path, text, severity=severity)
         # Pools in files have been given a namespace, like every object without one.
-        version = str(pool.get("apiVersion") or "")
-        yield AuditFinding.of(finding, "NodePool", "", name_of(pool), api_version=version, uid=uid_of(pool))
+        metadata = {"name": name_of(pool), "uid": uid_of(pool)}
+        yield AuditFinding.of(finding, {**pool, "kind": "NodePool", "metadata": metadata})
 
 
 def _names_gpus(pool: Object) -> bool:
