@@ -222,7 +222,7 @@ class PlacementOutcome:
         return f"fits none of {nodes}, even if nothing were in use"
 
     def _refusal_text(self) -> str:
-        """The nodes that may be chosen although their device plugin refuses the pod, as a clause; empty if there are none."""
+        """The nodes whose device plugin refuses the pod, although they may be chosen, as a clause; or empty."""
         if not self.refusing:
             return ""
         sees_one = self.audience.sees_nodes and len(self.refusing) == 1
