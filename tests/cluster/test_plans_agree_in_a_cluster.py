@@ -117,6 +117,7 @@ class States(Scheduled):
 
     def change(self):
         """Choose a change: returns its documents and further arguments of the command."""
+        self.before = dict(self.states), self.strategy
         node = self.chance.choice(NODES)
         match self.chance.randrange(6):
             case 0 | 1 | 2:
@@ -163,10 +164,11 @@ class States(Scheduled):
         self.end(*(pod for name, pod in self.pods.items() if name not in self.running))
         for name, pod in self.pods.items():
             self.end(pod)
-            starts, outcome = bool(self.starts(pod)) and not self._is_refused(pod), outcomes[name]["outcome"]
+            is_bound, outcome = bool(self.starts(pod)), outcomes[name]["outcome"]
+            starts = is_bound and not self._is_refused(pod)
             expected = _STARTS.get(outcome, starts)
-            if outcome == "kept" and "the device plugin refuses it" in outcomes[name]["after"]["why"]:
-                expected = starts  # the scheduler chooses, as before the change
+            if outcome == "kept" and is_bound and self._is_refused(pod, *self.before):
+                expected = starts  # the scheduler may choose that node, as before the change
             if starts is not (name in self.running if expected is None else expected):
                 wrong.append((name, outcomes[name], "starts" if starts else "does not start", pod["spec"]))
             self.end(pod)
@@ -174,12 +176,12 @@ class States(Scheduled):
                 self._restore(pod, self.running[name])
         return wrong
 
-    def _is_refused(self, pod):
-        """True if the device plugin of the node refuses a bound pod."""
+    def _is_refused(self, pod, states=None, strategy=None):
+        """True if the device plugin of the node refuses a bound pod; now, or with other states."""
         node = self.cluster.get("Pod", pod["metadata"]["name"], self.team).object["spec"]["nodeName"]
         limits = pod["spec"]["containers"][0]["resources"].get("limits", {})
-        state = self.states.get(node) if not node.endswith("-dra") else None
-        return state is not None and any(state.refuses(self.strategy, *item) for item in _amounts(limits))
+        state = (states or self.states).get(node) if not node.endswith("-dra") else None
+        return state is not None and any(state.refuses(strategy or self.strategy, *item) for item in _amounts(limits))
 
     def _restore(self, pod, was):
         """Give a pod the place back that it had; devices that no longer exist need not be held."""
