@@ -23,7 +23,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES
 from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.status import charge_items
 from testbed import manifests

@@ -48,7 +48,7 @@ from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound, DeviceRound
-from webhook.ledger.writer import LedgerWriter
+from webhook.ledger import LedgerWriter
 from webhook.server.driver import LedgerRunner, warm_up
 from webhook.server.listeners import set_up_interpreter
 from webhook.server.metrics import Exposition

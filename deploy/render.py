@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.admission.installed import NAME_LABEL, entry_of
-from policies.admission.webhooks import WEBHOOKS
+from policies.admission import NAME_LABEL, WEBHOOKS, entry_of
 from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
 from policies.rules.settings.exemptions import excluded_names, exempt_names, in_default_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.admission.webhooks import ResourceRule, Webhook
+    from policies.admission import ResourceRule, Webhook
     from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
     from policies.rules.settings import GPUAdmissionPolicy
 

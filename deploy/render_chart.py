@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.rules.settings.exemptions import NEVER_MATCHED

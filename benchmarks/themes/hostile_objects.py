@@ -11,8 +11,7 @@ from typing import Any
 import orjson
 
 from benchmarks.figures import ALLOWANCE, Figure, Theme, figure_of_rounds
-from policies.admission import load_rules, review
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES, load_rules, review
 from policies.cel import CelDevice, compile_selector
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView

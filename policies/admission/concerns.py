@@ -10,8 +10,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from policies.admission.all_rules import rule_book
 from policies.admission.pods import is_being_converted, is_of_mode, review_created_pod
-from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import CLAIM_KINDS, ENTRIES
 from policies.admission.workloads import workloads
 from policies.conversion.exemptions import Mode

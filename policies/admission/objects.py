@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from policies.admission.all_rules import rule_book
 from policies.admission.coverage import find_gap, reviewed_kind, unique_keys
-from policies.admission.review import review
-from policies.admission.rule_book import rule_book
+from policies.admission.reviews import review
 from policies.admission.severities import finish, judged_findings
 from policies.admission.webhooks import ENTRIES
 from policies.admission.workloads import WorkloadPods, not_reviewed, shortage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.kubernetes.names import IGNORE, RECORD
 from policies.kubernetes.objects import lookup, name_of
 from policies.nvidia.mig import IMPLICIT_PREFIX

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.admission import review_concern
+from policies.admission.reviews import review_concern
 from policies.admission.workload_templates import templates_of
 from policies.conversion.exemptions import Mode, mode_of
 from policies.conversion.templates import is_our_name, references

@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.admission import review
-from policies.admission.pod_forms import as_created
-from policies.admission.workload_templates import templates_of
+from policies.admission import as_created, review, templates_of
 from policies.conversion.exemptions import Mode, mode_of
 from policies.conversion.surroundings import admitted_claims, existing_device
 from policies.devices.native_quotas import QuotaUse

@@ -6,8 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.admission.pod_forms import as_created, controller_label, form_of
-from policies.admission.workload_templates import templates_of
+from policies.admission import as_created, controller_label, form_of, templates_of
 from policies.devices.resource_claims import Claim
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import (

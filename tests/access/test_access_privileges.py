@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy, RuleOverride
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import FieldPath
 from policies.quota.ledger.allowances import NoQuota

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.analyses.audit import MOST_FINDINGS
 from policies.analyses.audit.checks import KARPENTER, TEMPLATE_MISSING
 from webhook.controllers.audit_round import AuditMetrics

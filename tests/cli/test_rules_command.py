@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from webhook.cli.shipped_files import read_examples
 
 

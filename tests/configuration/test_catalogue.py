@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from webhook.cli import main
 
 CATALOGUE = Path(__file__).parent / "catalogue"

@@ -6,7 +6,7 @@
 import re
 from pathlib import Path
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from webhook.cli.shipped_files import read_examples
 
 ROOT = Path(__file__).parents[2]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from tests.rules.advice import OF_SCHEMA
 from webhook.cli.shipped_files import read_examples
 

@@ -34,7 +34,7 @@ import pytest
 import yaml
 
 from policies.admission import review
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.workloads import pod_templates
 from policies.rules.decision import LONGEST, Severity

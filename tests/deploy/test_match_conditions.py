@@ -3,8 +3,8 @@
 import celpy
 import pytest
 
+from policies.admission.all_rules import rule_book
 from policies.admission.pods import reapplies_pod
-from policies.admission.rule_book import rule_book
 from policies.admission.webhooks import ENTRIES, WEBHOOKS
 from policies.kubernetes.names import MANAGED
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS, PodCondition

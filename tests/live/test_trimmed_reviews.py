@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies.admission import review
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.objects import json_document
 from policies.outcome import questions

@@ -3,7 +3,7 @@
 import pytest
 
 from policies.admission import review
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, parse_settings
 from testbed import libyaml

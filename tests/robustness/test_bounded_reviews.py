@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from policies.admission import judge, load_rules, review
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.admission.webhooks import ENTRIES
 from policies.cel import selectors
 from policies.configuration.config_maps.plugin_documents import MOST_DOCUMENTS
@@ -313,7 +313,7 @@ def test_fields_that_were_meant_are_looked_for_a_bounded_number_of_times(monkeyp
 def test_large_pods_of_a_workload_are_not_reviewed_with_it_and_the_answer_says_so(monkeypatch):
     reviewed = []
     real = review
-    monkeypatch.setattr("policies.admission.review", lambda *asked: (reviewed.append(asked), real(*asked))[1])
+    monkeypatch.setattr("policies.admission.reviews", lambda *asked: (reviewed.append(asked), real(*asked))[1])
     decision = answered(deployment(20_000), "apps", "workloads")
     assert reviewed == []
     (remark,) = decision.remarks

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from testbed import libyaml
 from webhook.cli.shipped_files import read_examples
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from policies.admission import review
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.kubernetes.objects import FieldPath
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from policies.admission.all_rules import rule_book
 from policies.admission.pods import well_formed_pod
-from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import FieldPath
 from policies.rules.checks import RuleBook
 from policies.rules.decision import Finding, Severity

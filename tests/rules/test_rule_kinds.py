@@ -1,8 +1,8 @@
 """The kinds of objects that each rule reviews."""
 
 from policies.admission import review
+from policies.admission.all_rules import rule_book
 from policies.admission.coverage import reviewed_kinds
-from policies.admission.rule_book import rule_book
 from policies.kubernetes.objects import namespace_of
 from policies.kubernetes.workloads import WORKLOADS, group_of
 from policies.rules.decision import EVERY_KIND, WORKLOAD

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.admission.webhooks import ENTRIES
 from policies.rules.settings import Exemption, GPUAdmissionPolicy
 from webhook.server.metrics import Metrics

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.admission.webhooks import ENTRIES, Entry
 from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Decision, Finding, Severity

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from policies.admission import review
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.rules.decision import MOST_FINDINGS, Decision, Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride

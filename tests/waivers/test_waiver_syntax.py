@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from policies.rules.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers, valid_waivers
 
 RULES = [rule.id for rule in rule_book().rules if rule.id not in ("GA708", "GA709")]

@@ -43,7 +43,7 @@ def completion_items(values: Values, ctx: click.Context, incomplete: str) -> lis
 
             found = (name for name in context_names(_option(ctx, "kubeconfig")) if name.startswith(incomplete))
         case "kinds":
-            from policies.admission.rule_book import rule_book
+            from policies.admission import rule_book
 
             found = (kind for kind in rule_book().kinds if kind.lower().startswith(incomplete.lower()))
         case "products":

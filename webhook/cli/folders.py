@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from policies.admission.coverage import reviewed_kinds
+from policies.admission import reviewed_kinds
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.rules.settings import DEFAULTS

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
 
-from policies.admission.rule_book import rule_book
+from policies.admission import rule_book
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.idle_settings import settings_remarks
 from policies.rules.settings import DEFAULTS, SettingsError, parse_settings

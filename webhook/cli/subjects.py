@@ -6,8 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from policies.admission.objects import ObjectReview, review_object
-from policies.admission.webhooks import CLAIM_KINDS
+from policies.admission import CLAIM_KINDS, ObjectReview, review_object
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     FieldPath,

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.admission.rule_book import rule_book
+from policies.admission import rule_book
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import OTHER_PODS, UNKNOWN, ClusterView, ResultsPerObject, Unknown
 from policies.rules.idle_settings import settings_remarks

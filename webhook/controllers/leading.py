@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from webhook.cluster.live import LiveSettings, SettingsState
     from webhook.cluster.sync import Sync
     from webhook.controllers.presence import Presences
-    from webhook.ledger.writer import LedgerWriter
+    from webhook.ledger import LedgerWriter
     from webhook.server.template_keeper import TemplateKeeper
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from policies.admission.concerns import warm
+from policies.admission import warm
 from policies.devices.resource_claims import POD_GROUP
 from policies.kubernetes.objects import lookup, name_of, namespace_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from webhook.cluster.store import Store
     from webhook.controllers.metrics import QuotaMetrics
     from webhook.controllers.presence import Presences
-    from webhook.ledger.writer import LedgerWriter
+    from webhook.ledger import LedgerWriter
 
 
 _logger = logging.getLogger("gpu_admission.controllers")

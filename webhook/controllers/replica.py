@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from certs import make_self_signed
 from certs.rotation import RotationPolicy
-from policies.admission.installed import opened_webhooks, uncovered_settings
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS, opened_webhooks, uncovered_settings
 from policies.quota.limits.quota import quota_shown
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live import LiveSettings
@@ -30,10 +29,7 @@ from webhook.controllers.leading import Leading
 from webhook.controllers.metrics import CertificateMetrics
 from webhook.controllers.presence import Presence, Presences
 from webhook.controllers.replica_config import LEASE, SECRET
-from webhook.ledger.directory import Directory, peer_annotations, peer_server_context, trust
-from webhook.ledger.forwarding_writer import ForwardingWriter
-from webhook.ledger.links import Links
-from webhook.ledger.peer_answers import PeerCalls
+from webhook.ledger import Directory, ForwardingWriter, Links, PeerCalls, peer_annotations, peer_server_context, trust
 from webhook.server.admission import Admission
 from webhook.server.app import Calls
 from webhook.server.caller_limits import Callers, TemplateRates
@@ -56,8 +52,7 @@ if TYPE_CHECKING:
     from webhook.controllers.certificate_upkeep import CertificateSource
     from webhook.controllers.replica_config import ReplicaConfig
     from webhook.controllers.replica_page import Page
-    from webhook.ledger.directory import Peer
-    from webhook.ledger.writer import LedgerWriter
+    from webhook.ledger import LedgerWriter, Peer
     from webhook.server.listeners import Ready, ServingCertificate
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from policies.admission.upkeep import missing_templates, needed_by_workloads
+from policies.admission import missing_templates, needed_by_workloads
 from policies.conversion.templates import Key, mark, next_step, next_steps, unmark, used_by_pods
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN

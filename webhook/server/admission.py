@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.admission import Course, Ensure, Part, decide
-from policies.admission.pod_forms import REPEATABLE
+from policies.admission import REPEATABLE, Course, Ensure, Part, decide
 from webhook.server.admission_review import (
     BadReview,
     TooLargeReview,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from collections.abc import Set as AbstractSet
 
-    from policies.admission.webhooks import Entry
+    from policies.admission import Entry
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Decision, Template
     from policies.rules.request import Concern, Request

@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES
 from policies.kubernetes.names import is_dns_label, printable
 from policies.kubernetes.objects import FieldPath, generate_name_of, name_of
 from policies.rules.decision import warning_lines
@@ -24,7 +24,7 @@ from policies.rules.request import Request, UserInfo
 from webhook.server.bodies import BadJSON, TooManyValues, read_json
 
 if TYPE_CHECKING:
-    from policies.admission.webhooks import Entry
+    from policies.admission import Entry
     from policies.rules.decision import Decision
     from webhook.server.template_keeper import RefusedTemplate, TooManyTemplates
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from aiohttp import HttpVersion11, hdrs, web
 from yarl import URL
 
-from policies.admission import load_rules
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES, load_rules
 from webhook.server.admission_review import BadReview
 from webhook.server.bodies import JSON, MOST_VALUES, BodyBudget, Form, NoMemory, most_values
 from webhook.server.guarded_connection import counted_address, guarded_connection
@@ -22,7 +21,7 @@ from webhook.server.turns import BadDuration
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from policies.admission.webhooks import Entry
+    from policies.admission import Entry
     from webhook.server.admission import Admission
     from webhook.server.caller_limits import Callers
     from webhook.server.turns import Deadline

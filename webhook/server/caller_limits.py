@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
-    from policies.admission.webhooks import Entry
+    from policies.admission import Entry
 
 
 _MOST_KEYS = 4096

@@ -13,9 +13,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import orjson
 
 from policies import outcome
-from policies.admission import Charge, Course, Ensure, Failure, Finish, Judge, Read, decide, finish, judge
-from policies.admission.concerns import warm
-from policies.admission.webhooks import ENTRIES
+from policies.admission import (
+    ENTRIES,
+    Charge,
+    Course,
+    Ensure,
+    Failure,
+    Finish,
+    Judge,
+    Read,
+    decide,
+    finish,
+    judge,
+    warm,
+)
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL
 from policies.kubernetes.view import UNKNOWN, ChangedView, LookUpsView
@@ -36,8 +47,7 @@ from webhook.server.turns import Busy, Deadline, Turns, run_spread
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from policies.admission import Step
-    from policies.admission.webhooks import Entry
+    from policies.admission import Entry, Step
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Decision

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-    from policies.admission.webhooks import Entry
+    from policies.admission import Entry
     from policies.rules.request import Request
     from webhook.server.explain_question import PostedObject
 

@@ -21,7 +21,7 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from policies.admission.pod_forms import REPEATABLE, common_object, common_request
+from policies.admission import REPEATABLE, common_object, common_request
 from policies.kubernetes.bounds import BoundedCache, Work, bounded_by
 from policies.kubernetes.view import PassingView
 from policies.rules.settings import ExemptPolicy, settings_for
@@ -29,8 +29,7 @@ from policies.rules.settings import ExemptPolicy, settings_for
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from policies.admission import Course
-    from policies.admission.webhooks import Entry
+    from policies.admission import Course, Entry
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Digest
     from policies.rules.decision import Decision

@@ -19,9 +19,9 @@ from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES
 from policies.quota.outcomes import OUTCOMES
-from webhook.ledger.forwarding_writer import ANSWERS
+from webhook.ledger import ANSWERS
 from webhook.server.guarded_connection import CLOSED
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from aiohttp import hdrs, web
 
-from policies.admission.workload_templates import templates_of
+from policies.admission import templates_of
 from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.names import with_full_stop

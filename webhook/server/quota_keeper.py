@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-from policies.admission.webhooks import ENTRIES
+from policies.admission import ENTRIES
 from policies.kubernetes.objects import lookup
 from policies.quota.counter import Counter
 from policies.quota.counting import cover, holders
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from policies.rules.settings.choices import Quotas
     from webhook.cluster.client import APIClient
-    from webhook.ledger.writer import LedgerWriter
+    from webhook.ledger import LedgerWriter
     from webhook.server.turns import Deadline
 
 

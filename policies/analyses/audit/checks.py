@@ -6,10 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.admission import review, review_concern
-from policies.admission.severities import judged_findings
-from policies.admission.upkeep import missing_templates
-from policies.admission.webhooks import kinds_of
+from policies.admission import judged_findings, kinds_of, missing_templates, review, review_concern
 from policies.analyses.audit.audit_report import AuditFinding
 from policies.analyses.audit.survey import ConversionResult, is_converted, requests_device_plugin
 from policies.conversion.check import converted_pod

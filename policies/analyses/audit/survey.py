@@ -10,9 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.admission import review_concern
-from policies.admission.pod_forms import as_created, controller_label, form_of, slim_pod
-from policies.admission.workload_templates import templates_of
+from policies.admission import as_created, controller_label, form_of, review_concern, slim_pod, templates_of
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.exemptions import strategy_of
 from policies.conversion.preemption import no_lost_preemption

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from policies.admission.installed import uncovered_settings
+from policies.admission import uncovered_settings
 from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.installation_facts import StoredCertificates, Unread, unread_check
 from policies.analyses.installation.installed_objects import (

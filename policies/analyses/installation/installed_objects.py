@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.admission.installed import entry_of, opened_webhooks
-from policies.admission.webhooks import CONFIGURATIONS, WEBHOOKS
+from policies.admission import CONFIGURATIONS, WEBHOOKS, entry_of, opened_webhooks
 from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.installation_facts import NAMESPACE, REINSTALL, Unread, unread_check
 from policies.analyses.installation.rights import missing_rules, rights_text, rule_rights

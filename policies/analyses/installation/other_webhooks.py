@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.admission.installed import NAME_LABEL
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS, NAME_LABEL
 from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, format_count, format_list
 from policies.kubernetes.objects import controller_of, has_ended, lookup, mapping_at, mappings_at, name_of, namespace_of

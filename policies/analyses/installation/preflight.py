@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.admission.webhooks import CONFIGURATIONS, WEBHOOKS
+from policies.admission import CONFIGURATIONS, WEBHOOKS
 from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.component_versions import (
     api_checks,

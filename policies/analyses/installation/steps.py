@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.analyses.installation.dry_runs import PlannedObject, label_of
 from policies.kubernetes.names import format_list

@@ -9,8 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.admission import review_concern
-from policies.admission.workload_templates import templates_of, unread_pods
+from policies.admission import review_concern, templates_of, unread_pods
 from policies.conversion.converted_pods import MARKS, conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, requests_gpus
 from policies.kubernetes.names import DRA_LABEL, PREFIX, STRATEGY_LABEL

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from policies.admission.pod_forms import controller_label
+from policies.admission import controller_label
 from policies.devices.resource_claims import Claim
 from policies.fleet import extended_requests
 from policies.kubernetes.names import format_list

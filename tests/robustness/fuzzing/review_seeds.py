@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import load_rules
-from policies.admission.rule_book import rule_book
+from policies.admission.all_rules import rule_book
 from testbed import libyaml
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import unwrap_lists

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.admission.rule_book import rule_book
+from policies.admission import rule_book
 from policies.kubernetes.names import resource_name, shown
 from policies.kubernetes.objects import filled_record
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity

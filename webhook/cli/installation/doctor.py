@@ -10,7 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.analyses.installation.diagnosis import MEDIAN, SLOWEST, bound_text, diagnose
 from policies.analyses.installation.installation_facts import InstallationFacts, Unread

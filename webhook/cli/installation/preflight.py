@@ -9,7 +9,7 @@ from collections.abc import (
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.analyses.installation.other_webhooks import Coverage, webhooks_in
 from policies.analyses.installation.preflight import Facts, preflight

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.component_versions import (
     METRICS,
     ServerFeatures,

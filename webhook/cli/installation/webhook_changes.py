@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.installed import entry_of
+from policies.admission import entry_of
 from policies.kubernetes.names import format_count, inflect
 from policies.kubernetes.objects import has_ended, lookup, mapping_at, name_of
 from webhook.cli.installation.webhook_configurations import (

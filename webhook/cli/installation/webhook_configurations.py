@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cluster.answers import APIError

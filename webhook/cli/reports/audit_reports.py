@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.installed import uncovered_settings
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS, uncovered_settings
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace

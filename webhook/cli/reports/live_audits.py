@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.analyses.audit import (
     MOST_FINDINGS,
     OPEN_REPORTS,

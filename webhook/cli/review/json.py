@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from policies.admission.objects import Verdict  # noqa: TC001 - pydantic reads the annotation
+from policies.admission import Verdict  # noqa: TC001 - pydantic reads the annotation
 from policies.kubernetes.objects import filled_record, name_of
 from policies.rules.decision import Severity  # noqa: TC001 - pydantic reads the annotation
 from webhook.cli.text_layout import output_text

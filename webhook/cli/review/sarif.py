@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import click
 
-from policies.admission.rule_book import rule_book
+from policies.admission import rule_book
 from policies.kubernetes.names import printable
 from webhook.cli.review.review_report import UNREADABLE, Level, repository_path, show_summary
 from webhook.cli.shipped_files import read_examples

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission.pods import well_formed_pod
+from policies.admission import well_formed_pod
 from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import lookup
 from policies.rules.waivers import once_per_cause
@@ -20,7 +20,7 @@ from webhook.pages.text_report import colour_text, terminal_width, wrap_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.admission.objects import Refusal
+    from policies.admission import Refusal
     from policies.kubernetes.objects import Object
     from policies.rules.decision import Finding
     from webhook.cli.review import TextOptions

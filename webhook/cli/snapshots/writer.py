@@ -19,7 +19,7 @@ import click
 import orjson
 import yaml
 
-from policies.admission.webhooks import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS
 from policies.configuration import is_configuration
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of

@@ -21,7 +21,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from policies.admission.rule_book import rule_book
+from policies.admission import rule_book
 from policies.kubernetes.names import quote
 from policies.kubernetes.objects import FieldPath
 from policies.rules.settings.parsing import type_problem
