@@ -167,3 +167,11 @@ def test_folder_with_nothing_else_than_named_files_is_a_usage_error(invoke, writ
     done = invoke("review", "--cluster", "repository/cluster", "repository")
     assert done.exit_code == 2
     assert done.stderr.endswith("nothing to review: no objects in repository; 1 file skipped: named by --cluster\n")
+
+
+@pytest.mark.parametrize(("version", "kind"), [("nvidia.com/v1", "ClusterPolicy"), ("v1", "Node")])
+def test_namespace_of_a_cluster_scoped_object_is_ignored_as_the_api_server_ignores_it(invoke, write, version, kind):
+    text = f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: one, namespace: kube-system}}\nspec: {{}}\n"
+    done = invoke("review", write("one.yaml", text))
+    assert done.stdout.splitlines()[0].split()[:3] == ["one.yaml:1", kind, "one"]
+    assert "not reviewed" not in done.stdout

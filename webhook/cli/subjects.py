@@ -23,6 +23,7 @@ from policies.rules.patch import Editor
 from policies.rules.request import ANONYMOUS, Request
 from webhook.cli.manifest_reader import Problem
 from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -156,6 +157,11 @@ class SubjectReader:
         group, kind = group_of(document), document["kind"]
         is_pod, is_workload = (group, kind) == ("", "Pod"), (group, kind) in self.kinds
         is_claim = (group, kind) in CLAIM_KINDS and kind != "DeviceClass"
+        resource = RESOURCES.get(kind)
+        if resource is not None and resource.group == group and not resource.namespaced and namespace_of(document):
+            # As the API server: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate.
+            named = document["metadata"]
+            document = {**document, "metadata": {key: named[key] for key in named if key != "namespace"}}
         namespace = namespace_of(document)
         if is_pod or is_workload or is_claim:
             namespace = namespace or self.circumstances.namespace or DEFAULT_NAMESPACE
