@@ -1,0 +1,346 @@
+"""The fields of a pod that decide about its devices, as the API server checks them: claims, resources, and where it may run.
+
+Only manifests need this: a webhook sees an object after the API server has read it. Everything else of a pod is left to
+tools that know all schemas.
+
+Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, whose functions are named below. Unknown fields are refused
+by kubectl, which asks for strict field validation, and by server-side apply; other clients lose them without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.kubernetes.names import closest, format_list, is_dns_label, is_label_key, is_label_value, quote, shown
+from policies.kubernetes.objects import FieldPath
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from policies.kubernetes.objects import Object
+
+
+class FieldProblem(NamedTuple):
+    """A field that an API server refuses, or that kubectl refuses to send."""
+
+    path: FieldPath
+    message: str
+    """The rest of a sentence that begins with the path; without a full stop."""
+    remedy: str
+    """An imperative."""
+
+
+_SPEC = (
+    "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks"
+    " ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets"
+    " initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates"
+    " resourceClaims resources restartPolicy runtimeClassName schedulerName schedulingGates schedulingGroup"
+    " securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain"
+    " terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes workloadRef"
+)
+_CONTAINER = (
+    "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy"
+    " resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath"
+    " terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
+)
+"""The fields of Kubernetes 1.36. Source: k8s.io/api/core/v1/types.go."""
+_ABOUT_DEVICES = ("resourceClaims", "resources", "runtimeClassName", "tolerations", "nodeSelector", "affinity")
+_RESOURCES = ("limits", "requests", "claims")
+_AFFINITY = ("nodeAffinity", "podAffinity", "podAntiAffinity")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_POD_LEVEL = re.compile(r"cpu|memory|hugepages-.*")
+_LIKE_GPU = re.compile(r"gpu|mig-|nvidia|cuda", re.IGNORECASE)
+_UNKNOWN = "unknown field, which kubectl refuses and other clients drop"
+
+
+def refused_fields(pod: Object) -> Iterator[FieldProblem]:
+    """The fields around devices with which an API server does not store a pod.
+
+    Values of a wrong type are passed over: `policies.kubernetes.pods.Pod.read` reports them.
+    """
+    path, spec = FieldPath(["spec"]), pod.get("spec")
+    if not isinstance(spec, dict):
+        return
+    for key in _unknown(spec, _SPEC.split()):
+        if key in _RESOURCES:
+            yield FieldProblem(path / key, _UNKNOWN, f"move it into resources.{key} of the container that uses it")
+        elif guess := closest(key, _ABOUT_DEVICES):
+            yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"')
+    yield from _pod_resources(path / "resources", spec.get("resources"))
+    yield from _pod_claims(path / "resourceClaims", spec.get("resourceClaims"))
+    names = [name for each in _mappings(spec.get("resourceClaims")) if isinstance(name := each.get("name"), str)]
+    for section in ("initContainers", "containers"):
+        for index, container in enumerate(_list(spec.get(section))):
+            if isinstance(container, dict):
+                yield from _container(path / section / index, container, names)
+    for index, toleration in enumerate(_list(spec.get("tolerations"))):
+        if isinstance(toleration, dict):
+            yield from _toleration(path / "tolerations" / index, toleration)
+    selector = spec.get("nodeSelector")
+    for key, value in (selector if isinstance(selector, dict) else {}).items():
+        yield from _label(path / "nodeSelector" / key, key, value)
+    yield from _affinity(path / "affinity", spec.get("affinity"))
+
+
+def _unknown(fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[str]:
+    return (key for key, value in fields.items() if isinstance(key, str) and key not in known and value is not None)
+
+
+def _misspelt(path: FieldPath, fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[FieldProblem]:
+    """All fields that do not exist, where every field is about devices."""
+    for key in _unknown(fields, known):
+        guess = closest(key, known)
+        yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"' if guess else f"write {format_list([*known])}")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _mappings(value: Any) -> Iterator[dict[str, Any]]:
+    return (each for each in _list(value) if isinstance(each, dict))
+
+
+def _pod_resources(path: FieldPath, resources: Any) -> Iterator[FieldProblem]:
+    """Source: validatePodResources, validatePodResourceName."""
+    if not isinstance(resources, dict):
+        return
+    yield from _misspelt(path, resources, _RESOURCES)
+    if resources.get("claims") is not None:
+        message = "must not be set for a whole pod"
+        yield FieldProblem(
+            path / "claims", message, "move it into resources.claims of the container that uses the device"
+        )
+    for section in ("limits", "requests"):
+        amounts = resources.get(section)
+        for name in amounts if isinstance(amounts, dict) else ():
+            if isinstance(name, str) and not _POD_LEVEL.fullmatch(name):
+                message = "must not be set for a whole pod, only cpu, memory and hugepages"
+                remedy = "move it into resources.limits of the container that uses it"
+                yield FieldProblem(path / section / name, message, remedy)
+
+
+def _pod_claims(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
+    """Source: validatePodResourceClaim."""
+    seen = set[str]()
+    for index, claim in enumerate(_list(claims)):
+        if not isinstance(claim, dict):
+            continue
+        place, name = path / index, claim.get("name")
+        if isinstance(source := claim.get("source"), dict) and source:
+            message = "has no effect since Kubernetes 1.31"
+            yield FieldProblem(place / "source", message, f"write {format_list([*source])} beside name, without source")
+        fields = ("name", "resourceClaimName", "resourceClaimTemplateName", "source")
+        yield from _misspelt(place, claim, fields)
+        if not name:
+            yield FieldProblem(place / "name", "is missing", "give the claim a name that containers refer to")
+        elif isinstance(name, str):
+            if name in seen:
+                yield FieldProblem(place / "name", f"{shown(name)} names another claim already", "give it another name")
+            elif not is_dns_label(name):
+                yield FieldProblem(place / "name", f"{shown(name)} is no DNS label", "use a-z, 0-9 and - only")
+            seen.add(name)
+        sources = [
+            field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field) is not None
+        ]
+        if len(sources) > 1:
+            message = "has both resourceClaimName and resourceClaimTemplateName"
+            yield FieldProblem(place, message, "remove one of them")
+        elif not sources and not claim.get("source"):
+            remedy = "write resourceClaimTemplateName, or resourceClaimName"
+            yield FieldProblem(place, "does not say where the claim comes from", remedy)
+
+
+def _container(path: FieldPath, container: Mapping[str, Any], claims: Collection[str]) -> Iterator[FieldProblem]:
+    """Source: validateResourceRequirements, validateContainerResourceName."""
+    for key in _unknown(container, _CONTAINER.split()):
+        if key in _RESOURCES:
+            yield FieldProblem(path / key, _UNKNOWN, f"move it into resources: {{{key}: ...}}")
+        elif closest(key, ["resources"]):
+            yield FieldProblem(path / key, _UNKNOWN, 'write "resources"')
+    resources = container.get("resources")
+    if not isinstance(resources, dict):
+        return
+    path = path / "resources"
+    for key in _unknown(resources, _RESOURCES):
+        if "/" in key:
+            yield FieldProblem(path / key, _UNKNOWN, f"move it into limits: {{{key}: ...}}")
+        else:
+            yield from _misspelt(path, {key: resources[key]}, _RESOURCES)
+    for section in ("limits", "requests"):
+        amounts = resources.get(section)
+        for name in amounts if isinstance(amounts, dict) else ():
+            if name == "claims":
+                yield FieldProblem(path / section / name, "is no resource", "move it beside limits: resources.claims")
+            elif isinstance(name, str) and "/" not in name and _LIKE_GPU.search(name):
+                guess = (
+                    "nvidia.com/gpu"
+                    if name.lower() in ("gpu", "gpus", "nvidia-gpu", "nvidia.com")
+                    else f"nvidia.com/{name}"
+                )
+                message = "is no resource that Kubernetes knows: names of devices have a domain"
+                yield FieldProblem(path / section / name, message, f'write "{guess}"')
+    yield from _container_claims(path / "claims", resources.get("claims"), claims)
+
+
+def _container_claims(path: FieldPath, items: Any, claims: Collection[str]) -> Iterator[FieldProblem]:
+    """Source: validateResourceClaimNames."""
+    seen = set[tuple[str, str]]()
+    for index, item in enumerate(_list(items)):
+        if not isinstance(item, dict):
+            continue
+        place, name, request = path / index, item.get("name"), item.get("request") or ""
+        yield from _misspelt(place, item, ("name", "request"))
+        if not isinstance(name, str) or not name:
+            yield FieldProblem(place / "name", "is missing", "name a claim of spec.resourceClaims")
+            continue
+        if not isinstance(request, str):
+            continue
+        if request and not is_dns_label(request):
+            remedy = f"write {quote(request.partition('/')[0])}, the request without its alternative"
+            yield FieldProblem(place / "request", f"{shown(request)} is no DNS label", remedy)
+        others = {other for known, other in seen if known == name}
+        if request in others or (others and "" in (request, *others)):
+            yield FieldProblem(place, f"the container has claim {shown(name)} already", "remove one of the two entries")
+        seen.add((name, request))
+        if name not in claims:
+            guess = closest(name, claims)
+            message = f"claim {shown(name)} is not in spec.resourceClaims"
+            message += f", which has {format_list([*claims])}" if claims else ", which is empty"
+            remedy = f"add an entry with name: {name} there, with its resourceClaimTemplateName"
+            yield FieldProblem(place / "name", message, f'write "{guess}"' if guess else remedy)
+
+
+def _toleration(path: FieldPath, toleration: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """Source: ValidateTolerations; operators Gt and Lt need a feature gate, which is left to the API server."""
+    yield from _misspelt(path, toleration, ("key", "operator", "value", "effect", "tolerationSeconds"))
+    key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
+    value, effect = toleration.get("value") or "", toleration.get("effect") or ""
+    if operator not in ("Exists", "Equal", "Gt", "Lt"):
+        guess = closest(operator, ("Exists", "Equal")) or "Exists"
+        yield FieldProblem(path / "operator", f"is {shown(operator)}", f'write "{guess}"')
+    elif operator == "Exists" and value:
+        message = "must be empty with operator Exists"
+        yield FieldProblem(path / "value", message, "remove it, or write operator: Equal")
+    elif not key and operator != "Exists":
+        message = "must be Exists in a toleration without a key"
+        yield FieldProblem(path / "operator", message, 'name the key of the taint, or write operator: "Exists"')
+    if key and not is_label_key(key):
+        yield FieldProblem(
+            path / "key", f"{shown(key)} is no key of a taint", "write the key alone, without value or effect"
+        )
+    if effect and effect not in _EFFECTS:
+        yield FieldProblem(
+            path / "effect", f"is {shown(effect)}", f'write "{closest(effect, _EFFECTS) or _EFFECTS[0]}"'
+        )
+    elif toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+        message = "may be set only with effect: NoExecute"
+        yield FieldProblem(path / "tolerationSeconds", message, "remove it")
+
+
+def _label(path: FieldPath, key: Any, value: Any) -> Iterator[FieldProblem]:
+    if isinstance(key, str) and not is_label_key(key):
+        yield FieldProblem(
+            path, f"{shown(key)} is no key of a label", "write it as `kubectl get nodes --show-labels` does"
+        )
+    if isinstance(value, str) and not is_label_value(value):
+        message = f"{shown(value)} can be no value of a label: those have at most 63 letters, digits, -, _ and ."
+        yield FieldProblem(path, message, "write it as `kubectl get nodes --show-labels` does")
+
+
+def _affinity(path: FieldPath, affinity: Any) -> Iterator[FieldProblem]:
+    """Source: validateNodeAffinity, ValidateNodeSelectorRequirement; affinity between pods is left to the API server."""
+    if not isinstance(affinity, dict):
+        return
+    yield from _misspelt(path, affinity, _AFFINITY)
+    path, affinity = path / "nodeAffinity", affinity.get("nodeAffinity")
+    if not isinstance(affinity, dict):
+        return
+    yield from _misspelt(path, affinity, (_REQUIRED, _PREFERRED))
+    if isinstance(required := affinity.get(_REQUIRED), dict):
+        place = path / _REQUIRED
+        yield from _misspelt(place, required, ("nodeSelectorTerms",))
+        terms = required.get("nodeSelectorTerms")
+        if not terms:
+            yield FieldProblem(place / "nodeSelectorTerms", "is empty", "add a term, or remove the affinity")
+        for index, term in enumerate(_list(terms)):
+            yield from _term(place / "nodeSelectorTerms" / index, term)
+    for index, preferred in enumerate(_list(affinity.get(_PREFERRED))):
+        if isinstance(preferred, dict):
+            place = path / _PREFERRED / index
+            yield from _misspelt(place, preferred, ("weight", "preference"))
+            yield from _term(place / "preference", preferred.get("preference"))
+
+
+def _term(path: FieldPath, term: Any) -> Iterator[FieldProblem]:
+    if not isinstance(term, dict):
+        return
+    yield from _misspelt(path, term, ("matchExpressions", "matchFields"))
+    for index, expression in enumerate(_list(term.get("matchExpressions"))):
+        if not isinstance(expression, dict):
+            continue
+        place = path / "matchExpressions" / index
+        yield from _misspelt(place, expression, ("key", "operator", "values"))
+        key, operator, values = expression.get("key"), expression.get("operator"), _list(expression.get("values"))
+        if operator not in _OPERATORS:
+            guess = closest(operator, _OPERATORS) or "In"
+            yield FieldProblem(place / "operator", f"is {shown(operator)}", f'write "{guess}"')
+        elif operator in ("In", "NotIn") and not values:
+            yield FieldProblem(place / "values", f"is empty, and {operator} needs a value", "add the values")
+        elif operator in ("Exists", "DoesNotExist") and values:
+            yield FieldProblem(place / "values", f"must be empty with {operator}", "remove them, or write operator: In")
+        elif operator in ("Gt", "Lt") and len(values) != 1:
+            yield FieldProblem(place / "values", f"must have one value with {operator}", "keep one of them")
+        if isinstance(key, str) and not is_label_key(key):
+            message = f"{shown(key)} is no key of a label"
+            yield FieldProblem(place / "key", message, "write it as `kubectl get nodes --show-labels` does")
+
+
+_ALWAYS = frozenset({("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")})
+
+
+def refused_workload_fields(
+    group: str, kind: str, workload: Object, restart: Any, labels: Any
+) -> Iterator[FieldProblem]:
+    """The selector and the restart policy with which an API server does not store a workload.
+
+    Args:
+        group: Its API group.
+        kind: Its kind; others than those of apps and batch are passed over.
+        workload: The workload.
+        restart: The restart policy of its pod template as the API server defaults it.
+        labels: The labels of its pod template.
+
+    Source: pkg/apis/apps/validation/validation.go ValidatePodTemplateSpecForReplicaSet, pkg/apis/batch/validation/validation.go
+    ValidateJobSpec.
+    """
+    template = FieldPath(["spec", "template", "spec", "restartPolicy"])
+    if (group, kind) in _ALWAYS:
+        selector = workload.get("spec", {}).get("selector")
+        wanted = selector.get("matchLabels") if isinstance(selector, dict) else None
+        path = FieldPath(["spec", "selector"])
+        if not selector:
+            remedy = "write selector: {matchLabels: ...} with labels of the pod template"
+            yield FieldProblem(path, f"is missing; a {kind} finds its pods by it", remedy)
+        elif isinstance(wanted, dict):
+            have = labels if isinstance(labels, dict) else {}
+            for key, value in wanted.items():
+                if have.get(key) != value:
+                    message = f"selects {key}: {value}, and the pod template has {quote(have[key]) if key in have else 'no such label'}"
+                    yield FieldProblem(
+                        path / "matchLabels" / key, message, f"write {key}: {value} in the labels of the template"
+                    )
+        if restart not in (None, "Always"):
+            yield FieldProblem(
+                template, f"is {shown(restart)}; pods of a {kind} start again always", "remove it, or use a Job"
+            )
+    elif group == "batch" and kind in ("Job", "CronJob") and restart not in ("Never", "OnFailure"):
+        if kind == "CronJob":
+            template = FieldPath(["spec", "jobTemplate", *template])
+        yield FieldProblem(
+            template, f"is {shown(restart or 'Always')}, the default; a Job ends", 'write "Never" or "OnFailure"'
+        )
