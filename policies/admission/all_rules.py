@@ -33,6 +33,7 @@ def checks() -> tuple[Check[...], ...]:
         namespaces.unchecked_rights,
         pods.known_namespace,
         pods.well_formed_pod,
+        pods.accepted_fields,
         waivers.valid_waivers,
         waivers.matching_waiver,
     )

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.admission.all_rules import rule_book
 from policies.admission.coverage import find_gap, reviewed_kind, unique_keys
+from policies.admission.pods import accepted_fields
 from policies.admission.reviews import review
 from policies.admission.severities import finish, judged_findings
 from policies.admission.webhooks import ENTRIES
 from policies.admission.workloads import WorkloadPods, not_reviewed, shortage
+from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pod_templates import template_of
+from policies.kubernetes.pod_validation import refused_workload_fields
 from policies.rules.decision import Decision, Severity
 from policies.rules.patch import Editor
 from policies.rules.settings.exemptions import NEVER_MATCHED
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
+    from policies.kubernetes.pod_validation import FieldProblem
     from policies.kubernetes.view import ClusterView
     from policies.rules.charges import ChargeRequest
     from policies.rules.decision import Finding, Operation, Template
@@ -183,7 +187,8 @@ def _review_workload(pods: WorkloadPods) -> Decision:
     """The review of a workload as a whole; its pods are reviewed one by one."""
     request, view, settings = pods.request, pods.view, pods.settings
     gap = find_gap(request, view, settings)
-    findings = (*shortage(pods), *(() if gap is None else gap.findings))
+    refused = accepted_fields(_refused_fields(pods))
+    findings = (*shortage(pods), *refused, *(() if gap is None else gap.findings))
     remarks = tuple(not_reviewed(request.object, view, settings)) if gap is None else ()
     said = Decision(findings=findings, object=request.object, remarks=remarks)
     return replace(finish("workloads", said, request, settings), not_reviewed="" if gap is None else gap.reason)
@@ -198,6 +203,14 @@ def _unmatched_in_pods(
             answer = part.decision
             for finding in _findings_on_waivers(answer.findings, request.of(answer.object), view, settings):
                 yield replace(finding, path=part.template.home(finding.path))
+
+
+def _refused_fields(pods: WorkloadPods) -> Iterator[FieldProblem]:
+    """The selector and the restart policy with which an API server would not store a workload that requests GPUs."""
+    request, document = pods.request, pods.now[0].document
+    if request.object is not None and may_request_gpu(document):
+        restart, labels = lookup(document, ("spec", "restartPolicy")), lookup(document, ("metadata", "labels"))
+        yield from refused_workload_fields(request.group, request.kind, request.object, restart, labels)
 
 
 def _findings_on_waivers(

@@ -20,6 +20,7 @@ from policies.rules.settings.exemptions import NEVER_MATCHED
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from policies.kubernetes.pod_validation import FieldProblem
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
     from policies.rules.request import Request
@@ -126,6 +127,25 @@ def well_formed_pod(error: MalformedPodError) -> Iterator[Problem]:
     """
     for path, sentence in error.problems:
         yield problem(path, sentence)
+
+
+@PODS.rule(
+    "GA711",
+    "Fields of a pod around its devices must be ones that the API server accepts",
+    remedy="correct the field",
+    source="k8s.io/kubernetes pkg/apis/core/validation/validation.go validatePodResourceClaims, validateResourceRequirements,"
+    " ValidateTolerations, ValidateNodeSelectorRequirement; pkg/apis/apps/validation and pkg/apis/batch/validation",
+)
+def accepted_fields(found: Iterable[FieldProblem]) -> Iterator[Problem]:
+    """Kubectl refuses a field that does not exist, and the API server a claim that is declared nowhere.
+
+    A review of files is often made where no API server answers, and a GPU that is requested at the wrong place is no
+    request at all: other clients than kubectl drop the field, and the pod runs without a GPU. Only fields around devices
+    are checked: resources, claims, tolerations, node selectors, node affinity, and the selector and restart policy of a
+    workload that requests GPUs. For all others use a validator of whole schemas, such as kubeconform.
+    """
+    for each in found:
+        yield problem(each.path, each.message, each.remedy)
 
 
 def review_created_pod(

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from policies.admission.concerns import judge_concern, judge_configuration
 from policies.admission.coverage import find_gap
 from policies.admission.pipeline import Charge, Course, Ensure, Finish, Judge, Read, decide
-from policies.admission.pods import known_namespace, reapplies_pod, refused_amounts
+from policies.admission.pods import accepted_fields, creates_pod, known_namespace, reapplies_pod, refused_amounts
 from policies.admission.severities import finish, judged_findings
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, ENTRIES, WRITES
 from policies.kubernetes.objects import lookup
+from policies.kubernetes.pod_validation import refused_fields
 from policies.kubernetes.pods import MalformedPodError
 from policies.kubernetes.view import ChangedView
 from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
@@ -23,11 +24,14 @@ from policies.quota.limits.quota import quota_shown
 from policies.rules.decision import Decision
 from policies.rules.settings import settings_for
 from policies.rules.settings.choices import workload_kinds
-from policies.rules.settings.exemptions import is_excluded
+from policies.rules.settings.exemptions import NEVER_MATCHED, is_excluded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from policies.admission.webhooks import Call, Entry
     from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
     from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -56,7 +60,7 @@ def review(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         own = settings_for(request.user, request.namespace, settings)
         judged = judge_configuration(request, view, own)
         decision = decision.then(finish("configuration", judged, request, settings))
-    found = [*known_namespace(request, view), *refused_amounts(course.request, view)]
+    found = [*known_namespace(request, view), *refused_amounts(course.request, view), *_refused_fields(request)]
     gap = find_gap(request, view, settings)
     if gap is not None:
         found += gap.findings
@@ -79,6 +83,12 @@ def judge(step: Judge, view: ClusterView, settings: GPUAdmissionPolicy) -> Decis
     """The decision of the rules of a step's concern, in a cluster with the objects of the step."""
     seen = ChangedView(view, step.objects) if step.objects else view
     return judge_concern(step.part.concern, step.part.request, seen, settings, review)
+
+
+def _refused_fields(request: Request) -> Iterator[Finding]:
+    """The fields of a new pod with which an API server would not store it."""
+    if creates_pod(request) and request.object is not None and request.namespace not in NEVER_MATCHED:
+        yield from accepted_fields(refused_fields(request.object))
 
 
 def _decide_by_view(entry: Entry, course: Course, view: ClusterView, settings: GPUAdmissionPolicy) -> None:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from policies.devices.resource_claims import Claim, ClaimKind, pod_group
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
@@ -81,6 +82,16 @@ def pod_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim
     return tuple(
         _pod_claim(entry, index, namespace, group, view) for index, entry in islice(_entries(pod), MOST_CLAIMS)
     )
+
+
+def missing_remedy(kind: ClaimKind, name: str, namespace: str, view: ClusterView) -> str:
+    """The remedy for a claim or template of a pod that does not exist, with a similar name if there is one."""
+    other: ClaimKind = "ResourceClaim" if kind == "ResourceClaimTemplate" else "ResourceClaimTemplate"
+    if isinstance(view.get(other, name, namespace), dict):
+        return f"create it, or write {_NAMED_BY[other]}: {printable(name)}, for a {other} has that name"
+    names = [name_of(each) for each in view.known_objects(kind) if namespace_of(each) == namespace]
+    guess = closest(name, sorted(names))
+    return f"create it, or {f'write {_NAMED_BY[kind]}: {printable(guess)}' if guess else f'correct {_NAMED_BY[kind]}'}"
 
 
 def template_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim, ...]:

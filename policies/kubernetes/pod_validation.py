@@ -54,6 +54,7 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_LEVEL = re.compile(r"cpu|memory|hugepages-.*")
 _LIKE_GPU = re.compile(r"gpu|mig-|nvidia|cuda", re.IGNORECASE)
+_GPU_NAMES = ("gpu", "gpus", "nvidia-gpu", "nvidia.com")
 _UNKNOWN = "unknown field, which kubectl refuses and other clients drop"
 
 
@@ -171,19 +172,17 @@ def _container(path: FieldPath, container: Mapping[str, Any], claims: Collection
             yield FieldProblem(path / key, _UNKNOWN, f"move it into limits: {{{key}: ...}}")
         else:
             yield from _misspelt(path, {key: resources[key]}, _RESOURCES)
-    for section in ("limits", "requests"):
-        amounts = resources.get(section)
-        for name in amounts if isinstance(amounts, dict) else ():
-            if name == "claims":
-                yield FieldProblem(path / section / name, "is no resource", "move it beside limits: resources.claims")
-            elif isinstance(name, str) and "/" not in name and _LIKE_GPU.search(name):
-                guess = (
-                    "nvidia.com/gpu"
-                    if name.lower() in ("gpu", "gpus", "nvidia-gpu", "nvidia.com")
-                    else f"nvidia.com/{name}"
-                )
-                message = "is no resource that Kubernetes knows: names of devices have a domain"
-                yield FieldProblem(path / section / name, message, f'write "{guess}"')
+    limits, requests = resources.get("limits"), resources.get("requests")
+    amounts = dict.fromkeys(requests, "requests") if isinstance(requests, dict) else {}
+    # Requests that are missing are filled in from the limits.
+    amounts |= dict.fromkeys(limits, "limits") if isinstance(limits, dict) else {}
+    for name, section in amounts.items():
+        if name == "claims":
+            yield FieldProblem(path / section / name, "is no resource", "move it beside limits: resources.claims")
+        elif isinstance(name, str) and "/" not in name and _LIKE_GPU.search(name):
+            guess = "nvidia.com/gpu" if name.lower() in _GPU_NAMES else f"nvidia.com/{name}"
+            message = "is no resource that Kubernetes knows: names of devices have a domain"
+            yield FieldProblem(path / section / name, message, f'write "{guess}"')
     yield from _container_claims(path / "claims", resources.get("claims"), claims)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.deviceclasses import class_meant, other_classes
 from policies.devices.native_quotas import refused_claims, refused_pod
 from policies.devices.resource_claims import Claim
-from policies.fleet.pod_claims import domain_template, pod_claims
-from policies.kubernetes.names import closest, list_command, printable
-from policies.kubernetes.objects import lookup, name_of, namespace_of, replace_at
+from policies.fleet.pod_claims import domain_template, missing_remedy, pod_claims
+from policies.kubernetes.names import list_command, printable
+from policies.kubernetes.objects import lookup, name_of, replace_at
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ def _stored_claim(
         )
     if claim is None:
         sentence = f"{source}, which the pod calls {name}, does not exist"
-        return Obstacle(ObstacleKind.MISSING, sentence, _create_or("ResourceClaim", claim_name, namespace, view))
+        return Obstacle(ObstacleKind.MISSING, sentence, missing_remedy("ResourceClaim", claim_name, namespace, view))
     return claim_with_spec(NamedClaim(name, Claim(claim), source, shared=shared))
 
 
@@ -263,7 +263,7 @@ def _from_template(
         )
     if template is None:
         sentence = f"{source}, from which claim {name} of the pod is to be made, does not exist"
-        remedy = _create_or("ResourceClaimTemplate", template_name, namespace, view)
+        remedy = missing_remedy("ResourceClaimTemplate", template_name, namespace, view)
         return Obstacle(ObstacleKind.MISSING, sentence, remedy)
     claim = claim_from_template(template, f"{owner}-{name}", namespace)
     return claim_with_spec(NamedClaim(name, claim, source, is_new=True))
@@ -279,19 +279,6 @@ def claim_from_template(template: Object, name: str, namespace: str) -> Claim:
             "spec": lookup(template, ("spec", "spec")),
         }
     )
-
-
-_FIELDS = {"ResourceClaim": "resourceClaimName", "ResourceClaimTemplate": "resourceClaimTemplateName"}
-
-
-def _create_or(kind: str, name: str, namespace: str, view: ClusterView) -> str:
-    """The remedy for a missing claim or template, with a similar name if there is one."""
-    other = next(each for each in _FIELDS if each != kind)
-    if isinstance(view.get(other, name, namespace), dict):
-        return f"create it, or write {_FIELDS[other]}: {printable(name)}, for a {other} has that name"
-    names = [name_of(each) for each in view.known_objects(kind) if namespace_of(each) == namespace]
-    guess = closest(name, sorted(names))
-    return f"create it, or {f'write {_FIELDS[kind]}: {printable(guess)}' if guess else f'correct {_FIELDS[kind]}'}"
 
 
 def claim_with_spec(claim: NamedClaim) -> NamedClaim | Obstacle:

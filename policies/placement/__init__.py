@@ -36,6 +36,8 @@ def checks() -> tuple[Check[...], ...]:
         resource_requests.unshared_gpu,
         resource_requests.one_share,
         resource_requests.used_claims,
+        resource_requests.existing_requests,
+        resource_requests.existing_claims,
         selector_misspellings.existing_labels,
         wish_annotations.readable_wish,
         wish_annotations.known_annotations,

@@ -9,8 +9,8 @@ from policies.fleet import RequestKind, gpu_requests
 from policies.fleet.device_plugin import SingleShares, enough_on_a_node, largest_below, largest_of_class
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import sharing_strategy
-from policies.fleet.pod_claims import pod_claims
-from policies.kubernetes.names import format_count, format_list, printable, shown
+from policies.fleet.pod_claims import domain_template, missing_remedy, pod_claims
+from policies.kubernetes.names import closest, format_count, format_list, printable, shown
 from policies.kubernetes.nodes import required_terms
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import SPEC
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from policies.devices.resource_claims import DeviceRequest
     from policies.fleet.gpu_nodes import GPUNode
+    from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig import GPUResource
@@ -291,8 +292,55 @@ def used_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem
             yield problem(request.path, message, remedy)
 
 
+@PODS.rule(
+    "GA416",
+    "A container must name a request that its claim has",
+    default=Severity.WARN,
+    remedy="write the name of a request of the claim, or leave request out to get all of its devices",
+    source="k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go GetResources, claiminfo.go cdiDevicesAsList",
+)
+def existing_requests(pod: Pod, claims: Iterable[PodClaim]) -> Iterator[Problem]:
+    """The API server does not compare the request with the claim.
+
+    The kubelet gives the container the devices of the request that it names. If the claim has no such request, the
+    container gets none: the pod runs without its GPU, and nothing fails.
+    """
+    known = {claim.name: [each.name for each in claim.requests] for claim in claims if claim.requests}
+    for container in pod.all_containers:
+        for index, item in enumerate(container.claims):
+            names, request = known.get(item.get("name", "")), item.get("request")
+            if names is None or not request or request in names:
+                continue
+            path = container.path / "resources" / "claims" / index / "request"
+            message = (
+                f"claim {shown(item['name'])} has no request {shown(request)}, so the container gets no device of it"
+            )
+            guess = closest(request, names)
+            others = f"write one of {format_list(names)}"
+            yield problem(path, message, f'write "{guess}"' if guess else others)
+
+
+@PODS.rule(
+    "GA417",
+    "The claims of a pod must exist",
+    default=Severity.WARN,
+    remedy="create the claim or template",
+    source="k8s.io/kubernetes pkg/controller/resourceclaim/controller.go handleClaim, pkg/scheduler/framework/plugins/dynamicresources",
+)
+def existing_claims(claims: Iterable[PodClaim], view: ClusterView) -> Iterator[Problem]:
+    """A pod whose claim, or the template of a claim, does not exist waits until somebody creates it."""
+    for claim in claims:
+        if claim.kind is not None and claim.object_name and claim.document is None:
+            if domain_template(claim.object_name, claim.namespace, view) is not None:
+                continue
+            message = (
+                f"{claim.kind} {shown(claim.object_name)} does not exist in {claim.namespace}, so the pod waits for it"
+            )
+            yield problem(claim.path, message, missing_remedy(claim.kind, claim.object_name, claim.namespace, view))
+
+
 def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """The findings of rules GA412 to GA415 for a pod in the form in which it is scheduled."""
+    """The findings of rules GA412 to GA417 for a pod in the form in which it is scheduled."""
     requests = tuple(resource_requests(pod))
     first = first_requests(requests).values()
     shared = tuple(one_share(pod, requests, view, settings))
@@ -301,4 +349,8 @@ def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmi
     # If a container gets one share at most, the number of shares on a node does not matter.
     yield from oversized_requests(pod, first, view, left_out={str(finding.path[-1]) for finding in shared})
     yield from oversized_claims(pod, namespace, view)
-    yield from used_claims(pod, namespace, view)
+    if pod.resource_claims:
+        yield from used_claims(pod, namespace, view)
+        claims = pod_claims(pod.document, namespace, view)
+        yield from existing_requests(pod, claims)
+        yield from existing_claims(claims, view)

@@ -60,7 +60,7 @@ def completed(shell):
     [
         ("expl", ["explain"]),
         ("rules ga30", ["rules", "GA30"]),
-        ("rules GA71", ["rules", "GA710"]),
+        ("rules GA42", ["rules", "GA420"]),
         ("rules --kind ClusterP", ["rules", "--kind", "ClusterPolicy"]),
         ("review manifests/po", ["review", "manifests/pod.yaml"]),
         ("review --cluster manifests/po", ["review", "--cluster", "manifests/pod.yaml"]),

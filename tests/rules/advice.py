@@ -49,6 +49,9 @@ def written(document, finding, text):
         values = {name.strip('"'): _value(value) for name, value in _FIELD.findall(text.partition(", or ")[0])}
         if all(name.startswith("gpu-admission.io/") for name in values):
             yield _changed(document, ["metadata", "annotations"], lambda old: {**(old or {}), **values})
+        if "in the container" in text:
+            for index in range(len(_at(document, ["spec", "containers"]))):
+                yield _changed(document, ["spec", "containers", index], lambda old: _merged(old, values))
         for depth in range(len(path), -1, -1):
             yield _changed(document, path[:depth], lambda old: _merged(old, values))
             yield _moved(document, path, path[: depth - 1], values) if depth else None
