@@ -246,9 +246,13 @@ def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
     """The findings for a ConfigMap in one of its roles."""
     match role:
         case Role.DEVICE_PLUGIN:
-            yield from _DEVICE_PLUGIN.run(change)
+            found = [*_DEVICE_PLUGIN.run(change)]
             for configuration in plugin_documents.configurations(change):
-                yield from _DEVICE_PLUGIN_DOCUMENT.run(configuration)
+                found += _DEVICE_PLUGIN_DOCUMENT.run(configuration)
+            for finding in found:
+                unread = plugin_documents.unread(change, finding.path) if finding.severity is Severity.DENY else ""
+                message = f"{finding.message}; {unread}"
+                yield replace(finding, severity=Severity.WARN, message=message) if unread else finding
         case Role.MIG_PARTED:
             yield from mig_documents.readable_file(change)
             if (document := mig_documents.mig_file(change)) is not None:

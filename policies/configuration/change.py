@@ -14,7 +14,7 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.schema import SchemaProblem, find_problems
 from policies.rules.checks import Problem, RulesOn, problem
-from policies.rules.decision import Place
+from policies.rules.decision import Place, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from policies.configuration.cluster_facts import Facts
     from policies.kubernetes.view import ClusterView
     from policies.kubernetes.yaml import Document
-    from policies.rules.decision import Severity
     from policies.rules.request import Operation, Request, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -283,6 +282,14 @@ class Embedded:
         return problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)
 
 
+MADE_BY_THE_OPERATOR = {
+    "default-mig-parted-config": FieldPath(["spec", "migManager", "config", "name"]),
+    "default-gpu-clients": FieldPath(["spec", "migManager", "gpuClientsConfig", "name"]),
+    "default-vgpu-devices-config": FieldPath(["spec", "vgpuDeviceManager", "config", "name"]),
+}
+"""ConfigMaps that the operator writes, and the field that names another one instead."""
+
+
 def check_object(
     change: Change,
     path: FieldPath,
@@ -297,6 +304,8 @@ def check_object(
     The keys of a Secret can be hidden, so a Secret without any key has no problem.
     """
     name = lookup(change.object, path)
+    if isinstance(name, str) and MADE_BY_THE_OPERATOR.get(name) == path:
+        return
     found = change.facts.operator_object(kind, name) if isinstance(name, str) and name else {}
     if found is None:
         yield not_found(change, path, kind, name, consequence, keys)
@@ -317,16 +326,20 @@ def not_found(
     """The problem of an object that does not exist in the operator's namespace."""
     namespaces, known = change.facts.operator_namespaces, change.facts.view.known_objects(kind)
     elsewhere = sorted(namespace_of(each) or DEFAULT_NAMESPACE for each in known if name_of(each) == name)
+    is_guess = change.facts.operator_place.is_guess
     guess = closest(name, [name_of(each) for each in known if namespace_of(each) in namespaces])
     text = f'{kind} "{name}" not found in {" or ".join(namespaces)}'
     if elsewhere:
-        text += f", only in {elsewhere[0]}, where the operator does not look"
+        text += f", only in {elsewhere[0]}" + ("" if is_guess else ", where the operator does not look")
     remedy = f'create {kind} "{name}" in {namespaces[0]} first'
+    if is_guess:
+        text += "; these are only the defaults of configuration.operatorNamespaces"
+        remedy += ", or name the operator's namespace in that setting"
     if guess and not elsewhere:
         remedy = f'write "{guess}"'
     elif keys:
         remedy += f", with the key {' and '.join(keys)}"
-    return problem(path, f"{text}; {consequence}", remedy)
+    return problem(path, f"{text}; {consequence}", remedy, severity=Severity.WARN if is_guess else None)
 
 
 def data_keys(document: Any) -> list[str]:

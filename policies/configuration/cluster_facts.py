@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.resource_claims import Claim
@@ -11,6 +12,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.fleet.offers.hardware import Cut
 from policies.fleet.offers.offer import cut_refusal
+from policies.fleet.operator_place import operator_place
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, ChangedView, ClusterView, Unknown
@@ -23,6 +25,7 @@ from policies.rules.decision import Severity
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from policies.fleet.operator_place import OperatorPlace
     from policies.nvidia.mig_configs import Configs, Entry
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -34,9 +37,19 @@ class Facts:
         self.view = view
         self._settings = settings
 
+    @cached_property
+    def operator_place(self) -> OperatorPlace:
+        """Where the GPU Operator looks for ConfigMaps and Secrets; it reads them from its own namespace only."""
+        return operator_place(self.view, self._settings)
+
     @property
     def operator_namespaces(self) -> tuple[str, ...]:
-        """The namespaces that the GPU Operator may run in; it reads ConfigMaps and Secrets from its own only."""
+        """The namespaces of `operator_place`."""
+        return self.operator_place.namespaces
+
+    @property
+    def trusted_namespaces(self) -> tuple[str, ...]:
+        """The namespaces whose accounts the administrator takes for the operator's, by the settings alone."""
         return self._settings.configuration.operator_namespaces
 
     @property

@@ -92,7 +92,7 @@ def known_values(change: Change) -> Iterator[Problem]:
         text = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
         remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
         yield problem(label_path(WORKLOAD_CONFIG), text, remedy, severity=Severity.WARN)
-    if change.old is None or is_kubelet(change.user) or is_operator(change.user, change.facts.operator_namespaces):
+    if change.old is None or is_kubelet(change.user) or is_operator(change.user, change.facts.trusted_namespaces):
         return
     before, after = labels_of(change.old), labels_of(change.object)
     for label, meaning in RESERVED.items():

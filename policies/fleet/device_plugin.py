@@ -8,6 +8,7 @@ from policies.devices.published_devices import gpu_groups, largest_node, publish
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
+from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, name_of
@@ -207,7 +208,7 @@ class SingleShares:
         self._default = lookup(config, ("default",))
         self._texts: list[Any] = []
         if isinstance(name, str) and name:
-            namespaces = settings.configuration.operator_namespaces
+            namespaces = operator_place(view, settings).namespaces
             self._texts = [lookup(view.get("ConfigMap", name, namespace), ("data",)) for namespace in namespaces]
         self._read: dict[str, PluginConfig] = {}
         self._single: dict[tuple[str, str], bool] = {}

@@ -23,6 +23,15 @@ REQUIRED = (
 )
 
 
+INSTALLED = {
+    "apiVersion": "operators.coreos.com/v1alpha1",
+    "kind": "Subscription",
+    "metadata": {"name": "gpu-operator", "namespace": "gpu-operator"},
+    "spec": {"name": "gpu-operator-certified"},
+}
+"""The cluster shows where the GPU Operator looks for ConfigMaps and Secrets."""
+
+
 def documents(text):
     """The reviewed object, the object before an update, and what the cluster has.
 
@@ -73,7 +82,7 @@ def examined():
             name=metadata.get("name", ""),
             **({"user": user} if user else {}),
         )
-        view = ManifestsView([*cluster], [document])
+        view = ManifestsView([*cluster, INSTALLED], [document])
         return review(request, view, settings).findings
 
     return examine

@@ -286,11 +286,6 @@ def test_namespace_that_forbids_operands_is_refused(found):
     )
 
 
-def test_namespace_that_may_be_another_operators_only_warns(found):
-    facts = namespace("gpu-operator", RESTRICTED) + namespace("nvidia-gpu-operator")
-    assert [one.severity for one in found("GA185", facts=facts)] == [Severity.WARN]
-
-
 @pytest.mark.parametrize(
     ("spec", "facts"),
     [

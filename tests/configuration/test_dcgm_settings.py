@@ -29,10 +29,7 @@ def test_missing_list_of_metrics_is_refused(findings_of, kind):
         (
             "spec.dcgmExporter.config.name",
             "deny",
-            (
-                'ConfigMap "metrics-config" not found in gpu-operator or nvidia-gpu-operator; the '
-                "exporter's pods would not start"
-            ),
+            ('ConfigMap "metrics-config" not found in gpu-operator; the exporter\'s pods would not start'),
             'create ConfigMap "metrics-config" in gpu-operator first, with the key dcgm-metrics.csv',
         )
     ]

@@ -72,7 +72,7 @@ def test_a_policy_whose_surroundings_are_unknown_gives_no_finding(findings_of):
 
 NAME = "spec.devicePlugin.config.name"
 DEFAULT = "spec.devicePlugin.config.default"
-NO_CONFIG_MAP = f'{NAME}: ConfigMap "time-slicing" not found in gpu-operator or nvidia-gpu-operator'
+NO_CONFIG_MAP = f'{NAME}: ConfigMap "time-slicing" not found in gpu-operator'
 NOT_STARTED = "the device plugin's pods would stay in ContainerCreating"
 
 

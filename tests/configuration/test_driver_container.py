@@ -3,7 +3,7 @@
 import pytest
 
 POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n"
-NAMESPACES = "gpu-operator or nvidia-gpu-operator"
+NAMESPACES = "gpu-operator"
 
 
 @pytest.fixture

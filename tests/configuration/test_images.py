@@ -356,7 +356,7 @@ toolkit: {imagePullSecrets: [absent]}"""
         (
             "spec.driver.imagePullSecrets[0]",
             "warn",
-            'Secret "absent" not found in gpu-operator or nvidia-gpu-operator',
+            'Secret "absent" not found in gpu-operator',
         ),
         (
             "spec.driver.imagePullSecrets[1]",

@@ -54,16 +54,13 @@ NAMED = "{migManager: {config: {name: mig-config}}}"
     [
         (
             config_map("other"),
-            (
-                'ConfigMap "mig-config" not found in gpu-operator or nvidia-gpu-operator; the MIG '
-                "manager's pods would not start"
-            ),
+            ('ConfigMap "mig-config" not found in gpu-operator; the MIG manager\'s pods would not start'),
             'create ConfigMap "mig-config" in gpu-operator first, with the key config.yaml',
         ),
         (
             config_map(namespace="default"),
             (
-                'ConfigMap "mig-config" not found in gpu-operator or nvidia-gpu-operator, only in default, where the '
+                'ConfigMap "mig-config" not found in gpu-operator, only in default, where the '
                 "operator does not look; the MIG manager's pods would not start"
             ),
             'create ConfigMap "mig-config" in gpu-operator first, with the key config.yaml',
@@ -94,7 +91,7 @@ def test_config_map_that_does_not_serve_is_refused(findings_of, config, said, re
     [
         (NAMED, ()),
         (NAMED, (config_map(**{"config.yaml": FILE}),)),
-        (NAMED, (config_map(namespace="nvidia-gpu-operator", **{"config.yaml": FILE}),)),
+        ("{migManager: {config: {name: default-mig-parted-config}}}", (config_map("other"),)),
         (NAMED, (config_map(**{"config.yaml": "\tbroken"}),)),
         (
             '{migManager: {config: {name: mig-config, default: ""}}}',

@@ -92,3 +92,32 @@ def test_missing_file_is_reported_once(examined):
     spec = "{migManager: {config: {name: ours}}}"
     found = examined(policy(spec) + stored("{mig.yaml: 'version: v1'}"))
     assert findings_of(found) == [("GA146", Severity.DENY, "spec.migManager.config.name")]
+
+
+def applied(data):
+    """The ConfigMap `ours` as it is applied."""
+    return stored(data).removeprefix("---\n")
+
+
+def test_config_map_without_keys_that_a_policy_names_is_refused(examined):
+    (found,) = examined(applied("{}") + f"---\n{policy(NAMING)}")
+    assert (found.rule.id, found.severity, str(found.path)) == ("GA133", Severity.DENY, "data")
+
+
+def test_broken_key_that_nobody_selects_is_a_warning(examined):
+    (found,) = examined(applied(f"{{any: 'version: v1', broken: '{WRONG}'}}") + f"---\n{policy(NAMING)}")
+    assert (found.rule.id, found.severity) == ("GA132", Severity.WARN)
+    assert 'neither the default nor a known node selects "broken", so nothing reads it yet' in found.message
+
+
+def test_broken_key_that_a_node_selects_is_refused(examined):
+    labels = "{nvidia.com/gpu.present: 'true', nvidia.com/device-plugin.config: broken}"
+    node = f"---\napiVersion: v1\nkind: Node\nmetadata: {{name: gpu-1, labels: {labels}}}\n"
+    (found,) = examined(applied(f"{{any: 'version: v1', broken: '{WRONG}'}}") + f"---\n{policy(NAMING)}" + node)
+    assert (found.rule.id, found.severity) == ("GA132", Severity.DENY)
+
+
+def test_broken_config_map_that_the_policy_does_not_name_is_a_warning(examined):
+    (found,) = examined(applied(f"{{any: '{WRONG}'}}") + f"---\n{policy('{}')}")
+    assert (found.rule.id, found.severity) == ("GA132", Severity.WARN)
+    assert "the ClusterPolicy does not name this ConfigMap, so nothing reads it yet" in found.message

@@ -331,7 +331,7 @@ def test_config_map_that_is_missing_is_refused(findings_of):
             "spec.repoConfig.name",
             "deny",
             (
-                'ConfigMap "repos" not found in gpu-operator or nvidia-gpu-operator, only in '
+                'ConfigMap "repos" not found in gpu-operator, only in '
                 "default, where the operator does not look; the operator would report: ERROR: could "
                 "not get ConfigMap repos from client"
             ),

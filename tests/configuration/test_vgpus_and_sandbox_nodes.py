@@ -127,7 +127,7 @@ def test_default_of_an_unknown_config_map_is_not_guessed(examined):
             "A40-24Q",
             CONFIGS.replace("name: vgpus", "name: others"),
             (
-                '.name: ConfigMap "vgpus" not found in gpu-operator or nvidia-gpu-operator; the pods '
+                '.name: ConfigMap "vgpus" not found in gpu-operator; the pods '
                 'would not start; create ConfigMap "vgpus" in gpu-operator first, with the key '
                 "config.yaml"
             ),

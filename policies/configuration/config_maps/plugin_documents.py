@@ -91,6 +91,26 @@ def default_key(change: Change) -> str:
     return default if isinstance(default, str) else ""
 
 
+def unread(change: Change, path: FieldPath) -> str:
+    """The reason, as a clause, why nothing reads the document at a path of the ConfigMap yet; empty if something may.
+
+    The config-manager copies the selected key only, so that a mistake in another one stops no plugin.
+
+    Source: github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfig.
+    """
+    if not is_governed(change):
+        is_elsewhere = isinstance(change.facts.cluster_policy(), dict) and change.is_read_by_operator
+        return "the ClusterPolicy does not name this ConfigMap, so nothing reads it yet" if is_elsewhere else ""
+    key = path[1] if len(path) > 1 else None
+    if not isinstance(key, str) or key == default_key(change):
+        return ""
+    nodes = nodes_using(change, key)
+    if nodes is not UNKNOWN and nodes:
+        return ""
+    node = "a known node" if nodes is UNKNOWN else "a node"
+    return f'neither the default nor {node} selects "{key}", so nothing reads it yet'
+
+
 def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
     """The nodes whose device plugin uses a key of the ConfigMap; unknown if nodes or policy are."""
     nodes = change.facts.gpu_nodes()
@@ -154,6 +174,8 @@ def readable_documents(change: Change) -> Iterator[Problem]:
         yield problem(_DATA, text, "write a name, and below it the configuration")
         return
     if not data and not change.object.get("binaryData"):
+        if not is_governed(change):
+            return
         text = "holds no configuration; the config manager would report: no configuration files available"
         yield problem(_DATA, text, "add a key, such as any, with a configuration")
     for key, text in reviewed_texts(change.object):

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.configuration.change import CONFIG_MAP, is_operator
+from policies.configuration.change import CONFIG_MAP, MADE_BY_THE_OPERATOR, is_operator
 from policies.configuration.cluster_facts import the_nodes
 from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
@@ -270,12 +270,6 @@ def roles_of(change: Change) -> set[Role]:
 
 _DATA = FieldPath(["data"])
 _NAME = FieldPath(["metadata", "name"])
-_OWN = {
-    "default-mig-parted-config": FieldPath(["spec", "migManager", "config", "name"]),
-    "default-gpu-clients": FieldPath(["spec", "migManager", "gpuClientsConfig", "name"]),
-    "default-vgpu-devices-config": FieldPath(["spec", "vgpuDeviceManager", "config", "name"]),
-}
-"""ConfigMaps that the operator writes, and the field that names another one instead."""
 _OWNERS = frozenset({"ClusterPolicy", "NVIDIADriver", "GPUCluster"})
 
 
@@ -317,13 +311,13 @@ def _overwritten(change: Change) -> Iterator[Problem]:
     owners = items_at(change.old if change.old is not None else change.object, ("metadata", "ownerReferences"))
     is_owned = any(lookup(owner, ("kind",)) in _OWNERS for owner in owners)
     if change.old is None:
-        is_written = change.name in _OWN and not is_owned
+        is_written = change.name in MADE_BY_THE_OPERATOR and not is_owned
     else:
-        is_written = (change.name in _OWN or is_owned) and _data(change.old) != _data(change.object)
-    if not is_written or is_operator(change.user, change.facts.operator_namespaces):
+        is_written = (change.name in MADE_BY_THE_OPERATOR or is_owned) and _data(change.old) != _data(change.object)
+    if not is_written or is_operator(change.user, change.facts.trusted_namespaces):
         return
     text = f'"{change.name}" belongs to the GPU Operator, which writes its own content over it'
-    instead = _OWN.get(change.name)
+    instead = MADE_BY_THE_OPERATOR.get(change.name)
     if instead is None:
         yield problem(_NAME, text, "change the ClusterPolicy that it is made from", severity=Severity.WARN)
         return

@@ -1,0 +1,75 @@
+"""Where the GPU Operator looks for the ConfigMaps and Secrets that its resources name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
+from policies.kubernetes.view import UNKNOWN
+from policies.rules.settings import DEFAULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.settings import GPUAdmissionPolicy
+
+_PACKAGES = ("gpu-operator", "gpu-operator-certified")
+
+
+class OperatorPlace(NamedTuple):
+    """The namespaces of the GPU Operator."""
+
+    namespaces: tuple[str, ...]
+    """At least one; several only if the cluster or the settings name several."""
+    is_shown: bool
+    """True if the cluster shows them."""
+    is_guess: bool
+    """True if they are only the defaults of the settings, so that an object that is not there may be elsewhere."""
+
+
+def operator_place(view: ClusterView, settings: GPUAdmissionPolicy) -> OperatorPlace:
+    """The place by what the cluster shows, then by the settings, then by their defaults.
+
+    It answers only where the operator looks for an object. Nobody is trusted for it: exemptions, leniency towards accounts
+    and admin access follow the settings alone, because a tenant can make a Deployment that looks like the operator's.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/clusterpolicy_controller.go, which writes `status.namespace`.
+    """
+    if shown := tuple(dict.fromkeys(_shown_namespaces(view))):
+        return OperatorPlace(shown, is_shown=True, is_guess=False)
+    named = settings.configuration.operator_namespaces
+    return OperatorPlace(named, is_shown=False, is_guess=named == DEFAULTS.configuration.operator_namespaces)
+
+
+def _shown_namespaces(view: ClusterView) -> Iterator[str]:
+    """The namespaces of the status of its resources, of its Deployment, and of the Subscription that installs it.
+
+    A server watches Deployments in the namespaces of the settings only, and no Subscriptions.
+    """
+    for kind in ("ClusterPolicy", "NVIDIADriver"):
+        # A manifest that replaces a stored object has no status.
+        stored, found = view.list_before_review(kind), view.list(kind)
+        known = [
+            *(() if stored is UNKNOWN else stored),
+            *(view.objects_under_review(kind) if found is UNKNOWN else found),
+        ]
+        for document in known:
+            namespace = lookup(document, ("status", "namespace"))
+            if isinstance(namespace, str) and namespace:
+                yield namespace
+    for kind in ("Deployment", "Subscription"):
+        found = view.list(kind)
+        for document in view.objects_under_review(kind) if found is UNKNOWN else found:
+            if kind == "Deployment":
+                images = (lookup(each, ("image",)) for each in items_at(document, (*_TEMPLATE, "containers")))
+                is_operator = name_of(document) == "gpu-operator" and any(
+                    "gpu-operator" in str(each) for each in images
+                )
+            else:
+                is_operator = lookup(document, ("spec", "name")) in _PACKAGES
+            if is_operator and (namespace := namespace_of(document)):
+                yield namespace
+
+
+_TEMPLATE = ("spec", "template", "spec")
