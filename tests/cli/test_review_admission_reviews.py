@@ -46,7 +46,9 @@ def test_pod_of_a_review_gets_no_defaults_because_it_has_them(reviewed, write, p
 
 
 def test_template_in_a_review_gets_defaults_because_it_has_none(reviewed, write, pod):
-    spec = {"template": {"spec": pod()["spec"]}}
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": pod()["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
     document = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}
     (result,) = reviewed(write("review.json", json.dumps(admission_review(document, group="apps"))))
     assert result["verdict"] == "admitted"

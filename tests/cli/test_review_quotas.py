@@ -10,6 +10,7 @@ from policies.quota.ledger.ledger import ROOM
 from policies.quota.ledger.open_charges import OpenCharge, compact_text
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN, Bill
+from tests.accepted_workloads import accepted
 
 
 def namespace(**labels):
@@ -30,13 +31,9 @@ def pod_spec(gpus):
 
 
 def workload(version, kind, gpus, **spec):
-    metadata = {"name": "train", "namespace": "team-a"}
-    return {
-        "apiVersion": version,
-        "kind": kind,
-        "metadata": metadata,
-        "spec": {"template": {"spec": pod_spec(gpus)}, **spec},
-    }
+    metadata, labels = {"name": "train", "namespace": "team-a"}, {"labels": {"app": "train"}}
+    spec = {"template": {"metadata": labels, "spec": pod_spec(gpus)}, **spec}
+    return accepted({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
 
 
 def pod(gpus):

@@ -109,7 +109,9 @@ def test_waiver_that_matches_nothing_fails_no_review_without_a_cluster(invoke, w
 
 
 def workload(metadata, template, pod):
-    spec = {"selector": {}, "template": {"metadata": {"annotations": template}, "spec": pod["spec"]}}
+    labels = {"app": "train"}
+    template = {"metadata": {"labels": labels, "annotations": template}, "spec": pod["spec"]}
+    spec = {"selector": {"matchLabels": labels}, "template": template}
     metadata = {"name": "train", "namespace": "team-a", "annotations": metadata}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
 

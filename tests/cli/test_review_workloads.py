@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.workloads import pod_templates
 from policies.rules.settings import DEFAULTS
+from tests.accepted_workloads import accepted
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.review import FORMATS, TextOptions
 from webhook.cli.review.file_reviews import print_review
@@ -38,7 +39,8 @@ def template(gpus=1, **spec):
 
 
 def workload(version, kind, **fields):
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": "big", "namespace": "team-a"}, **fields}
+    metadata = {"name": "big", "namespace": "team-a"}
+    return accepted({"apiVersion": version, "kind": kind, "metadata": metadata, **fields})
 
 
 def ray_cluster(first, second):
@@ -131,7 +133,7 @@ def test_deployment_is_shown_with_its_pods_as_admitted(invoke, cluster, write):
 deployment.yaml:1  Deployment team-a/big  admitted, converted
 --- Deployment team-a/big before admission
 +++ Deployment team-a/big as admitted
-@@ -9,11 +9,20 @@
+@@ -9,14 +9,23 @@
      metadata:
        labels:
          app: train
@@ -156,6 +158,9 @@ deployment.yaml:1  Deployment team-a/big  admitted, converted
 +      - key: nvidia.com/gpu
 +        operator: Exists
 +        effect: NoSchedule
+   selector:
+     matchLabels:
+       app: train
 refers to ResourceClaimTemplate team-a/gpu-c6e64bdbb49dc79c (-o yaml prints it in full)
 
 1 object: 1 admitted (1 converted)

@@ -19,6 +19,7 @@ from policies.kubernetes.workloads import group_of
 from policies.outcome import questions
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, parse_settings
+from tests.accepted_workloads import accepted
 from webhook.cluster.manifests import ManifestsView
 
 PAGE = Path(__file__).parents[2] / "docs" / "neighbours.md"
@@ -38,7 +39,7 @@ def template(limits=None, metadata=None, **spec):
 
 def workload(version, kind, labels, **spec):
     metadata = {"name": "big", "namespace": "team", "labels": labels}
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}
+    return accepted({"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec})
 
 
 def reviewed(document, view=VIEW):

@@ -81,7 +81,6 @@ _DROPPED = frozenset(
             "podAffinity",
             "podAntiAffinity",
             "topologySpreadConstraints",
-            "selector",
             "volumeClaimTemplates",
             "strategy",
         ),
