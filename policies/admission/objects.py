@@ -206,7 +206,7 @@ def _unmatched_in_pods(
 
 
 def _refused_fields(pods: WorkloadPods) -> Iterator[FieldProblem]:
-    """The selector and the restart policy with which an API server would not store a workload that requests GPUs."""
+    """The selector and restart policy with which no API server stores a workload that requests GPUs."""
     request, document = pods.request, pods.now[0].document
     if request.object is not None and may_request_gpu(document):
         restart, labels = lookup(document, ("spec", "restartPolicy")), lookup(document, ("metadata", "labels"))

@@ -31,7 +31,7 @@ class OperatorPlace(NamedTuple):
 def operator_place(view: ClusterView, settings: GPUAdmissionPolicy) -> OperatorPlace:
     """The place by what the cluster shows, then by the settings, then by their defaults.
 
-    It answers only where the operator looks for an object. Nobody is trusted for it: exemptions, leniency towards accounts
+    It answers only where the operator looks for an object. No account is trusted for it: exemptions, leniency towards accounts
     and admin access follow the settings alone, because a tenant can make a Deployment that looks like the operator's.
 
     Source: github.com/NVIDIA/gpu-operator controllers/clusterpolicy_controller.go, which writes `status.namespace`.
@@ -43,7 +43,7 @@ def operator_place(view: ClusterView, settings: GPUAdmissionPolicy) -> OperatorP
 
 
 def _shown_namespaces(view: ClusterView) -> Iterator[str]:
-    """The namespaces of the status of its resources, of its Deployment, and of the Subscription that installs it.
+    """The namespaces in the status of its resources, of its Deployment, and of its Subscription.
 
     A server watches Deployments in the namespaces of the settings only, and no Subscriptions.
     """

@@ -85,7 +85,7 @@ def pod_claims(pod: Object, namespace: str, view: ClusterView) -> tuple[PodClaim
 
 
 def missing_remedy(kind: ClaimKind, name: str, namespace: str, view: ClusterView) -> str:
-    """The remedy for a claim or template of a pod that does not exist, with a similar name if there is one."""
+    """The remedy for a missing claim or template of a pod, with a similar name if there is one."""
     other: ClaimKind = "ResourceClaim" if kind == "ResourceClaimTemplate" else "ResourceClaimTemplate"
     if isinstance(view.get(other, name, namespace), dict):
         return f"create it, or write {_NAMED_BY[other]}: {printable(name)}, for a {other} has that name"

@@ -1,10 +1,10 @@
-"""The fields of a pod that decide about its devices, as the API server checks them: claims, resources, and where it may run.
+"""The fields of a pod around its devices, as the API server checks them.
 
 Only manifests need this: a webhook sees an object after the API server has read it. Everything else of a pod is left to
 tools that know all schemas.
 
 Source: k8s.io/kubernetes pkg/apis/core/validation/validation.go, whose functions are named below. Unknown fields are refused
-by kubectl, which asks for strict field validation, and by server-side apply; other clients lose them without a word.
+by kubectl, which requests strict field validation, and by server-side apply; other clients lose them silently.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _container_claims(path: FieldPath, items: Any, claims: Collection[str]) -> I
 
 
 def _toleration(path: FieldPath, toleration: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """Source: ValidateTolerations; operators Gt and Lt need a feature gate, which is left to the API server."""
+    """Source: ValidateTolerations; operators Gt and Lt, which need a feature gate, pass."""
     yield from _misspelt(path, toleration, ("key", "operator", "value", "effect", "tolerationSeconds"))
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
     value, effect = toleration.get("value") or "", toleration.get("effect") or ""
@@ -252,7 +252,7 @@ def _label(path: FieldPath, key: Any, value: Any) -> Iterator[FieldProblem]:
 
 
 def _affinity(path: FieldPath, affinity: Any) -> Iterator[FieldProblem]:
-    """Source: validateNodeAffinity, ValidateNodeSelectorRequirement; affinity between pods is left to the API server."""
+    """Source: validateNodeAffinity, ValidateNodeSelectorRequirement; affinity between pods passes."""
     if not isinstance(affinity, dict):
         return
     yield from _misspelt(path, affinity, _AFFINITY)

@@ -328,7 +328,7 @@ def existing_requests(pod: Pod, claims: Iterable[PodClaim]) -> Iterator[Problem]
     source="k8s.io/kubernetes pkg/controller/resourceclaim/controller.go handleClaim, pkg/scheduler/framework/plugins/dynamicresources",
 )
 def existing_claims(claims: Iterable[PodClaim], view: ClusterView) -> Iterator[Problem]:
-    """A pod whose claim, or the template of a claim, does not exist waits until somebody creates it."""
+    """A pod whose claim, or the template of a claim, does not exist waits until it is created."""
     for claim in claims:
         if claim.kind is not None and claim.object_name and claim.document is None:
             if domain_template(claim.object_name, claim.namespace, view) is not None:

@@ -92,7 +92,7 @@ def default_key(change: Change) -> str:
 
 
 def unread(change: Change, path: FieldPath) -> str:
-    """The reason, as a clause, why nothing reads the document at a path of the ConfigMap yet; empty if something may.
+    """The reason, as a clause, why nothing reads a document of the ConfigMap yet; empty if something may.
 
     The config-manager copies the selected key only, so that a mistake in another one stops no plugin.
 
