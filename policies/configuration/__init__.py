@@ -281,7 +281,7 @@ def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator
         if facts.is_reviewed(config_map):
             continue
         namespace = namespace_of(config_map)
-        content = Change(config_map, None, "CREATE", change.user, namespace, facts, "v1", "ConfigMap")
+        content = Change(config_map, None, "CREATE", change.user, namespace, facts, "ConfigMap")
         severity = Severity.WARN if (reference, name) in before else Severity.DENY
         for finding in _findings_in(reference.role, content):
             if finding.severity is Severity.DENY:

@@ -136,7 +136,6 @@ class Change(_Fields):
     user: UserInfo
     namespace: str
     facts: Facts
-    api_version: str
     kind: str
 
     @classmethod
@@ -145,17 +144,8 @@ class Change(_Fields):
         document = request.object if request.operation != "DELETE" else request.old_object or request.object
         if not isinstance(document, dict):
             return None
-        version = document.get("apiVersion")
-        return cls(
-            document,
-            request.old_object,
-            request.operation,
-            request.user,
-            request.namespace,
-            facts,
-            version if isinstance(version, str) else "",
-            request.kind,
-        )
+        old, namespace = request.old_object, request.namespace
+        return cls(document, old, request.operation, request.user, namespace, facts, request.kind)
 
     @property
     def is_created(self) -> bool:
@@ -171,6 +161,12 @@ class Change(_Fields):
     def is_read_by_operator(self) -> bool:
         """True if the object is in the operator's namespace, or in a file that names no namespace."""
         return self.namespace in ("", *self.facts.operator_namespaces)
+
+    @property
+    def api_version(self) -> str:
+        """The object's `apiVersion`; empty if it is missing or not a string."""
+        version = self.object.get("apiVersion")
+        return version if isinstance(version, str) else ""
 
     @property
     def name(self) -> str:
@@ -263,9 +259,10 @@ class Embedded:
         """The path of the document in the ConfigMap."""
         return FieldPath(["data", self.key])
 
-    def value(self, *steps: str | int) -> Any:
-        """The value at a path of the document; None if it is missing."""
-        return lookup(self.document.value, steps)
+    @property
+    def value(self) -> Any:
+        """The whole document."""
+        return self.document.value
 
     def problem(
         self,

@@ -226,15 +226,10 @@ class SelectableConfigs:
         """The entries of a configuration for the GPUs of a node; empty if it or the GPU is unknown."""
         product = node_product(labels)
         if name in self.configs:
-            entries = self.configs[name]
-            return [entry for entry in entries if entry.is_for(product)] if product else _for_any(entries)
+            return [each for each in self.configs[name] if (each.is_for(product) if product else not each.filters)]
         if self.config_map or name not in shipped_configs():
             return ()
         return shipped_entries(name, product)
-
-
-def _for_any(entries: Sequence[Entry]) -> Sequence[Entry]:
-    return [entry for entry in entries if not entry.filters]
 
 
 def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
@@ -304,6 +299,5 @@ def plugin_refusal_of(entries: Sequence[Entry], labels: Mapping[str, str], strat
     else:
         made = f"makes {', '.join(map(str, sorted(cut.devices)))}"
     named = [number for number in range(len(by_gpu)) if any(entry.is_for_number(number) for entry in entries)]
-    return PluginRefusal(
-        f"{made}; the device plugin would exit with: {words}", empty is None and len(named) == len(by_gpu)
-    )
+    text = f"{made}; the device plugin would exit with: {words}"
+    return PluginRefusal(text, is_certain=empty is None and len(named) == len(by_gpu))

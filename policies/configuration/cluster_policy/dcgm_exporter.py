@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change, Section
-    from policies.kubernetes.objects import FieldPath, Object
+    from policies.kubernetes.objects import Object
 
 
 _EXPORTER = "dcgmExporter"
@@ -109,18 +109,6 @@ def labels_of_metrics(change: Change) -> Iterator[Problem]:
     if not exports_metrics(change):
         return
     exporter = change.section(_EXPORTER)
-    yield from _job_mapping(exporter)
-    patterns = exporter.items("podLabelAllowlistRegex")
-    for index, pattern in enumerate(patterns):
-        if isinstance(pattern, str) and (found := _pattern_problem(pattern)):
-            yield problem(exporter.at("podLabelAllowlistRegex", index), *found)
-    by_variable = any(name == _POD_LABELS and value in ("true", "1") for _, name, value in exporter.variables("env"))
-    if patterns and not exporter.flag("enablePodLabels") and not by_variable:
-        text, remedy = "has no effect, because enablePodLabels is not true", "write enablePodLabels: true beside it"
-        yield problem(exporter.at("podLabelAllowlistRegex"), text, remedy, severity=Severity.WARN)
-
-
-def _job_mapping(exporter: Section) -> Iterator[Problem]:
     directory, path = exporter.text("hpcJobMapping", "directory"), exporter.at("hpcJobMapping", "directory")
     if directory and not exporter.flag("hpcJobMapping", "enabled"):
         text = "has no effect, because hpcJobMapping.enabled is not true"
@@ -130,6 +118,14 @@ def _job_mapping(exporter: Section) -> Iterator[Problem]:
     elif ".." in directory.split("/"):
         text = f'"{directory}" contains "..", so the API server would refuse the exporter\'s pods'
         yield problem(path, f"{text}: must not contain '..'", "write the path without ..")
+    patterns = exporter.items("podLabelAllowlistRegex")
+    for index, pattern in enumerate(patterns):
+        if isinstance(pattern, str) and (found := _pattern_problem(pattern)):
+            yield problem(exporter.at("podLabelAllowlistRegex", index), *found)
+    by_variable = any(name == _POD_LABELS and value in ("true", "1") for _, name, value in exporter.variables("env"))
+    if patterns and not exporter.flag("enablePodLabels") and not by_variable:
+        text, remedy = "has no effect, because enablePodLabels is not true", "write enablePodLabels: true beside it"
+        yield problem(exporter.at("podLabelAllowlistRegex"), text, remedy, severity=Severity.WARN)
 
 
 def _pattern_problem(pattern: str) -> tuple[str, str] | None:
@@ -214,20 +210,16 @@ def scrapable(change: Change) -> Iterator[Problem]:
             text = f'"{value}" is not one of {", ".join(known)}; the API server would refuse the exporter\'s Service'
             yield problem(service.at(field), text, write_closest(value, known, f'write "{known[0]}"'))
     for field in ("interval", "scrapeTimeout"):
-        yield from _duration_problem(monitor.at(field), monitor.value(field))
+        path, value = monitor.at(field), monitor.value(field)
+        if value == "":
+            text = "is empty, which counts as not set; Prometheus would use its own"
+            yield problem(path, text, "write a duration such as 15s, or remove it", severity=Severity.WARN)
+        elif isinstance(value, str) and _milliseconds(value) is None:
+            unit = f"write {value}s" if value.isascii() and value.isdigit() else "write a duration such as 15s or 1m30s"
+            yield problem(path, f'"{value}" is not a duration of Prometheus; the API server refuses it', unit)
     if monitor.flag("enabled"):
         yield from _long_timeout(monitor)
-        yield from _unused_monitor(monitor)
-        yield from _second_monitor(monitor)
-
-
-def _duration_problem(path: FieldPath, value: Any) -> Iterator[Problem]:
-    if value == "":
-        text = "is empty, which counts as not set; Prometheus would use its own"
-        yield problem(path, text, "write a duration such as 15s, or remove it", severity=Severity.WARN)
-    elif isinstance(value, str) and _milliseconds(value) is None:
-        unit = f"write {value}s" if value.isascii() and value.isdigit() else "write a duration such as 15s or 1m30s"
-        yield problem(path, f'"{value}" is not a duration of Prometheus; the API server refuses it', unit)
+        yield from _useless_monitor(monitor)
 
 
 def _long_timeout(monitor: Section) -> Iterator[Problem]:
@@ -248,18 +240,28 @@ def _long_timeout(monitor: Section) -> Iterator[Problem]:
             yield problem(path, text, f"write interval: {timeout} beside it", severity=Severity.WARN)
 
 
-def _unused_monitor(monitor: Section) -> Iterator[Problem]:
-    """A ServiceMonitor that is not created, or that no Prometheus selects."""
-    facts = monitor.change.facts
+def _useless_monitor(monitor: Section) -> Iterator[Problem]:
+    """A ServiceMonitor that is not created, that no Prometheus selects, or that repeats another."""
+    facts, own = monitor.change.facts, _OWN_MONITORS[monitor.change.kind == "GPUCluster"]
     if facts.view.get("CustomResourceDefinition", _CRD) is None:
         text = f"has no effect, because the cluster has no {_CRD}; the operator creates no ServiceMonitor without it"
         yield problem(monitor.at("enabled"), text, "install the Prometheus operator first", severity=Severity.WARN)
-    labels = {"app": _own_name(monitor), **monitor.mapping("additionalLabels")}
+    labels = {"app": own, **monitor.mapping("additionalLabels")}
     wanted = [_wanted_labels(prometheus) for prometheus in facts.view.known_objects("Prometheus")]
     if wanted and all(selector and not selector.items() <= labels.items() for selector in wanted):
         missing = ", ".join(f"{key}: {value}" for key, value in wanted[0].items() if labels.get(key) != value)
         text = f"the ServiceMonitor lacks the label {missing}, by which Prometheus here selects ServiceMonitors"
         yield problem(monitor.at(), text, f"write additionalLabels: {{{missing}}}", severity=Severity.WARN)
+    for other in facts.view.known_objects("ServiceMonitor"):
+        selector = lookup(other, ("spec", "namespaceSelector"))
+        namespaces = items_at(selector, ("matchNames",)) or [namespace_of(other)]
+        is_here = lookup(selector, ("any",)) is True or any(each in facts.operator_namespaces for each in namespaces)
+        app = lookup(other, ("spec", "selector", "matchLabels", "app"))
+        if app == own and is_here and name_of(other) not in _OWN_MONITORS:
+            name = f"{namespace_of(other)}/{name_of(other)}".strip("/")
+            text = f'the ServiceMonitor "{name}" scrapes the exporter already, so every series would exist twice'
+            remedy = "delete that ServiceMonitor, or write enabled: false"
+            yield problem(monitor.at("enabled"), text, remedy, severity=Severity.WARN)
 
 
 def _wanted_labels(prometheus: Object) -> dict[str, str]:
@@ -269,28 +271,6 @@ def _wanted_labels(prometheus: Object) -> dict[str, str]:
     if not isinstance(labels, dict) or lookup(selector, ("matchExpressions",)):
         return {}
     return {key: value for key, value in labels.items() if isinstance(value, str)}
-
-
-def _second_monitor(monitor: Section) -> Iterator[Problem]:
-    for other in monitor.change.facts.view.known_objects("ServiceMonitor"):
-        selects_exporter = lookup(other, ("spec", "selector", "matchLabels", "app")) == _own_name(monitor)
-        if selects_exporter and name_of(other) not in _OWN_MONITORS and _selects_here(monitor.change, other):
-            name = f"{namespace_of(other)}/{name_of(other)}".strip("/")
-            text = f'the ServiceMonitor "{name}" scrapes the exporter already, so every series would exist twice'
-            remedy = "delete that ServiceMonitor, or write enabled: false"
-            yield problem(monitor.at("enabled"), text, remedy, severity=Severity.WARN)
-
-
-def _selects_here(change: Change, monitor: Object) -> bool:
-    """True if a ServiceMonitor selects Services of the operator's namespace."""
-    selector = lookup(monitor, ("spec", "namespaceSelector"))
-    namespaces = items_at(selector, ("matchNames",)) or [namespace_of(monitor)]
-    operators = change.facts.operator_namespaces
-    return lookup(selector, ("any",)) is True or any(each in operators for each in namespaces)
-
-
-def _own_name(monitor: Section) -> str:
-    return _OWN_MONITORS[monitor.change.kind == "GPUCluster"]
 
 
 def _milliseconds(text: Any) -> int | None:

@@ -205,14 +205,8 @@ def settings_take_effect(change: Change) -> Iterator[Problem]:
     if driver is not None and driver.flag("rdma", "useHostMofed") and not driver.flag("rdma", "enabled"):
         text = "has no effect, because the operator reads it only if rdma.enabled is true"
         yield problem(driver.at("rdma", "useHostMofed"), text)
-    if change.kind == "ClusterPolicy":
-        yield from _overruled_flags(change)
-
-
-def _overruled_flags(change: Change) -> Iterator[Problem]:
-    name = change.text("devicePlugin", "config", "name")
-    config_map = change.facts.operator_object("ConfigMap", name) if name else None
-    data = lookup(config_map, ("data",))
+    name = change.text("devicePlugin", "config", "name") if change.kind == "ClusterPolicy" else ""
+    data = lookup(change.facts.operator_object("ConfigMap", name) if name else None, ("data",))
     for key, text in data.items() if isinstance(data, dict) else ():
         try:
             flags = lookup(load_document(text).value, ("flags",)) if isinstance(text, str) else None

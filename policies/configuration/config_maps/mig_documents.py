@@ -68,21 +68,10 @@ def clients_problems(text: Any) -> Iterator[Problem]:
 
 
 @dataclass(frozen=True, slots=True)
-class MIGFile:
+class MIGFile(Embedded):
     """The readable file of a mig-parted ConfigMap."""
 
-    embedded: Embedded
     configs: Configs
-
-    @property
-    def change(self) -> Change:
-        """The change of the ConfigMap."""
-        return self.embedded.change
-
-    @property
-    def value(self) -> Any:
-        """The whole document."""
-        return self.embedded.document.value
 
     def entries(self) -> Iterator[Entry]:
         """The entries of all configurations."""
@@ -96,18 +85,6 @@ class MIGFile:
             for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
                 using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
         return using
-
-    def problem(
-        self,
-        steps: tuple[str | int, ...],
-        message: str,
-        remedy: str | None = None,
-        *,
-        severity: Severity | None = None,
-        of_key: bool = False,
-    ) -> Problem:
-        """A problem at a path of the file, or of the key that ends the path."""
-        return self.embedded.problem(steps, message, remedy, severity=severity, of_key=of_key)
 
 
 def are_skipped(nodes: Sequence[Object]) -> bool:
@@ -131,7 +108,7 @@ def mig_file(change: Change) -> MIGFile | None:
         return None
     if document is None or not isinstance(document.value, dict):
         return None
-    return MIGFile(Embedded(change, key, document), configs_in(document.value))
+    return MIGFile(change, key, document, configs_in(document.value))
 
 
 @CONFIG_MAP.rule(
