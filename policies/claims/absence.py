@@ -99,6 +99,8 @@ def join(one: Value, other: Value) -> Value:
     if other.only_fails:
         return one.with_error(other.error)
     same = one.place == other.place
+    presence = Presence.PLAIN if Presence.PLAIN in (one.presence, other.presence) else Presence.EITHER
+    presence = one.presence if one.presence is other.presence else presence
     same_constant = type(one.constant) is type(other.constant) and one.constant == other.constant
     return Value(
         can_be_true=one.can_be_true or other.can_be_true,
@@ -107,15 +109,9 @@ def join(one: Value, other: Value) -> Value:
         place=one.place if same else None,
         holds_maps=one.holds_maps or other.holds_maps,
         constant=one.constant if same_constant else Unset.UNSET,
-        presence=_common_presence(one.presence, other.presence),
+        presence=presence,
         key_of=one.key_of if one.key_of == other.key_of else None,
     )
-
-
-def _common_presence(one: Presence, other: Presence) -> Presence:
-    if one is other:
-        return one
-    return Presence.PLAIN if Presence.PLAIN in (one, other) else Presence.EITHER
 
 
 _MAPS = ("attributes", "capacity")

@@ -116,8 +116,8 @@ def admin_access_allowed(request: Request, settings: GPUAdmissionPolicy) -> Iter
     if not request.entry and severity is None:
         text += (
             '; setting it requires the verb "set" on namespaceadminaccess.gpu-admission.io, and whether the user who '
-            "applies this has it cannot be known offline"
         )
+        text += "applies this has it cannot be known offline"
     yield problem(_LABEL_PATH, text, severity=severity)
 
 

@@ -58,11 +58,9 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     release = ".".join(map(str, running))
     if running < _SERVED[subject.version]:
         served = [version for version in VERSIONS if running >= _SERVED[version]]
-        remedy = (
-            f"upgrade the cluster, or write apiVersion: resource.k8s.io/{served[0]} once it is turned on"
-            if served
-            else "upgrade the cluster"
-        )
+        remedy = "upgrade the cluster"
+        if served:
+            remedy += f", or write apiVersion: resource.k8s.io/{served[0]} once it is turned on"
         first = ".".join(map(str, _SERVED[subject.version]))
         yield problem(_PATH, f"{unmatched}, which came with Kubernetes {first}; the cluster runs {release}", remedy)
     elif subject.version in _REMOVED and running >= _REMOVED[subject.version]:
@@ -89,12 +87,8 @@ _GATED_FIELDS = (
     _Field("capacity", "DRAConsumableCapacity", "the claim takes whole devices", "remove it"),
 )
 _PRIORITIZED = _Field("firstAvailable", "DRAPrioritizedList", "a request without devices is refused", "write exactly")
-_DISTINCT = _Field(
-    "distinctAttribute",
-    "DRAConsumableCapacity",
-    "a constraint without an attribute is refused",
-    "remove the constraint",
-)
+_REFUSED = "a constraint without an attribute is refused"
+_DISTINCT = _Field("distinctAttribute", "DRAConsumableCapacity", _REFUSED, "remove the constraint")
 
 
 @CLAIMS.rule(
@@ -185,11 +179,11 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
         first = "deviceClassName" if "deviceClassName" in names else names[0]
         remedy = f"indent {', '.join(names)} below exactly"
         if all(isinstance(value, str | int) for value in written.values()):
-            plain = (
-                str(value).lower() if isinstance(value, bool) else printable(str(value)) for value in written.values()
-            )
-            fields = (f"{name}: {value}" for name, value in zip(names, plain, strict=True))
-            remedy = f"write exactly: {{{', '.join(fields)}}}"
+            plain = {
+                name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in written.items()
+            }
+            fields = ", ".join(f"{name}: {printable(value)}" for name, value in plain.items())
+            remedy = f"write exactly: {{{fields}}}"
         which = "it" if len(names) == 1 else ", ".join(names)
         yield problem(path / first, f"{text}, which has {which} under exactly", remedy)
 

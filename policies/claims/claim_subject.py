@@ -18,7 +18,7 @@ from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.rules.checks import RulesOn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from policies.devices.resource_claims import Config, Constraint, DeviceRequest, Subrequest
     from policies.rules.request import Request
@@ -43,10 +43,6 @@ class Facts:
             (Facts.class_selectors, name),
             lambda: selector_texts(found) if isinstance(found := self.device_class(name), dict) else None,
         )
-
-    def device_classes(self) -> Sequence[Object] | Unknown:
-        """All DeviceClasses."""
-        return self.view.list("DeviceClass")
 
     def namespace_labels(self, namespace: str) -> dict[str, str] | Unknown:
         """The labels of a namespace; unknown if the namespace is."""

@@ -105,18 +105,8 @@ _ARCHITECTURES = (
 )
 """Source: go-nvlib pkg/nvlib/device/device.go GetArchitectureAsString."""
 _BRANDS = (
-    *(
-        "Nvidia",
-        "NvidiaRTX",
-        "NvidiaVApps",
-        "NvidiaVPC",
-        "NvidiaVCS",
-        "NvidiaVWS",
-        "NvidiaCloudGaming",
-        "Tesla",
-        "Quadro",
-    ),
-    *("QuadroRTX", "GeForce", "GeForceRTX", "Titan", "TitanRTX", "NVS", "Grid"),
+    *("Nvidia", "NvidiaRTX", "NvidiaVApps", "NvidiaVPC", "NvidiaVCS", "NvidiaVWS", "NvidiaCloudGaming", "Tesla"),
+    *("Quadro", "QuadroRTX", "GeForce", "GeForceRTX", "Titan", "TitanRTX", "NVS", "Grid"),
 )
 """Source: go-nvlib pkg/nvlib/device/device.go GetBrandAsString."""
 _FAMILIES = ("NVIDIA-", "Tesla-", "Quadro-", "GeForce-")
@@ -167,7 +157,7 @@ def spelling(subject: Subject) -> Iterator[Problem]:
 def misspellings(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]:
     """Texts that attributes of NVIDIA's devices never have, and texts similar to a published one."""
     told_at = set()
-    for offset, place, text, function in text_comparisons(selector):
+    for offset, place, text, function in selector.derive(text_comparisons):
         exact = function not in _PARTIAL
         if place[:2] != ("attributes", DRIVER) or place[-1] not in _LOOKUPS:
             continue
@@ -180,11 +170,7 @@ def misspellings(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]:
 
 
 def text_comparisons(selector: Selector) -> tuple[Comparison, ...]:
-    """The comparisons of parts of a device with texts."""
-    return selector.derive(_comparisons)
-
-
-def _comparisons(selector: Selector) -> tuple[Comparison, ...]:
+    """The comparisons of parts of a device with texts; call it as `selector.derive(text_comparisons)`."""
     return tuple(
         Comparison(literal.offset, place, text, node.function)
         for node, bound in walk(selector.root)
@@ -270,7 +256,7 @@ def similar_values(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]
 
     Texts that differ in numbers only, and names of known products, are left out: such a device may come later.
     """
-    for offset, place, text, function in text_comparisons(selector):
+    for offset, place, text, function in selector.derive(text_comparisons):
         if function not in ("_==_", "@in", "startsWith") or place[0] != "attributes":
             continue
         values, what = _published_texts(facts, place), place[-1]
@@ -327,21 +313,17 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
     """
     for _, wanted in new_selectors(subject):
         for text, selector in wanted:
-            for found in mistakes(selector):
+            for found in selector.derive(mistakes):
                 place = text_place(text, found.offset)
                 yield problem(text.path, found.message, found.remedy, place=place)
 
 
 def mistakes(selector: Selector) -> tuple[LiteralProblem, ...]:
-    """Everything that treats a version or an amount as what it is not."""
-    return selector.derive(_mistakes)
-
-
-def _mistakes(selector: Selector) -> tuple[LiteralProblem, ...]:
-    calls = [(node, bound) for node, bound in walk(selector.root) if isinstance(node, Call)]
+    """Everything that treats a version or an amount as what it is not; call it as `selector.derive(mistakes)`."""
     return tuple(
         found
-        for node, bound in calls
+        for node, bound in walk(selector.root)
+        if isinstance(node, Call)
         for found in (*_comparison(node, bound), *_text_function(node, bound), *_literal(node))
     )
 

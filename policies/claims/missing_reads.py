@@ -135,10 +135,9 @@ def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[Devic
 
 def _on_kinds(facts: Facts, wanted: CompiledSelectors, subrequest: Subrequest | None) -> Iterator[Missing]:
     """Reads that may fail on NVIDIA's devices, if no device of the cluster is known."""
-    usual = tuple(kind for kind in KINDS if kind.type in _USUAL)
-    kinds, name = (
-        (usual, "") if subrequest is None else (kinds_of(facts, subrequest.device_class), subrequest.device_class)
-    )
+    kinds, name = tuple(kind for kind in KINDS if kind.type in _USUAL), ""
+    if subrequest is not None:
+        kinds, name = kinds_of(facts, subrequest.device_class), subrequest.device_class
     effort, size = facts.effort, sum(len(text.text) for text, _ in wanted)
     release = facts.driver_version()
     for number, (text, selector) in enumerate(wanted):
@@ -213,7 +212,7 @@ def unguarded_reads(subject: Subject) -> Iterator[Problem]:
             place = text_place(found.selector, found.offset)
             yield problem(found.selector.path, _message(found), _remedy(found), place=place)
     for failure in failures(subject):
-        if any(mistakes(failure.compiled)):
+        if any(failure.compiled.derive(mistakes)):
             continue  # another rule knows better what is wrong
         text = f"fails on {format_devices(failure.devices)}: {cut(failure.message)}; that stops the pod on every node"
         yield problem(failure.selector.path, text, "write an expression that is true or false for each of them")
@@ -236,10 +235,8 @@ def _message(found: Missing) -> str:
     reads = f"reads {what(found.place)}, which"
     if found.lacking and found.reason == "unknown":
         total = device_count(found.candidates)
-        whose = (
-            f"none of the {total} devices{of_class} has" if total > 1 else f"{format_devices(found.candidates)} lacks"
-        )
-        return f"{reads} {whose}; {stops}"
+        only = f"{format_devices(found.candidates)} lacks"
+        return f"{reads} {f'none of the {total} devices{of_class} has' if total > 1 else only}; {stops}"
     if found.lacking:
         return f"{reads} {format_devices(found.lacking)}{of_class} {_lack(found.lacking)}; {stops}"
     if found.reason == "unknown":
@@ -302,14 +299,9 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
             text += f", and the settings say that {release} runs here"
         remedy = removal.remedy if removal else guarded_read(found)
         certain = release is not UNKNOWN and not is_published(found.place, release)
-        place = text_place(found.selector, found.offset)
-        yield problem(
-            found.selector.path,
-            f"{text}; that stops the pod on every node",
-            remedy,
-            severity=Severity.DENY if certain else None,
-            place=place,
-        )
+        severity, place = Severity.DENY if certain else None, text_place(found.selector, found.offset)
+        text += "; that stops the pod on every node"
+        yield problem(found.selector.path, text, remedy, severity=severity, place=place)
 
 
 @CLAIMS_AND_CLASSES.rule(
@@ -345,11 +337,8 @@ def _domain_remedy(found: Missing) -> str | None:
         return f"write {path_of(part, before)}.{after}"
     places = {place for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[0] == part}
     known = {known for group in found.candidates for known in group.domains(part)} | {place[1] for place in places}
-    having = [
-        each
-        for each in known
-        if (part, each, name) in places or any(group.has(part, each, name) for group in found.candidates)
-    ]
+    published = {each for each in known if any(group.has(part, each, name) for group in found.candidates)}
+    having = [each for each in known if each in published or (part, each, name) in places]
     guess = closest(domain, sorted(known - {STANDARD})) or closest(domain, known)
     if len(having) == 1:
         guess = having[0]

@@ -285,10 +285,8 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
         alike = [each for each in configs[position + 1 :] if (each.driver, each.kind) == (found.driver, found.kind)]
         hidden = []
         for subrequest in reached_requests(found, subject):
-            types, name = (
-                requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver],
-                subrequest.full_name,
-            )
+            name = subrequest.full_name
+            types = requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
             is_certain = types == {TYPE_OF[found.kind]}
             by = (each for each in alike if name in each.config.requests or (not each.config.requests and is_certain))
             hidden.append((name, next(by, None)))

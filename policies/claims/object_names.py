@@ -68,9 +68,8 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
             yield problem(request.path / "firstAvailable", text, "keep the alternatives that matter most")
     for part in subject.referring:
         if len(part.requests) > MOST_ENTRIES:
-            yield problem(
-                part.path / "requests", too_many(len(part.requests), MOST_ENTRIES), "leave it out to mean all requests"
-            )
+            text = too_many(len(part.requests), MOST_ENTRIES)
+            yield problem(part.path / "requests", text, "leave it out to mean all requests")
     for subrequest in subject.subrequests:
         tolerations = subrequest.fields.get("tolerations")
         if isinstance(tolerations, list) and len(tolerations) > _MOST_TOLERATIONS:

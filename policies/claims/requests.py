@@ -329,9 +329,8 @@ def opaque_configs(subject: Subject) -> Iterator[Problem]:
         elif isinstance(opaque, dict):
             driver, parameters = opaque.get("driver"), opaque.get("parameters")
             if driver is None or driver == "":
-                yield problem(
-                    config.path / "opaque" / "driver", REQUIRED, "add driver: gpu.nvidia.com, or whose config it is"
-                )
+                remedy = "add driver: gpu.nvidia.com, or whose config it is"
+                yield problem(config.path / "opaque" / "driver", REQUIRED, remedy)
             elif isinstance(driver, str) and (error := driver_name_error(driver)):
                 remedy = "write the name of the driver as its ResourceSlices have it"
                 yield problem(config.path / "opaque" / "driver", invalid(driver, error), remedy)
@@ -346,9 +345,8 @@ def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:
         remedy = "remove the | or the quotes, so that it is a mapping" if is_text else "write a mapping"
         yield problem(config.parameters_path, "Invalid value: must be a valid JSON object", remedy)
     elif (size := _size(parameters)) > _LONGEST_PARAMETERS:
-        yield problem(
-            config.parameters_path, f"{too_long(_LONGEST_PARAMETERS)}, and has {size}", "shorten the parameters"
-        )
+        text = f"{too_long(_LONGEST_PARAMETERS)}, and has {size}"
+        yield problem(config.parameters_path, text, "shorten the parameters")
 
 
 def _size(parameters: Any) -> int:

@@ -176,8 +176,8 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
         if not name or subdomain_error(name):
             continue
         if subject.facts.device_class(name) is None:
-            classes, remedy = subject.facts.device_classes(), None
-            if classes is not UNKNOWN and classes:
+            classes, remedy = subject.facts.view.known_objects("DeviceClass"), None
+            if classes:
                 names = [known for known in map(name_of, classes) if known]
                 guess = class_meant(name, names)
                 remedy = f'write "{guess}"' if guess else other_classes(names)
@@ -217,7 +217,7 @@ def single_extended_resources(subject: Subject) -> Iterator[Problem]:
         return
     if subject.old is not None and extended_resource_name(subject.old) == resource:
         return
-    listed = subject.facts.device_classes()
+    listed = subject.facts.view.list("DeviceClass")
     known = subject.facts.view.objects_under_review("DeviceClass") if listed is UNKNOWN else listed
     others = [each for each in known if name_of(each) != subject.name and extended_resource_name(each) == resource]
     if not others:
@@ -231,10 +231,8 @@ def single_extended_resources(subject: Subject) -> Iterator[Problem]:
         text = f'DeviceClass "{other}" stands for {resource} too'
         text += ", and pods get devices of the class that is created last"
     elif ranked[0] is own:
-        text = (
-            f'takes {resource} over from DeviceClass "{other}", because the newest class counts: pods that request it and '
-            "are scheduled from now on get devices of this class"
-        )
+        text = f'takes {resource} over from DeviceClass "{other}", because the newest class counts: pods that request it and '
+        text += "are scheduled from now on get devices of this class"
     else:
         text = f'has no effect while DeviceClass "{other}" stands for {resource} too, because that is newer'
     yield problem(FieldPath(["spec", "extendedResourceName"]), text)

@@ -117,11 +117,8 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
         shown = f'"{name}"' if name else "the empty name"
         reason = " with its =" if "=" in name else ""
         fixed = name.partition("=")[0]
-        yield problem(
-            path,
-            f"{shown}{reason} is not a name of an environment variable, so Kubernetes refuses the pods",
-            f"write name: {fixed}" if "=" in name and _STRICT_NAME.fullmatch(fixed) else None,
-        )
+        text = f"{shown}{reason} is not a name of an environment variable, so Kubernetes refuses the pods"
+        yield problem(path, text, f"write name: {fixed}" if reason and _STRICT_NAME.fullmatch(fixed) else None)
         return
     version = component.change.facts.view.server_version()
     if _STRICT_NAME.fullmatch(name) or (version is not UNKNOWN and version >= _RELAXED_SINCE):

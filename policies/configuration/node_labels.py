@@ -150,12 +150,10 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
         text = f'"{value}" is not a configuration that the MIG manager made for this node{_has(names)}; {_FAILED}'
     else:
         is_certain = isinstance(change.facts.cluster_policy(), dict) and not value.startswith("all-")
-        why = (
-            f"the ClusterPolicy names no ConfigMap in migManager.config.name; {_FAILED}"
-            if is_certain
-            else known.missing
+        unnamed = f"the ClusterPolicy names no ConfigMap in migManager.config.name; {_FAILED}"
+        text = (
+            f'"{value}" is not a configuration that the operator brings, and {unnamed if is_certain else known.missing}'
         )
-        text = f'"{value}" is not a configuration that the operator brings, and {why}'
         severity = None if is_certain else Severity.WARN
         remedy = write_closest(value, names, "define it in a mig-parted ConfigMap that migManager.config.name names")
     yield problem(path, text, remedy, severity=severity)
@@ -263,10 +261,8 @@ def _strategy_problems(change: Change, config: str, entries: Sequence[Entry]) ->
     is_cut = is_capable(labels) is not False and any(entry.is_mig_enabled for entry in entries)
     if known and strategy in (None, "", "none") and is_cut:
         said = "is not set" if not strategy else "is none"
-        text = (
-            f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so each is offered as one nvidia.com/gpu, '
-            "and its MIG devices are not"
-        )
+        text = f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so each is offered as one nvidia.com/gpu, '
+        text += "and its MIG devices are not"
         yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
 
 
@@ -275,13 +271,8 @@ def _for_machines(change: Change) -> Iterator[Problem]:
     config = labels.get(MIG_CONFIG_LABEL, "")
     if config not in WHOLE and node_workload(labels, change.facts.cluster_policy()) == "vm-passthrough":
         label = WORKLOAD_CONFIG if newly_set(change, WORKLOAD_CONFIG) else MIG_CONFIG_LABEL
-        said = f'"{labels[label]}" '
-        text = (
-            f"{said}does not go with {MIG_CONFIG_LABEL}: {config}"
-            if label == WORKLOAD_CONFIG
-            else f"{said}is to cut GPUs"
-        )
-        text += "; machines get the whole GPUs of a node with vm-passthrough"
+        said = f"does not go with {MIG_CONFIG_LABEL}: {config}" if label == WORKLOAD_CONFIG else "is to cut GPUs"
+        text = f'"{labels[label]}" {said}; machines get the whole GPUs of a node with vm-passthrough'
         remedy = f"label the node {MIG_CONFIG_LABEL}: all-disabled, or {WORKLOAD_CONFIG}: container"
         yield problem(label_path(label), text, remedy, severity=Severity.WARN)
 

@@ -54,8 +54,8 @@ def named_image(change: Change) -> Iterator[Problem]:
         shown = f"repository={repository}, image={_DEFAULT_IMAGE}, version={version}"
         text = (
             f"is set without {missing}; the operator would report: invalid image specification: repository, image and "
-            f"version must all be set ({shown})"
         )
+        text += f"version must all be set ({shown})"
         yield problem(change.at(field), text)
     else:
         text = f'is "{_DEFAULT_IMAGE}"{by_default} and the whole reference, so nodes would pull "{_DEFAULT_IMAGE}-<os>"'
@@ -165,8 +165,8 @@ def _startup_probe(change: Change) -> Iterator[Problem]:
     if missing and seconds < _ENOUGH_SECONDS and not change.flag("usePrecompiled"):
         text = (
             f"leaves out {' and '.join(missing)}, which become Kubernetes' defaults and not the operator's; the driver "
-            f"would be killed after {seconds} seconds, while it compiles its modules"
         )
+        text += f"would be killed after {seconds} seconds, while it compiles its modules"
         yield problem(probe.at(), text, remedy)
     elif not probe.number("timeoutSeconds"):
         text = "leaves out timeoutSeconds, which becomes 1 and not the operator's 60, too short for nvidia-smi at times"
@@ -231,10 +231,8 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
         if selects(mine, node) and selects(theirs, node)
     ]
     if shared:
-        text = (
-            f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
-            f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
-        )
+        text = f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
+        text += f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
         yield problem(path, text)
     elif not change.mapping("nodeSelector"):
         text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
@@ -277,36 +275,23 @@ def nodes_to_run_on(change: Change) -> Iterator[Problem]:
     """
     policy = change.facts.cluster_policy()
     if isinstance(policy, dict) and lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is not True:
-        text = (
-            f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
-            "ClusterPolicy"
-        )
+        text = f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
+        text += "ClusterPolicy"
         remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{name_of(policy)}"'
         yield problem(FieldPath(["metadata", "name"]), text, remedy)
     for key in change.mapping("nodeSelector"):
         if key.startswith(_BY_DRIVER) and not key.startswith(_BY_ADMINISTRATORS):
             text = "is a label that needs a running driver, so a new node would never get the driver that it waits for"
             yield problem(change.at("nodeSelector", key), text)
-    yield from _no_node(change)
-    yield from _contradiction(change)
-
-
-def _no_node(change: Change) -> Iterator[Problem]:
-    nodes, selector = change.facts.gpu_nodes(), selector_of(change.object)
-    if nodes is UNKNOWN or not nodes or not selector or change.flag("default"):
-        return
-    if not any(selects(selector, node) for node in nodes):
+    nodes, selector = change.facts.known_gpu_nodes(), selector_of(change.object)
+    if nodes and selector and not change.flag("default") and not any(selects(selector, node) for node in nodes):
         wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
         text = f"none of the {len(nodes)} GPU nodes here has {wanted}, so nothing would be deployed"
         yield problem(change.at("nodeSelector"), text, "label the nodes, or select a label that they have")
-
-
-def _contradiction(change: Change) -> Iterator[Problem]:
-    """The problem if every term of the affinity excludes the node selector."""
     required = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
-    terms, selector = change.items(*required), change.mapping("nodeSelector")
+    terms, written = change.items(*required), change.mapping("nodeSelector")
     by_term = [items_at(term, ("matchExpressions",)) for term in terms]
-    if terms and all(any(_excludes(expression, selector) for expression in each) for each in by_term):
+    if terms and all(any(_excludes(expression, written) for expression in each) for each in by_term):
         text = "excludes every node that nodeSelector selects; the driver's pods follow nodeSelector"
         remedy = "remove nodeAffinity, and say in nodeSelector which nodes you mean"
         yield problem(change.at("nodeAffinity"), text, remedy)
@@ -345,23 +330,19 @@ def surroundings(change: Change) -> Iterator[Problem]:
     if change.is_created and policies:
         text = (
             f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
-            f'ClusterPolicy CR "{policies[0]}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
         )
+        text += f'ClusterPolicy CR "{policies[0]}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
         yield problem(_NAME, text)
     version = change.facts.view.server_version()
     if version is not UNKNOWN and version < _LEAST_KUBERNETES:
         running = ".".join(map(str, version[:2]))
         text = f"needs Kubernetes 1.34.2 or later, and this is {running}; the DRA driver could not start"
         yield problem(FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first")
-    yield from _old_drivers(change)
-
-
-def _old_drivers(change: Change) -> Iterator[Problem]:
-    """A problem if all known NVIDIADrivers are too old; hosts may have a driver without one."""
     drivers = change.facts.view.known_objects("NVIDIADriver")
     versions = [(name_of(driver), lookup(driver, ("spec", "version"))) for driver in drivers]
     matches = [(f"{name} {text}", _BRANCH.match(text)) for name, text in versions if isinstance(text, str)]
     old = [shown for shown, match in matches if match and int(match[1]) < _LEAST_BRANCH]
+    # Hosts may have a driver without an NVIDIADriver.
     if old and len(old) == len(drivers):
         text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
         remedy = "write a version such as 595.91.07 in the NVIDIADriver first"
@@ -443,10 +424,8 @@ def _shares(change: Change) -> Iterator[Problem]:
         text = "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS"
         yield problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
     for index, _ in set_to if not on else ():
-        text = (
-            "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
-            "feature gate ConsumableShares to be enabled"
-        )
+        text = "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
+        text += "feature gate ConsumableShares to be enabled"
         yield problem(change.at(*_GPUS, "env", index, "value"), text, "write featureGates: {ConsumableShares: true}")
 
 

@@ -101,8 +101,8 @@ def _bytes_per_node(selector):
     """What rules keep with a selector."""
 
     def keep():
-        mistakes(selector)
-        text_comparisons(selector)
+        selector.derive(mistakes)
+        selector.derive(text_comparisons)
 
     return _bytes_kept(keep) / selector.nodes
 

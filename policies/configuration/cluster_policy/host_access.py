@@ -68,10 +68,8 @@ def host_paths(change: Change) -> Iterator[Problem]:
     for is_one, distribution, places in _KUBELETS:
         nodes = [node for node in change.facts.known_gpu_nodes() if is_one(node)]
         if nodes and directory.rstrip("/") not in places:
-            text = (
-                f'"{directory}" is not the kubelet\'s directory of {distribution} on {the_nodes(nodes)}; '
-                "the device plugin would find no socket to register at"
-            )
+            text = f'"{directory}" is not the kubelet\'s directory of {distribution} on {the_nodes(nodes)}; '
+            text += "the device plugin would find no socket to register at"
             path = change.at("hostPaths", "kubeletRootDir")
             yield problem(path, text, f'write "{places[0]}"', severity=Severity.WARN)
 

@@ -46,11 +46,9 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
                 error = f"{label} is not supported along with pre-compiled NVIDIA drivers"
                 text = f"does not work with driver.usePrecompiled; the operator would report: {error}"
                 yield problem(change.at(name, "enabled"), text, "write enabled: false, or driver.usePrecompiled: false")
-        for name in ("secretName", "configMapName"):
-            if driver.text("licensingConfig", name):
-                text = "is for vGPU drivers, and precompiled ones do not exist"
-                yield problem(driver.at("licensingConfig", name), text, _VGPU)
-                break
+        if name := next((each for each in ("secretName", "configMapName") if driver.text("licensingConfig", each)), ""):
+            text = "is for vGPU drivers, and precompiled ones do not exist"
+            yield problem(driver.at("licensingConfig", name), text, _VGPU)
         if driver.is_for_vgpu:
             text = f'"{driver.text("image")}" is a vGPU driver, and precompiled ones do not exist'
             yield problem(driver.at("image"), text, _VGPU)
@@ -246,9 +244,11 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
         yield problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
     clusters = [name_of(cluster) for cluster in change.facts.view.known_objects("GPUCluster")]
     if clusters:
-        text = (
-            f'"{change.name}" and the GPUCluster "{clusters[0]}" exclude each other; the operator would report: '
+        error = (
             f'conflicting GPUCluster resource "{clusters[0]}" detected; ClusterPolicy and GPUCluster cannot co-exist'
+        )
+        text = (
+            f'"{change.name}" and the GPUCluster "{clusters[0]}" exclude each other; the operator would report: {error}'
         )
         yield problem(_NAME, text, f'delete the GPUCluster "{clusters[0]}" first, or keep it')
     if change.name and not others and change.name not in _USUAL_NAMES:

@@ -366,11 +366,12 @@ class MetricsList:
                 lines[name] = record[0].line
             if name.startswith(_PROFILING):
                 profiling.append(record[0])
-        nodes, profiled = facts.known_gpu_nodes(), False
-        for labels in map(labels_of, nodes):
-            is_old = labels.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in labels.get(PRODUCT_LABEL, "")
-            profiled = profiled or not is_old
-        if profiling and nodes and not profiled:
+        nodes = facts.known_gpu_nodes()
+        is_old = (
+            each.get(FAMILY_LABEL) in _UNPROFILED or "GeForce" in each.get(PRODUCT_LABEL, "")
+            for each in map(labels_of, nodes)
+        )
+        if profiling and nodes and all(is_old):
             where = f'node "{name_of(nodes[0])}" or of any other node here'
             missing = f"{len(profiling)} fields DCGM_FI_PROF_* are missing there"
             text = f"DCGM cannot profile the GPUs of {where}, so {missing}; the exporter would warn: metric not enabled"
@@ -385,11 +386,9 @@ class MetricsList:
 
     def _count_problem(self, record: list[CSVField], expected: int) -> Problem:
         count, line = len(record), record[0].line
-        error = (
-            f"malformed CSV record; err: failed to parse line {line}, expected 3 fields"
-            if count == expected
-            else f"record on line {line}: wrong number of fields"
-        )
+        error = f"record on line {line}: wrong number of fields"
+        if count == expected:
+            error = f"malformed CSV record; err: failed to parse line {line}, expected 3 fields"
         if count > 3:
             name, kind, *helps = (field.text for field in record)
             rest = ",".join(helps).strip(" ").replace('"', '""')
@@ -462,7 +461,8 @@ def list_key(change: Change) -> Iterator[Problem]:
     an exporter without the operator are often taken over. Lists in other namespaces are for exporters that are not the
     operator's, and mount any key they like.
     """
-    if any(LIST_KEY in _keys(change, field) for field in ("data", "binaryData")):
+    parts = [lookup(change.object, (field,)) for field in ("data", "binaryData")]
+    if any(isinstance(part, dict) and LIST_KEY in part for part in parts):
         return
     lists = [key for key, _ in lists_of(change)]
     is_named = any(user.reference.role is Role.DCGM_METRICS for user in users(change))
@@ -477,11 +477,6 @@ def list_key(change: Change) -> Iterator[Problem]:
     else:
         text = f"has no key {LIST_KEY}; {consequence}"
         yield problem(_DATA, text, f"put the list of metrics under the key {LIST_KEY}", severity=severity)
-
-
-def _keys(change: Change, field: str) -> dict[str, object]:
-    value = change.object.get(field)
-    return value if isinstance(value, dict) else {}
 
 
 @CONFIG_MAP.rule(

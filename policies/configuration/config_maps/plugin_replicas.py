@@ -65,10 +65,8 @@ def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
         if resource.strategy.name == "mps":
             yield from _of_mps(configuration, resource)
         elif resource.replicas > MANY_SLICES and configuration.strategy("mps") is None:
-            text = (
-                f"is {resource.replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit "
-                "into it"
-            )
+            text = f"is {resource.replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit "
+            text += "into it"
             remedy = f"write {MANY_SLICES} or fewer, unless every pod is known to need very little"
             steps = (*resource.steps, "replicas")
             yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
@@ -89,19 +87,15 @@ def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[
     older = [node for node in using if (_capability(node) or _TURING) < _TURING]
     remedy = f"write {MOST_CLIENTS_BEFORE_TURING} or fewer"
     if older:
-        text = (
-            f"is {replicas}, and {the_nodes(older)} with GPUs before Turing serve{'s' * (len(older) == 1)} "
-            f"{MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {MOST_CLIENTS_BEFORE_TURING}"
-        )
+        text = f"is {replicas}, and {the_nodes(older)} with GPUs before Turing serve{'s' * (len(older) == 1)} "
+        text += f"{MOST_CLIENTS_BEFORE_TURING} MPS clients; {would} {MOST_CLIENTS_BEFORE_TURING}"
         yield configuration.embedded.problem(steps, text, remedy)
         return
     # Before any node selects a key, any of them may.
     may_use = using or configuration.change.facts.known_gpu_nodes()
     if not may_use or any((_capability(node) or (0, 0)) < _TURING for node in may_use):
-        text = (
-            f"is {replicas}, which only GPUs since Turing (compute capability 7.5) serve; which GPUs this is for is "
-            "not known here"
-        )
+        text = f"is {replicas}, which only GPUs since Turing (compute capability 7.5) serve; which GPUs this is for is "
+        text += "not known here"
         remedy = f"{remedy} where the GPU is older, a V100 for example"
         yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
 

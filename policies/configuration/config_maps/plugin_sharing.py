@@ -141,10 +141,8 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
     for resource in strategy.resources():
         first = seen.setdefault(resource.name, resource.replicas)
         if resource.name and first != resource.replicas:
-            text = (
-                f"is {resource.name} again; the device plugin makes the larger number of shares, and the label of "
-                f"GPU Feature Discovery says {first}"
-            )
+            text = f"is {resource.name} again; the device plugin makes the larger number of shares, and the label of "
+            text += f"GPU Feature Discovery says {first}"
             yield at((*resource.steps, "name"), text, "keep one entry of the resource", severity=Severity.WARN)
     for index, item in enumerate(strategy.value["resources"]):
         steps = (*strategy.steps, "resources", index)
