@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.settings import DEFAULTS
@@ -40,6 +41,18 @@ def operator_place(view: ClusterView, settings: GPUAdmissionPolicy) -> OperatorP
         return OperatorPlace(shown, is_shown=True, is_guess=False)
     named = settings.configuration.operator_namespaces
     return OperatorPlace(named, is_shown=False, is_guess=named == DEFAULTS.configuration.operator_namespaces)
+
+
+def unnamed_places(view: ClusterView, settings: GPUAdmissionPolicy) -> str:
+    """The remark that the operator runs where the settings do not look, with the line to add; or empty."""
+    place, named = operator_place(view, settings), settings.configuration.operator_namespaces
+    others = [each for each in place.namespaces if each not in named] if place.is_shown else []
+    if not others:
+        return ""
+    return (
+        f"the GPU Operator runs in {format_list(others)}, which configuration.operatorNamespaces does not name, so ConfigMaps "
+        f"there are not reviewed; write configuration: {{operatorNamespaces: [{', '.join((*others, *named))}]}}"
+    )
 
 
 def _shown_namespaces(view: ClusterView) -> Iterator[str]:

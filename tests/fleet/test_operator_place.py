@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.fleet.operator_place import operator_place
+from policies.fleet.operator_place import operator_place, unnamed_places
 from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.cluster.manifests import ManifestsView
 
@@ -57,3 +57,14 @@ def test_settings_count_where_nothing_is_shown():
 
 def test_defaults_are_a_guess():
     assert operator_place(ManifestsView(), DEFAULTS) == (("gpu-operator", "nvidia-gpu-operator"), False, True)
+
+
+def test_namespace_that_the_settings_do_not_name_is_remarked_with_the_line_to_write():
+    said = unnamed_places(ManifestsView([POLICY]), settings("gpus"))
+    assert said.startswith("the GPU Operator runs in nvidia, which configuration.operatorNamespaces does not name")
+    assert said.endswith("write configuration: {operatorNamespaces: [nvidia, gpus]}")
+
+
+@pytest.mark.parametrize("view", [ManifestsView([POLICY]), ManifestsView()], ids=["shown", "not shown"])
+def test_namespace_that_the_settings_name_is_not_remarked(view):
+    assert unnamed_places(view, settings("nvidia")) == ""
