@@ -319,7 +319,7 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
 
 
 def mistakes(selector: Selector) -> tuple[LiteralProblem, ...]:
-    """Everything that treats a version or an amount as what it is not; call it as `selector.derive(mistakes)`."""
+    """All versions and amounts that are treated as what they are not, as `selector.derive(mistakes)`."""
     return tuple(
         found
         for node, bound in walk(selector.root)
