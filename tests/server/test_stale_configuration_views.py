@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from tests.configuration.conftest import INSTALLED
 from tests.sandbox.faults import FaultySandbox, failing
 from webhook.cluster.client import APIClient
 from webhook.cluster.manifests import ManifestsView
@@ -55,7 +56,7 @@ async def answer(sandbox, start_webhook, review_of, tmp_path):
     client = await APIClient.connect(str(kubeconfig), environ={})
 
     async def answer(policy, *shown):
-        webhook = await start_webhook(view=ManifestsView([NOTHING, *shown]), client=client)
+        webhook = await start_webhook(view=ManifestsView([NOTHING, INSTALLED, *shown]), client=client)
         kind = {"group": "nvidia.com", "version": "v1", "kind": "ClusterPolicy"}
         return await webhook.client.ask("configuration", review_of(policy, kind=kind, namespace=""))
 
