@@ -57,11 +57,6 @@ class Facts:
         """The setting `configuration.clusterPolicyDeletion`."""
         return Severity(self._settings.configuration.cluster_policy_deletion)
 
-    def known_or_reviewed(self, kind: str) -> Sequence[Object]:
-        """The objects of a kind; if they are unknown, those under review."""
-        found = self.view.list(kind)
-        return self.view.objects_under_review(kind) if found is UNKNOWN else found
-
     def operator_object(self, kind: str, name: str) -> Object | Unknown | None:
         """A ConfigMap or Secret of the operator's namespace; None only if it certainly does not exist.
 

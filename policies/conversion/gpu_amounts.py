@@ -56,8 +56,8 @@ def read_amounts(pod: Pod) -> Amounts:
     amounts: dict[str, dict[str, int]] = {}
     for container in pod.all_containers:
         for resource in gpu_resources(container):
-            limit = _read(container.limits, resource)
-            request = limit if _is_copied(container, resource) else _read(container.requests, resource)
+            limit = _amount_of(container.limits, resource)
+            request = limit if _is_copied(container, resource) else _amount_of(container.requests, resource)
             if isinstance(limit, str) or isinstance(request, str):
                 findings += whole_amounts(container, resource, limit, request)
             elif limit != request:
@@ -106,7 +106,7 @@ def whole_amounts(
 _EMPTY = "is empty, which Kubernetes reads as 0: the container gets no GPU"
 
 
-def _read(amounts: Mapping[str, Any], resource: str) -> int | str | None:
+def _amount_of(amounts: Mapping[str, Any], resource: str) -> int | str | None:
     """The amount of a resource, or what is wrong with it; None if it is absent."""
     if resource not in amounts:
         return None

@@ -62,27 +62,16 @@ def _shown_namespaces(view: ClusterView) -> Iterator[str]:
     """
     for kind in ("ClusterPolicy", "NVIDIADriver"):
         # A manifest that replaces a stored object has no status.
-        stored, found = view.list_before_review(kind), view.list(kind)
-        known = [
-            *(() if stored is UNKNOWN else stored),
-            *(view.objects_under_review(kind) if found is UNKNOWN else found),
-        ]
-        for document in known:
+        stored = view.list_before_review(kind)
+        for document in (*(() if stored is UNKNOWN else stored), *view.known_or_reviewed(kind)):
             namespace = lookup(document, ("status", "namespace"))
             if isinstance(namespace, str) and namespace:
                 yield namespace
-    for kind in ("Deployment", "Subscription"):
-        found = view.list(kind)
-        for document in view.objects_under_review(kind) if found is UNKNOWN else found:
-            if kind == "Deployment":
-                images = (lookup(each, ("image",)) for each in items_at(document, (*_TEMPLATE, "containers")))
-                is_operator = name_of(document) == "gpu-operator" and any(
-                    "gpu-operator" in str(each) for each in images
-                )
-            else:
-                is_operator = lookup(document, ("spec", "name")) in _PACKAGES
-            if is_operator and (namespace := namespace_of(document)):
-                yield namespace
-
-
-_TEMPLATE = ("spec", "template", "spec")
+    for document in view.known_or_reviewed("Deployment"):
+        containers = items_at(document, ("spec", "template", "spec", "containers"))
+        is_named = name_of(document) == "gpu-operator" and namespace_of(document)
+        if is_named and any("gpu-operator" in str(lookup(each, ("image",))) for each in containers):
+            yield namespace_of(document)
+    for document in view.known_or_reviewed("Subscription"):
+        if lookup(document, ("spec", "name")) in _PACKAGES and namespace_of(document):
+            yield namespace_of(document)

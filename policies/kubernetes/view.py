@@ -75,6 +75,11 @@ class ClusterView(ABC):
         found = self.list(kind, namespace)
         return () if found is UNKNOWN else found
 
+    def known_or_reviewed(self, kind: str) -> Sequence[Object]:
+        """The objects of a kind; if they are unknown, those under review."""
+        found = self.list(kind)
+        return self.objects_under_review(kind) if found is UNKNOWN else found
+
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together: those of the same files or of an audit."""
         return ()

@@ -116,8 +116,8 @@ def users(change: Change) -> Iterator[User]:
     policy = change.facts.cluster_policy()
     documents = [
         *([policy] if isinstance(policy, dict) else []),
-        *change.facts.known_or_reviewed("NVIDIADriver"),
-        *change.facts.known_or_reviewed("GPUCluster"),
+        *change.facts.view.known_or_reviewed("NVIDIADriver"),
+        *change.facts.view.known_or_reviewed("GPUCluster"),
     ]
     for document in documents:
         for reference, name in references(document):
