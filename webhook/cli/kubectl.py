@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import name_of
+from webhook.pages.report_model import Tone
+from webhook.pages.text_report import colour_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ _DOING: dict[Operation, str] = {
 
 def warning(text: str) -> str:
     """A warning, with a coloured first word on terminals."""
-    return f"{click.style('Warning:', fg='yellow', bold=True)} {printable(text)}"
+    return f"{colour_text('Warning:', Tone.WARN, bold=True)} {printable(text)}"
 
 
 def denial(webhook: str, message: str) -> str:

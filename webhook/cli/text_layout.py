@@ -6,7 +6,6 @@ import json
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any
 
-import click
 import yaml
 
 from policies.kubernetes.objects import json_document
@@ -62,11 +61,3 @@ def diff(before: Object, after: Object, name: str) -> list[str]:
     """The lines of a unified diff of an object; empty if nothing changed."""
     old, new = dump(before).splitlines(), dump(after).splitlines()
     return list(unified_diff(old, new, f"{name} before admission", f"{name} as admitted", lineterm=""))
-
-
-def colour_line(line: str) -> str:
-    """A line of a diff in the colours of git."""
-    if line.startswith(("---", "+++")):
-        return click.style(line, bold=True)
-    colours = {"-": "red", "+": "green", "@": "cyan"}
-    return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line

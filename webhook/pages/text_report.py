@@ -52,6 +52,14 @@ def colour_text(text: str, tone: Tone = Tone.PLAIN, *, bold: bool | None = None)
     return click.style(text, fg=COLOURS.get(tone), bold=bold) if tone or bold else text
 
 
+def colour_diff_line(line: str) -> str:
+    """A line of a diff in the colours of git."""
+    if line.startswith(("---", "+++")):
+        return click.style(line, bold=True)
+    colours = {"-": "red", "+": "green", "@": "cyan"}
+    return click.style(line, fg=colours[line[0]]) if line[:1] in colours else line
+
+
 def render_text(sections: Iterable[Section], width: int | None = None) -> str:
     """Sections as text, with a blank line between them; `width` is that of the terminal if None."""
     width = terminal_width() if width is None else width

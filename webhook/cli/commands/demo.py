@@ -22,11 +22,13 @@ from webhook.cli.reports.audit_reports import text
 from webhook.cli.reports.live_audits import audit_cluster
 from webhook.cli.serve.sandbox_start import load, loaded_sandbox
 from webhook.cli.shipped_files import shipped_path
-from webhook.cli.text_layout import colour_line, diff
+from webhook.cli.text_layout import diff
 from webhook.cluster.client import APIClient
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica import Replica
 from webhook.controllers.replica_config import NAMESPACE, SERVICE, ReplicaConfig
+from webhook.pages.report_model import Tone
+from webhook.pages.text_report import colour_diff_line, colour_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -195,7 +197,7 @@ async def _show(sandbox: Sandbox, pods: Sequence[tuple[str, Manifest]], installe
                 ]
                 await _show_again(sandbox, session, pods[0][1])
         refused = sum(one.refused for one in applied)
-        counted = click.style(f"{len(pods)} pods: {len(pods) - refused} stored, {refused} refused", bold=True)
+        counted = colour_text(f"{len(pods)} pods: {len(pods) - refused} stored, {refused} refused", bold=True)
         click.echo(f"{counted}. Each was reviewed over TLS, in the order of an API server.\n")
         await _show_audit(sandbox)
     finally:
@@ -206,13 +208,13 @@ async def _show_one(
     sandbox: Sandbox, session: aiohttp.ClientSession, title: str, manifest: Manifest, plain: Object
 ) -> Applied:
     """Apply one pod; unless it is refused, show the stored pod and the requests of its claims."""
-    click.secho(f"━━ {title} ", fg="cyan", bold=True)
+    _echo_title(title)
     await _make_room(sandbox, session, manifest.object)
     applied = await _apply(session, manifest)
     if not applied.refused:
         pod = applied.answer
         for line in diff(manifest.object, as_written(pod, manifest.object, plain), f"pod/{name_of(pod)}"):
-            click.echo(colour_line(line))
+            click.echo(colour_diff_line(line))
         await _show_claims(sandbox, session, pod)
     click.echo()
     return applied
@@ -257,7 +259,7 @@ async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest
     """Apply a converted pod once more: its manifest is the one that it was created with."""
     name, namespace = name_of(manifest.object), namespace_of(manifest.object)
     before = sandbox.get(_POD.kind, name, namespace) or {}
-    click.secho("━━ The first manifest again ", fg="cyan", bold=True)
+    _echo_title("The first manifest again")
     await _apply(session, manifest)
     if sandbox.get(_POD.kind, name, namespace) == before:
         click.echo(f"pod/{name} is stored as before, with its claim.")
@@ -266,7 +268,7 @@ async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest
 
 async def _show_audit(sandbox: Sandbox) -> None:
     """Show the audit of the cluster."""
-    click.secho("━━ The audit of the cluster ", fg="cyan", bold=True)
+    _echo_title("The audit of the cluster")
     _echo_command("gpu-admission audit")
     with kubeconfig(sandbox.kubeconfig()) as file:
         # In a thread, because it starts an event loop.
@@ -275,5 +277,9 @@ async def _show_audit(sandbox: Sandbox) -> None:
     click.echo()
 
 
+def _echo_title(title: str) -> None:
+    click.echo(colour_text(f"━━ {title} ", Tone.NOTE, bold=True))
+
+
 def _echo_command(command_line: str) -> None:
-    click.secho(f"$ {command_line}", bold=True)
+    click.echo(colour_text(f"$ {command_line}", bold=True))

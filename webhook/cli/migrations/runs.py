@@ -27,8 +27,8 @@ from webhook.cli.folders import NamedFiles, replace_file
 from webhook.cli.manifest_reader import LIMITS
 from webhook.cli.migrations.files import FileOutcome, Line, Migration, MigrationReader, label_of, manual_changes
 from webhook.cli.settings import read_facts
-from webhook.cli.text_layout import colour_line
 from webhook.cluster.manifests import unwrap_lists
+from webhook.pages.text_report import colour_diff_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -291,7 +291,7 @@ def print_diffs(outcome: Migration) -> None:
     """Print a unified diff of each file that changes."""
     for file in outcome.files:
         for line in _diff(file):
-            click.echo(colour_line(line), nl=False)
+            click.echo(colour_diff_line(line), nl=False)
 
 
 def print_texts(outcome: Migration) -> None:

@@ -14,8 +14,8 @@ from policies.kubernetes.objects import lookup
 from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
-from webhook.cli.text_layout import colour_line, diff
-from webhook.pages.text_report import colour_text, terminal_width, wrap_line
+from webhook.cli.text_layout import diff
+from webhook.pages.text_report import colour_diff_line, colour_text, terminal_width, wrap_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -124,7 +124,7 @@ def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
 def _changes(result: Result) -> Iterator[str]:
     """A diff of the object, never wrapped."""
     if result.patch and result.before is not None and result.after is not None:
-        yield from map(colour_line, diff(result.before, result.after, printable(result.subject.label)))
+        yield from map(colour_diff_line, diff(result.before, result.after, printable(result.subject.label)))
 
 
 def _templates(result: Result) -> Iterator[str]:
