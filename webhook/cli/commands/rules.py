@@ -99,7 +99,10 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
     rules = rule_book().rules if kind is None else rule_book().of_kind(kind)
     if search is not None:
         words = [_letters_of(word) for word in search.split()]
-        texts = {rule.id: _letters_of(_all_texts(rule)) for rule in rules}
+        texts = {}
+        for each in rules:
+            written = (each.id, each.title, each.why, each.remedy, each.source, each.setting, *read_examples(each.id))
+            texts[each.id] = _letters_of("\n".join(written))
         found = tuple(rule for rule in rules if all(word in texts[rule.id] for word in words))
         if not found:
             whose, option = (f" for {kind}", f" --kind {kind}") if kind else ("", "")
@@ -129,11 +132,6 @@ def _known_kind(text: str) -> str:
     guess = f"did you mean {' or '.join(alike)}? Kinds" if alike else "kinds"
     message = f"no rule reviews objects of kind {shown(text)}; {guess} with rules: {', '.join(known)}."
     raise click.BadParameter(message, param_hint="'--kind'")
-
-
-def _all_texts(rule: Rule) -> str:
-    texts = (rule.id, rule.title, rule.why, rule.remedy, rule.source, rule.setting)
-    return "\n".join((*texts, *read_examples(rule.id)))
 
 
 def _letters_of(text: str) -> str:

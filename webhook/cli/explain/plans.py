@@ -19,7 +19,7 @@ from policies.analyses.plan import (
     plan_json,
 )
 from policies.fleet.offers import estimates_clause
-from policies.kubernetes.names import format_count, format_list
+from policies.kubernetes.names import format_count, format_list, with_capital
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome import Outcome, Situation
@@ -39,7 +39,7 @@ from webhook.pages.text_report import render_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.analyses.plan import NodeChange, Plan
+    from policies.analyses.plan import Plan
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import Key
     from policies.outcome import FitComparison
@@ -221,9 +221,14 @@ def text(report: PlanReport, width: int | None = None) -> str:
     if plan is None:
         return render_text([Section([Bullets([f"refused: {each}" for each in report.refused_deletions])])], width)
     warnings = [Paragraph(f"Warning: {each}") for each in report.warnings]
+    nodes = [
+        (each.node, each.before, each.after, "; ".join(filter(None, (*each.reasons, estimates_clause(each.estimates)))))
+        for each in plan.nodes
+        if each.before != each.after or each.interrupts
+    ]
     sections = [
         Section([Paragraph(_summary(plan))]),
-        Section([_nodes(plan.nodes)]),
+        Section([Table(["NODE", "OFFERS NOW", "PREDICTED", Column("BECAUSE", wraps=True)], nodes, _MOST_SHOWN)]),
         *(Section([Bullets(texts, _MOST_SHOWN)], title) for title, texts in _lists(plan).items()),
         Section(warnings),
         Section(notes(plan.remarks)),
@@ -234,7 +239,7 @@ def text(report: PlanReport, width: int | None = None) -> str:
 
 def _summary(plan: Plan) -> str:
     """The plan in one sentence."""
-    lost, unknown = plan.fits_with(Outcome.LOST), plan.fits_with(Outcome.UNKNOWN)
+    lost, unknown = plan.fits_with(Outcome.LOST), len(plan.fits_with(Outcome.UNKNOWN)) + len(plan.unknown)
     limits = len(plan.broken_limits)
     refused = len(plan.refusals)
     stopped = sum(bool(each.refusal) for each in plan.nodes)
@@ -245,21 +250,9 @@ def _summary(plan: Plan) -> str:
         *(f"{format_count(pods, 'pod')} would get {gist}" for gist, pods in plan.changed_pods.items()),
         f"{format_count(limits, 'limit')} of quotas would count or allow something else" if limits else "",
         f"quotas would refuse {format_count(refused, 'workload')}" if refused else "",
-        f"{format_count(len(unknown) + len(plan.unknown), 'question')} cannot be answered"
-        if unknown or plan.unknown
-        else "",
+        f"{format_count(unknown, 'question')} cannot be answered" if unknown else "",
     ]
-    said = [each for each in parts if each]
-    return f"{'; '.join(said)[:1].upper()}{'; '.join(said)[1:]}." if said else "Nothing would break."
-
-
-def _nodes(nodes: Sequence[NodeChange]) -> Table:
-    rows = [
-        (each.node, each.before, each.after, "; ".join(filter(None, (*each.reasons, estimates_clause(each.estimates)))))
-        for each in nodes
-        if each.before != each.after or each.interrupts
-    ]
-    return Table(["NODE", "OFFERS NOW", "PREDICTED", Column("BECAUSE", wraps=True)], rows, _MOST_SHOWN)
+    return f"{with_capital('; '.join(filter(None, parts)) or 'nothing would break')}."
 
 
 def _lists(plan: Plan) -> dict[str, list[str]]:
@@ -307,7 +300,6 @@ def _unaffected_text(plan: Plan) -> str:
         parts.append(f"Gains a place: {format_list([each.subject.label for each in gained], 3)}.")
     limits = sum(each.outcome is Outcome.KEPT for each in plan.limits)
     if limits:
-        parts.append(
-            f"{format_count(limits, 'limit')} of quotas {'stays' if limits == 1 else 'stay'} as {'it is' if limits == 1 else 'they are'}."
-        )
+        stay = "stays as it is" if limits == 1 else "stay as they are"
+        parts.append(f"{format_count(limits, 'limit')} of quotas {stay}.")
     return " ".join(parts)

@@ -98,15 +98,12 @@ def analyses_of(given: SelectorInput, running: RunningFacts | None, progress: Pr
 
 def _selector_sets(given: SelectorInput, reader: ManifestReader) -> list[SelectorSet]:
     source = given.selectors
-    if not _is_path(source) or (source != "-" and not source.endswith(SUFFIXES) and not Path(source).is_dir()):
+    is_manifest = source.endswith(SUFFIXES) and (_exists(source) or not set(source) & set("\"' "))
+    if not (source == "-" or is_manifest or (_exists(source) and Path(source).is_dir())):
         return [selector_set_of_expression(_expression(source, reader), given.device_class)]
     if given.device_class:
         raise click.UsageError("--class is for an expression; leave it out: the requests in a file name their class")
     return [each_set for each in reader.manifests([source]) for each_set in selector_sets_of(each.object)]
-
-
-def _is_path(source: str) -> bool:
-    return source == "-" or _exists(source) or (source.endswith(SUFFIXES) and not set(source) & set("\"' "))
 
 
 def _exists(source: str) -> bool:
@@ -190,18 +187,14 @@ def _selectors(analysis: Analysis, moment: str = "") -> Iterator[Section]:
         for row in analysis.rows
         if row.excluded_by is None or not analysis.selectors[row.excluded_by.selector].owner
     ]
-    table = _device_table("TRUTH", [(_truths(row), row) for row in rows or analysis.rows], analysis.rows_left_out)
+    signs = [" ".join("".join(_SIGNS[truth] for truth in each) for each in row.truths) for row in rows or analysis.rows]
+    table = _device_table("TRUTH", [*zip(signs, rows or analysis.rows, strict=True)], analysis.rows_left_out)
     others = sum(row.count for row in analysis.rows) - sum(row.count for row in rows)
     excluded = []
     if rows and others:
         owner = next(selector.owner for selector in analysis.selectors if selector.owner)
         excluded = [f"{owner} excludes {format_count(others, 'more device')}; -o json and -o html show them."]
     yield Section([Lines(legend), table, Lines(excluded)])
-
-
-def _truths(row: DeviceRow) -> str:
-    """One sign for each condition, with a blank between selectors."""
-    return " ".join("".join(_SIGNS[truth] for truth in each) for each in row.truths)
 
 
 def _device_table(title: str, rows: Sequence[tuple[str, DeviceRow]], left_out: int) -> Table:

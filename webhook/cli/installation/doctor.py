@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
@@ -39,16 +39,14 @@ from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.watched_kinds import Watched
 from webhook.controllers.replica_config import DEPLOYMENT, LEASE, NAMESPACE, SECRET
-from webhook.pages.report_model import Paragraph, Section, Table, numbers
+from webhook.pages.report_model import Column, Paragraph, Section, Table, numbers
 from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.analyses.installation.diagnosis import Diagnosis
-    from policies.analyses.installation.installation_facts import WebhookCalls
     from policies.kubernetes.objects import Object
-    from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
@@ -82,9 +80,11 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
     now = await _server_time(client)
     named = partial(read_named, client)
     deployment = await named(RESOURCES["Deployment"], DEPLOYMENT, NAMESPACE)
-    pods = await list_objects(client, Watched(RESOURCES["Pod"], NAMESPACE, labels=_selector(deployment)))
-    known = () if isinstance(pods, Unread) else pods
-    running = [pod for pod in known if lookup(pod, ("status", "podIP")) and not has_ended(pod)][:_MOST_REPLICAS]
+    labels = {} if isinstance(deployment, Unread) else mapping_at(deployment, ("spec", "selector", "matchLabels"))
+    selector = ",".join(f"{key}={value}" for key, value in (labels or _LABELS).items())
+    pods = await list_objects(client, Watched(RESOURCES["Pod"], NAMESPACE, labels=selector))
+    present = [] if isinstance(pods, Unread) else pods
+    running = [pod for pod in present if lookup(pod, ("status", "podIP")) and not has_ended(pod)][:_MOST_REPLICAS]
     progress.show(f"asking {len(running)} replicas")
     replicas = await in_parallel(partial(read_replica, client), running)
     configurations = {kind: await named(RESOURCES[kind], name) for kind, name in CONFIGURATIONS}
@@ -126,7 +126,8 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         waiting_pods=await list_objects(client, pending),
         templates=await list_objects(client, Watched(RESOURCES["ResourceClaimTemplate"], labels=_MANAGED)),
         policies=policies,
-        settings=_settings(policies),
+        # The defaults, if the settings are invalid or unread.
+        settings=settings_in(ManifestsView([] if isinstance(policies, Unread) else policies))[0],
         installed=[*zip(wanted, stored, strict=True)],
     )
 
@@ -144,17 +145,6 @@ async def _server_time(client: APIClient) -> datetime:
             raise
         clock = None
     return clock.server if clock else datetime.now(UTC)
-
-
-def _selector(deployment: Object | Unread | None) -> str:
-    labels = {} if isinstance(deployment, Unread) else mapping_at(deployment, ("spec", "selector", "matchLabels"))
-    return ",".join(f"{key}={value}" for key, value in (labels or _LABELS).items())
-
-
-def _settings(policies: Sequence[Object] | Unread) -> GPUAdmissionPolicy:
-    """The settings in use; the defaults if they are invalid or unread."""
-    found: list[Any] = [] if isinstance(policies, Unread) else [*policies]
-    return settings_in(ManifestsView(found))[0]
 
 
 _FORMAT = 1
@@ -176,24 +166,14 @@ def text(diagnosis: Diagnosis) -> str:
             )
             for name, each in sorted(calls.webhooks.items())
         ]
-        counted = f"CALLS as the API server that answered counts them{since}"
-        sections.append(
-            Section(
-                [
-                    Table(
-                        [
-                            "webhook",
-                            *numbers("calls", "refused", "failed", "excluded"),
-                            "1 of 2 takes",
-                            "99 of 100 take",
-                        ],
-                        rows,
-                        indent=2,
-                    )
-                ],
-                counted,
-            )
-        )
+        columns: list[str | Column] = [
+            "webhook",
+            *numbers("calls", "refused", "failed", "excluded"),
+            "1 of 2 takes",
+            "99 of 100 take",
+        ]
+        title = f"CALLS as the API server that answered counts them{since}"
+        sections.append(Section([Table(columns, rows, indent=2)], title))
     sections.append(Section([Paragraph(f"{diagnosis.conclusion}.")]))
     return render_text(sections)
 
@@ -243,16 +223,19 @@ def as_json(diagnosis: Diagnosis) -> str:
         if calls is None
         else _CallsJSON(
             since=None if calls.since is None else calls.since.isoformat(),
-            webhooks={name: _webhook_json(each) for name, each in sorted(calls.webhooks.items())},
+            webhooks={
+                name: filled_record(
+                    _WebhookCallsJSON,
+                    each,
+                    seconds_of_half=_finite_seconds(each.bound(MEDIAN)),
+                    seconds_of_99_percent=_finite_seconds(each.bound(SLOWEST)),
+                )
+                for name, each in sorted(calls.webhooks.items())
+            },
         ),
         conclusion=diagnosis.conclusion,
     )
     return output_text(document, DiagnosisJSON)
-
-
-def _webhook_json(calls: WebhookCalls) -> _WebhookCallsJSON:
-    half, slowest = _finite_seconds(calls.bound(MEDIAN)), _finite_seconds(calls.bound(SLOWEST))
-    return filled_record(_WebhookCallsJSON, calls, seconds_of_half=half, seconds_of_99_percent=slowest)
 
 
 def _finite_seconds(seconds: float | None) -> float | None:

@@ -158,15 +158,10 @@ def bundles_of(
         for webhook in mappings_at(document, ("webhooks",)):
             client = mapping_at(webhook, ("clientConfig",))
             bundle = _from_base64(client.get("caBundle"))
-            why = refusal(bundle, KeyPair(certificate, b""), [_host(client)], now) if certificate and bundle else ""
+            service, url = mapping_at(client, ("service",)), client.get("url")
+            host = urlsplit(url).hostname or "" if url else f"{service.get('name')}.{service.get('namespace')}.svc"
+            why = refusal(bundle, KeyPair(certificate, b""), [host], now) if certificate and bundle else ""
             yield Bundle(f"{kind} {name_of(document)}", str(webhook.get("name")), bool(bundle), why)
-
-
-def _host(client: Mapping[str, Any]) -> str:
-    """The name by which API servers call a webhook."""
-    if url := client.get("url"):
-        return urlsplit(url).hostname or ""
-    return f"{lookup(client, ('service', 'name'))}.{lookup(client, ('service', 'namespace'))}.svc"
 
 
 def _data(secret: Object, key: str) -> bytes:
@@ -191,21 +186,15 @@ _LINE = re.compile(r'(\w+)(?:\{version="([^"]*)"\})? (\S+)')
 
 async def read_replica(client: APIClient, pod: Object) -> ReplicaAnswers:
     """The answers of the replica in a pod to `/readyz` and `/metrics`."""
-    name = f"{name_of(pod)}:{_probe_port(pod)}"
+    ports = (port for each in mappings_at(pod, ("spec", "containers")) for port in mappings_at(each, ("ports",)))
+    numbers = (port.get("containerPort") for port in ports if port.get("name") == _PORT)
+    name = f"{name_of(pod)}:{next((each for each in numbers if isinstance(each, int)), _DEFAULT_PORT)}"
     path = RESOURCES["Pod"].path(namespace_of(pod), name, "proxy")
     right = f"get pods/proxy -n {namespace_of(pod)}"
     readiness = await readable(right, _read_readiness(client, f"{path}/readyz"))
     if isinstance(readiness, Unread):
         return ReplicaAnswers(readiness, readiness)
     return ReplicaAnswers(readiness, await readable(right, _read_metrics(client, f"{path}/metrics")))
-
-
-def _probe_port(pod: Object) -> int:
-    for container in mappings_at(pod, ("spec", "containers")):
-        for port in mappings_at(container, ("ports",)):
-            if port.get("name") == _PORT and isinstance(port.get("containerPort"), int):
-                return int(port["containerPort"])
-    return _DEFAULT_PORT
 
 
 async def _read_readiness(client: APIClient, path: str) -> ReadinessAnswer:

@@ -38,7 +38,6 @@ from webhook.pages.report_model import Paragraph, Section
 from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
-    from policies.analyses.installation.dry_runs import PlannedObject
     from policies.analyses.installation.preflight import Preflight
     from policies.kubernetes.objects import Object
     from webhook.cli.cluster_options import ClusterOptions
@@ -71,13 +70,19 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
     clock = await read_clock(client)
     planned = await plan_objects(client, discovery, documents)
     namespaces = await reads.list_objects(client, RESOURCES["Namespace"], reads.namespace_fields)
-    coverage = None if isinstance(namespaces, Unknown) else _coverage(documents, namespaces)
+    ours = [each for each in documents if (each.get("kind"), name_of(each)) in CONFIGURATIONS]
+    coverage = None if isinstance(namespaces, Unknown) else Coverage(webhooks_in(ours), namespaces, conditions_hold)
     claim_versions = await discovery.versions("resource.k8s.io")
     converting = coverage.namespaces_with(DRA_LABEL, "enabled") if coverage else []
     runtime = [*plan_runtime(planned, converting, serves_claims="v1" in claim_versions)]
     progress.show(f"trying {len(planned) + len(runtime)} objects")
     everything = [*planned, *runtime]
-    tried = await try_objects(client, discovery, everything, await _read_namespaces(client, everything))
+    exist = {
+        namespace: await read_object(client, RESOURCES["Namespace"], namespace) is not None
+        for namespace in dict.fromkeys(namespace_of(each.document) for each in everything)
+        if namespace
+    }
+    tried = await try_objects(client, discovery, everything, exist)
     policies, unread_policies = await reads.read_policies(client, discovery)
     images = await count_pods(client, coverage, progress)
     progress.show("reading the cluster")
@@ -103,19 +108,6 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
         features=await reads.read_features(client),
         clock=clock,
     )
-
-
-def _coverage(documents: Sequence[Object], namespaces: Sequence[Object]) -> Coverage:
-    ours = [each for each in documents if (each.get("kind"), name_of(each)) in CONFIGURATIONS]
-    return Coverage(webhooks_in(ours), namespaces, conditions_hold)
-
-
-async def _read_namespaces(client: APIClient, planned: Sequence[PlannedObject]) -> dict[str, bool]:
-    """The namespaces of objects, each with whether it exists, or may not be read."""
-    found: dict[str, bool] = {}
-    for namespace in dict.fromkeys(namespace_of(each.document) for each in planned if namespace_of(each.document)):
-        found[namespace] = await read_object(client, RESOURCES["Namespace"], namespace) is not None
-    return found
 
 
 def text(preflight: Preflight) -> str:

@@ -61,18 +61,15 @@ async def read_deployment(client: APIClient, manifests: VersionManifests) -> Obj
             f"Deployment {DEPLOYMENT} in namespace {NAMESPACE} runs image {installed}, but the manifests have {image}: "
             "apply the service first, because replicas of another version do not answer these webhooks (docs/upgrade.md)"
         )
-    if not lookup(deployment, ("spec", "replicas")) and _call_the_service(manifests):
+    # Replicas outside of the cluster, by `serve --url`, are called without the Service.
+    webhooks = [webhook for each in manifests.configurations for webhook in each["webhooks"]]
+    calls_service = any(lookup(each, ("clientConfig", "service")) for each in webhooks)
+    if calls_service and not lookup(deployment, ("spec", "replicas")):
         raise click.ClickException(
             f"Deployment {DEPLOYMENT} in namespace {NAMESPACE} is scaled to 0 replicas: scale it up first, because nothing "
             "answers these webhooks"
         )
     return deployment
-
-
-def _call_the_service(manifests: VersionManifests) -> bool:
-    """True if webhooks call the Service, not replicas outside of the cluster by `serve --url`."""
-    webhooks = (webhook for each in manifests.configurations for webhook in each["webhooks"])
-    return any(lookup(webhook, ("clientConfig", "service")) for webhook in webhooks)
 
 
 async def rollout_remainder(client: APIClient, deployment: Object) -> str:

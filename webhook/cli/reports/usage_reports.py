@@ -119,8 +119,13 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
             rows: list[_Row] = [([], each.kind, each, each.held_by_namespace) for each in report.products]
             yield Section([_uses(report, [], rows)])
         if by in (None, View.PRODUCT, View.NODE):
-            reasons = Bullets([*_reasons(report)])
-            yield Section([Lines(["Free, but no pod can use them now:"]), reasons] if reasons.texts else [])
+            reasons = [
+                f"{format_amount(reason.amount)} {use.kind} on {format_ranges(nodes) if any(nodes) else 'several nodes'}: "
+                f"{reason.sentence}"
+                for use in report.products
+                for reason, nodes in use.reasons
+            ]
+            yield Section([Lines(["Free, but no pod can use them now:"]), Bullets(reasons)] if reasons else [])
         if by in (None, View.NODE):
             yield Section([_nodes(report, None if by else _MOST_SHOWN)])
         if by is View.NAMESPACE or (by is None and not report.namespace):
@@ -156,13 +161,6 @@ def _uses(report: UsageReport, titles: Sequence[str], rows: Sequence[_Row], left
         for names, kind, use, own in rows
     ]
     return Table([*titles, kinds, use_bars, *amounts], cells, left_out=left_out)
-
-
-def _reasons(report: UsageReport) -> Iterator[str]:
-    for use in report.products:
-        for reason, nodes in use.reasons:
-            where = f"on {format_ranges(nodes)}" if any(nodes) else "on several nodes"
-            yield f"{format_amount(reason.amount)} {use.kind} {where}: {reason.sentence}"
 
 
 def _namespaces(report: UsageReport, most: int | None) -> Table | Lines:

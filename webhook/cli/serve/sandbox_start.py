@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.names import format_count, printable
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.sandbox.server import Sandbox
 from webhook.sandbox.statuses import Refused
@@ -22,7 +22,6 @@ from webhook.sandbox.users import is_of_a_sandbox
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from policies.kubernetes.objects import Object
     from webhook.cli.manifest_reader import Manifest
 
 
@@ -64,7 +63,8 @@ def loaded_sandbox(paths: Iterable[str], reader: ManifestReader) -> tuple[Sandbo
     The output of `kubectl version -o yaml` among the files sets its version. Problems go to the reader.
     """
     manifests, versions = reader.contents(paths)
-    numbers = [match[1] for version in versions if (match := _VERSION.match(_git_version(version)))]
+    texts = (str(lookup(version, ("serverVersion", "gitVersion"))) for version in versions)
+    numbers = [match[1] for text in texts if (match := _VERSION.match(text))]
     sandbox = Sandbox(version=numbers[-1]) if numbers else Sandbox()
     reader.problems += load(sandbox, manifests)
     return sandbox, len(manifests)
@@ -108,11 +108,6 @@ def _put(sandbox: Sandbox, manifest: Manifest, own: set[str]) -> Problem | None:
 
 def _problem(manifest: Manifest, message: str, *path: str) -> Problem:
     return Problem(manifest.file, printable(message), manifest.position(path))
-
-
-def _git_version(version: Object) -> str:
-    server = version["serverVersion"]
-    return str(server.get("gitVersion")) if isinstance(server, dict) else ""
 
 
 def _is_ours(file: Path) -> bool:

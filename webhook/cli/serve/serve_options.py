@@ -51,7 +51,15 @@ class ServeOptions:
             raise click.UsageError(problem)
 
     def _problems(self) -> Iterator[str]:
-        yield from self._misplaced_options()
+        if self.cluster:
+            # Not --namespace, which can come from the environment by accident.
+            of_running = {"--kubeconfig": self.kubeconfig, "--context": self.context, "--url": self.url}
+            for option in (option for option, value in of_running.items() if value is not None):
+                yield f"{option} is for a running cluster, and --cluster is for files; leave one of them out"
+        else:
+            of_files = {"--settings": self.settings, "--ca-out": self.ca_out}
+            for option in (option for option, value in of_files.items() if value is not None):
+                yield f"{option} goes with --cluster; {_INSTEAD[option]}"
         if (self.tls_cert is None) != (self.tls_key is None):
             yield "--tls-cert and --tls-key go together"
         if self.ca_out is not None and self.tls_cert is not None:
@@ -73,18 +81,6 @@ class ServeOptions:
             yield "--client-name is empty; give the common name in the client's certificate"
         if not isfinite(self.drain_delay):
             yield f"--drain-delay is {self.drain_delay}; give a number of seconds"
-
-    def _misplaced_options(self) -> Iterator[str]:
-        """Options for running clusters beside --cluster, and options for files without it."""
-        if self.cluster:
-            # Not --namespace, which can come from the environment by accident.
-            of_running = {"--kubeconfig": self.kubeconfig, "--context": self.context, "--url": self.url}
-            for option in (option for option, value in of_running.items() if value is not None):
-                yield f"{option} is for a running cluster, and --cluster is for files; leave one of them out"
-        else:
-            of_files = {"--settings": self.settings, "--ca-out": self.ca_out}
-            for option in (option for option, value in of_files.items() if value is not None):
-                yield f"{option} goes with --cluster; {_INSTEAD[option]}"
 
 
 _INSTEAD = {

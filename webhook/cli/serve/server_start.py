@@ -100,10 +100,12 @@ async def _run(server: Server) -> NoReturn:
 
 def _common_config(options: ServeOptions) -> dict[str, Any]:
     authority = options.client_ca
+    # If a proxy listens at --url, the user gives both ports.
+    port = (urlsplit(options.url).port if options.url else None) or _PORT
     return {
         "clients": ClientCertificates(authority, frozenset(options.client_name)) if authority else None,
         "host": options.host,
-        "port": _port(options),
+        "port": port if options.port is None else options.port,
         "probe_port": options.probe_port,
         "peer_port": options.peer_port,
         "explain_port": options.explain_port,
@@ -111,13 +113,6 @@ def _common_config(options: ServeOptions) -> dict[str, Any]:
         "connections": ConnectionLimits(options.max_connections, options.max_connections_per_address),
         "drain_delay": options.drain_delay,
     }
-
-
-def _port(options: ServeOptions) -> int:
-    """The port to listen on; if a proxy listens at --url, the user gives both."""
-    if options.port is not None:
-        return options.port
-    return (urlsplit(options.url).port if options.url else None) or _PORT
 
 
 def _key_pair(options: ServeOptions) -> KeyPairFiles | None:
