@@ -62,11 +62,10 @@ class Column:
     """True if the text is aligned at the right, as numbers are."""
     wraps: bool = False
     """True if texts are wrapped: into the room that the other columns leave, or into a share of the width."""
-    least: int | None = None
-    """The least width; of a column that takes the room that is left, a third of the width if None.
-
-    A column of bars with it shrinks before a wrapped column does.
-    """
+    whole_words: bool = False
+    """True if a column that takes the room that is left keeps its words whole; else it has a third of the width at least."""
+    shrinks: bool = False
+    """True if bars become shorter before texts are wrapped."""
     share: int = 0
     """The part of the width that a wrapped column has at most: 3 for a third."""
     most_lines: int | None = None

@@ -117,14 +117,16 @@ def _table(table: Table, width: int) -> Iterator[str]:
     for place, column in enumerate(columns):
         if column.share:
             _wrap_column(rows, place, column, max(width // column.share, len(column.title)), widths)
-        elif column.least and not column.wraps:
-            widths[place] = min(max(room - sum(widths) + widths[place], column.least), _BAR + 2)
+        elif column.shrinks:
+            widths[place] = min(max(room - sum(widths) + widths[place], _SHORT_BAR + 2), _BAR + 2)
             for row, given in zip(rows, table.rows, strict=False):
                 row[place] = _cell(given[place], widths[place])
     for place, column in enumerate(columns):
         if column.wraps and not column.share:
-            left = room - sum(widths) + widths[place]
-            least = width // 3 if column.least is None else column.least
+            left, least = room - sum(widths) + widths[place], width // 3
+            if column.whole_words:
+                # With the number before it: `3 Tesla-T4`.
+                least = max((len(word) for row in rows for line in row[place] for word in line.split()), default=0) + 3
             _wrap_column(rows, place, column, max(left, least), widths)
     titles: list[Sequence[str]] = [[column.title] for column in columns]
     for row in (titles, *rows):

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.pages.report_model import Cell
 
-    _Row = tuple[list[str], OfferedKind, ProductUse | NodeGPUs, Fraction | None]
-    """The first cells of a row, the kind of the devices, their amounts, and what the only namespace holds of them."""
+    _Row = tuple[list[str], ProductUse | NodeGPUs, Fraction | None]
+    """The first cells of a row, the amounts, and what the only namespace holds of them."""
 
 
 USAGE_WITHOUT = {
@@ -83,9 +83,6 @@ def as_json(usage: Usage) -> str:
 
 _MOST_SHOWN = 20
 """Rows of a table, unless `--by` names it; JSON has all of them."""
-_SHORTEST_BAR = 12
-_COUNT = 3
-"""Columns that keep a number on the line of its product."""
 _NONE = Fraction(0)
 
 
@@ -110,14 +107,13 @@ def text(usage: Usage, by: View | None = None, width: int | None = None) -> str:
 
 
 def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
-    report = usage.report
+    report, most = usage.report, None if by else _MOST_SHOWN
     if not report.gpus:
         yield Section([Lines(["No GPU can be seen." if report.unknown else "The cluster has no GPUs."])])
     else:
         yield Section([Lines([each.sentence for each in report.totals])])
         if by in (None, View.PRODUCT):
-            rows: list[_Row] = [([], each.kind, each, each.held_by_namespace) for each in report.products]
-            yield Section([_uses(report, [], rows)])
+            yield Section([_uses(report, [], [([], each, each.held_by_namespace) for each in report.products])])
         if by in (None, View.PRODUCT, View.NODE):
             reasons = [
                 f"{format_amount(reason.amount)} {use.kind} on {format_ranges(nodes) if any(nodes) else 'several nodes'}: "
@@ -127,77 +123,61 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
             ]
             yield Section([Lines(["Free, but no pod can use them now:"]), Bullets(reasons)] if reasons else [])
         if by in (None, View.NODE):
-            yield Section([_nodes(report, None if by else _MOST_SHOWN)])
+            shown = report.nodes[:most]
+            rows: list[_Row] = [
+                ([(node or "several nodes") if gpus is found[0] else ""], gpus, report.held_by_namespace(gpus))
+                for node, found in shown
+                for gpus in found
+            ]
+            yield Section([_uses(report, ["NODE"], rows, left_out=len(report.nodes) - len(shown))])
         if by is View.NAMESPACE or (by is None and not report.namespace):
-            yield Section([_namespaces(report, None if by else _MOST_SHOWN)])
+            whole = sum_if_known(None if each.total is None else each.total * each.kind.gpus for each in report.gpus)
+            held: list[list[Cell]] = [
+                [
+                    each.namespace,
+                    Bar([BarPart(each.gpus, "#", Tone.GOOD)], whole),
+                    format_amount(each.gpus),
+                    str(each.pods),
+                    _kinds(each.amounts),
+                ]
+                for each in report.namespaces
+            ]
+            yield Section([_holding_table(report, ["NAMESPACE", "USE", *numbers("GPUS", "PODS")], held, most)])
         if by is View.POD or (by is None and report.namespace):
-            yield Section([_holders(report, None if by else _MOST_SHOWN)])
+            held = [
+                [_holder(each.holder), each.node, format_amount(each.gpus), _holding_text(each)]
+                for each in report.holders
+            ]
+            yield Section([_holding_table(report, ["HELD BY", "NODE", *numbers("GPUS")], held, most)])
     yield Section([*notes(report.problems, "Warning"), *notes(usage.notes)])
-
-
-def _nodes(report: UsageReport, most: int | None) -> Table:
-    rows: list[_Row] = [
-        ([(node or "several nodes") if gpus is found[0] else ""], gpus.kind, gpus, report.held_by_namespace(gpus))
-        for node, found in report.nodes[:most]
-        for gpus in found
-    ]
-    return _uses(report, ["NODE"], rows, left_out=len(report.nodes) - len(report.nodes[:most]))
 
 
 def _uses(report: UsageReport, titles: Sequence[str], rows: Sequence[_Row], left_out: int = 0) -> Table:
     """A table of bars and amounts, one row for each kind of device."""
     own_amount = ["BY NAMESPACE"] if report.namespace else []
-    longest_word = max((len(word) for _, kind, *_ in rows for word in str(kind).split()), default=0)
-    kinds = Column("GPUS", wraps=True, least=longest_word)
-    use_bars = Column("USE", least=_SHORTEST_BAR)
-    amounts = numbers("TOTAL", "HELD", *own_amount, "FREE", "UNUSABLE")
+    columns = [Column("GPUS", wraps=True, whole_words=True), Column("USE", shrinks=True)]
     cells: list[list[Cell]] = [
         [
             *names,
-            str(kind),
+            str(use.kind),
             _bar(use, own),
             *map(format_amount, (use.total, use.held, *([own] if report.namespace else []), use.free, use.unusable)),
         ]
-        for names, kind, use, own in rows
+        for names, use, own in rows
     ]
-    return Table([*titles, kinds, use_bars, *amounts], cells, left_out=left_out)
-
-
-def _namespaces(report: UsageReport, most: int | None) -> Table | Lines:
-    whole = sum_if_known(None if each.total is None else each.total * each.kind.gpus for each in report.gpus)
-    rows: list[tuple[list[Cell], str]] = [
-        (
-            [
-                each.namespace,
-                Bar([BarPart(each.gpus, "#", Tone.GOOD)], whole),
-                format_amount(each.gpus),
-                str(each.pods),
-            ],
-            _kinds(each.amounts),
-        )
-        for each in report.namespaces
-    ]
-    return _holding_table(report, ["NAMESPACE", "USE", *numbers("GPUS", "PODS")], rows, most)
-
-
-def _holders(report: UsageReport, most: int | None) -> Table | Lines:
-    rows: list[tuple[list[Cell], str]] = [
-        ([_holder(each.holder), each.node, format_amount(each.gpus)], _holding_text(each)) for each in report.holders
-    ]
-    return _holding_table(report, ["HELD BY", "NODE", *numbers("GPUS")], rows, most)
+    amounts = numbers("TOTAL", "HELD", *own_amount, "FREE", "UNUSABLE")
+    return Table([*titles, *columns, *amounts], cells, left_out=left_out)
 
 
 def _holding_table(
-    report: UsageReport, columns: Sequence[Column | str], rows: Sequence[tuple[list[Cell], str]], most: int | None
+    report: UsageReport, columns: Sequence[Column | str], rows: Sequence[Sequence[Cell]], most: int | None
 ) -> Table | Lines:
     """A table whose last column has what is held; a sentence if nothing is."""
-    if not rows:
-        where = f" of namespace {report.namespace}" if report.namespace else ""
-        known = "" if report.is_complete else ", as far as can be seen"
-        return Lines([f"No pod or claim{where} holds a GPU{known}."])
-    longest = max(len(word) for _, sentence in rows[:most] for word in sentence.split())
-    holds = Column("HOLDS", wraps=True, least=longest + _COUNT)
-    return Table([*columns, holds], [[*cells, sentence] for cells, sentence in rows], most)
+    if rows:
+        return Table([*columns, Column("HOLDS", wraps=True, whole_words=True)], rows, most)
+    where = f" of namespace {report.namespace}" if report.namespace else ""
+    known = "" if report.is_complete else ", as far as can be seen"
+    return Lines([f"No pod or claim{where} holds a GPU{known}."])
 
 
 def _bar(use: ProductUse | NodeGPUs, own: Fraction | None) -> Bar:
