@@ -14,7 +14,7 @@ from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, printable, shorten
 from policies.kubernetes.nodes import node_taint
-from policies.kubernetes.objects import lookup
+from policies.kubernetes.objects import items_at, lookup
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.quantities import ONE, amount_text
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.kubernetes.nodes import Taint
-    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience, DeviceShortage, PlacementOutcome, Question
     from policies.rules.settings import GPUAdmissionPolicy
 
 
 _MOST_NAMED = 3
+_NO_PREEMPTION = "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
 def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
@@ -42,7 +42,7 @@ def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
     if question.pod is None:
         yield "a claim alone has no tolerations and no node selector, so taints and labels of nodes are ignored"
     nodes = view.known_objects("Node") if question.tolerations_added else ()
-    tainted = {key for node in nodes for key in _tainted_with(node)}
+    tainted = {str(lookup(taint, ("key",))) for node in nodes for taint in items_at(node, ("spec", "taints"))}
     for key in question.tolerations_added:
         if key in tainted:
             yield f"this counts the toleration for {shorten(key)} that placement adds to the pod"
@@ -56,12 +56,6 @@ def remarks(outcome: PlacementOutcome, view: ClusterView) -> Iterator[str]:
         return
     if question.resources.keys() & {GPU_RESOURCE}:
         yield f"namespace {question.namespace} is unknown, so the pod counts as not converted"
-
-
-def preemption_remarks(suggestions: Iterable[Suggestion]) -> Iterator[str]:
-    """A remark on suggestions to end pods."""
-    if any(each.change is Change.PREEMPTION for each in suggestions):
-        yield "the scheduler does not end pods of lower priority by itself to free devices of claims"
 
 
 def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iterator[str]:
@@ -81,12 +75,6 @@ def _of_nodes(question: Question, view: ClusterView, audience: Audience) -> Iter
             f"before 1.34 ({printable(kubelets[0].version)}), which cannot read claims of resource.k8s.io/v1, so the pod would "
             "not start there"
         )
-
-
-def _tainted_with(node: Object) -> Iterator[str]:
-    taints = lookup(node, ("spec", "taints"))
-    for taint in taints if isinstance(taints, list) else []:
-        yield str(lookup(taint, ("key",)) or "")
 
 
 _MOST_TRIED = 12
@@ -284,6 +272,7 @@ def _explanation(
             warnings=warnings,
         )
     told = () if outcome.fit_now else suggestions(outcome, view, settings)
+    is_about_pods = any(each.change is Change.PREEMPTION for each in told)
     return Explanation(
         label=question.label,
         verdict=outcome.verdict,
@@ -301,6 +290,6 @@ def _explanation(
         suggestions=told,
         converted_to=question.converted_to,
         warnings=warnings,
-        remarks=(*remarks(outcome, view), *preemption_remarks(told)),
+        remarks=(*remarks(outcome, view), *([_NO_PREEMPTION] if is_about_pods else [])),
         certainty=outcome.certainty,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.analyses.installation.cluster_checks import Check, Topic
@@ -113,11 +114,9 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
             why="they cannot read claims of resource.k8s.io/v1, so converted pods do not start there [GA336]",
             remedy="upgrade these nodes before a namespace converts",
         )
-    counts: dict[str, int] = {}
-    for text in versions.values():
-        counts[text or "unknown"] = counts.get(text or "unknown", 0) + 1
+    counts = Counter(text or "unknown" for text in versions.values())
     parts = [f"{text} on {count:,}" for text, count in sorted(counts.items())]
-    noun = "node" if sum(counts.values()) == 1 else "nodes"
+    noun = "node" if len(versions) == 1 else "nodes"
     what = f"kubelets are {format_list(parts)} {noun}" if parts else "there are no nodes"
     return Topic.KUBELETS.ok(what)
 
@@ -125,11 +124,6 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
 def _numbers(text: str) -> tuple[int, int] | None:
     match = _NUMBER.match(text)
     return (int(match[1]), int(match[2])) if match else None
-
-
-class _Found(NamedTuple):
-    name: str
-    tags: list[str]
 
 
 def component_checks(
@@ -149,22 +143,24 @@ def component_checks(
         if publishes:
             yield _dra_driver_check([], converting, publishes=True)
         return
-    found = [
-        _Found(name, sorted({tag for each, tag in images if each == name}))
-        for name in dict.fromkeys(COMPONENTS.values())
-    ]
-    for name, tags in found:
+    found = {name: sorted({tag for each, tag in images if each == name}) for name in COMPONENTS.values()}
+    for name, tags in found.items():
         if name == "DRA driver":
             yield _dra_driver_check(tags, converting, publishes=publishes)
         elif tags:
             yield Topic.COMPONENTS.ok(f"{name} {format_list([tag or 'of unknown version' for tag in tags])}")
-    missing = [name for name, tags in found if not tags and name != "DRA driver"]
+    missing = [name for name, tags in found.items() if not tags and name != "DRA driver"]
     if missing and images:
         yield Topic.COMPONENTS.ok(f"{format_list(missing)} not seen; gpu-admission needs none")
 
 
 def _dra_driver_check(tags: Sequence[str], converting: Sequence[str], *, publishes: bool) -> Check:
-    old = [tag for tag in tags if (numbers := _numbers(tag)) is not None and not _is_supported(numbers)]
+    # Releases after 25.12 are numbered from 0.4.
+    old = [
+        tag
+        for tag in tags
+        if (numbers := _numbers(tag)) and not (numbers >= _OLDEST_DRA_DRIVER or _RENUMBERED <= numbers < (1, 0))
+    ]
     if old:
         return Topic.COMPONENTS.warning(
             f"DRA driver {format_list(old)} is older than what gpu-admission knows",
@@ -181,11 +177,6 @@ def _dra_driver_check(tags: Sequence[str], converting: Sequence[str], *, publish
             remedy="install NVIDIA's DRA driver before these namespaces convert, or remove their label gpu-admission.io/dra",
         )
     return Topic.COMPONENTS.ok("no DRA driver of NVIDIA is seen; only conversion needs it")
-
-
-def _is_supported(numbers: tuple[int, int]) -> bool:
-    """Releases after 25.12 are numbered from 0.4."""
-    return numbers >= _OLDEST_DRA_DRIVER or _RENUMBERED <= numbers < (1, 0)
 
 
 METRICS = ("apiserver_admission_controller_admission_duration_seconds_count{", "kubernetes_feature_enabled{")
@@ -274,7 +265,12 @@ def api_checks(services: Sequence[Object] | Unknown) -> Iterator[Check]:
         right = "list apiservices.apiregistration.k8s.io"
         yield Topic.APIS.forbidden("it is unknown whether all aggregated APIs are available", right)
         return
-    broken = [(each, condition) for each in services if (condition := _unavailable(each)) is not None]
+    broken = [
+        (each, condition)
+        for each in services
+        for condition in mappings_at(each, ("status", "conditions"))
+        if condition.get("type") == "Available" and condition.get("status") == "False"
+    ]
     for each, condition in broken:
         yield Topic.APIS.warning(
             f"aggregated API {name_of(each)} is not available",
@@ -285,18 +281,6 @@ def api_checks(services: Sequence[Object] | Unknown) -> Iterator[Check]:
         )
     if not broken:
         yield Topic.APIS.ok("every aggregated API is available")
-
-
-def _unavailable(service: Object) -> Object | None:
-    """The condition that says that an API is not available; None if it is, or nothing is known."""
-    return next(
-        (
-            each
-            for each in mappings_at(service, ("status", "conditions"))
-            if each.get("type") == "Available" and each.get("status") == "False"
-        ),
-        None,
-    )
 
 
 def conversion_checks(broken: Sequence[tuple[str, str]] | Unknown) -> Iterator[Check]:

@@ -242,11 +242,22 @@ def object_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
         # What is invalid in one namespace is invalid in each; policies, webhooks and quotas differ.
         differs = refusal.cause is not Cause.INVALID
         if certain := [each for each in objects if not (each.is_stand_in and differs)]:
-            yield _refusal_check(refusal, certain)
+            yield Topic.OBJECTS.failure(
+                f"{_labels(certain)} would be refused by {_text(_BY[refusal.cause], refusal, certain)}",
+                where=_field(refusal),
+                why=shorten(refusal.message, _LONGEST) or "without an explanation",
+                remedy=_text(_REMEDIES[refusal.cause], refusal, certain),
+            )
         if tried := [each for each in objects if each.is_stand_in and differs]:
             yield _stand_in_check(refusal, tried)
     yield from _unknown(unknown)
-    yield from _namespace_checks(planned)
+    # Neither in the cluster nor in the manifests, as that of a chart.
+    in_manifests = {name_of(each.document) for each in planned if each.document.get("kind") == "Namespace"}
+    for namespace in sorted({namespace_of(each.document) for each in planned if each.is_stand_in} - in_manifests):
+        yield Topic.OBJECTS.warning(
+            f"namespace {namespace} does not exist, and the manifests do not create it",
+            remedy="create it first, or use `helm install --create-namespace`",
+        )
     yield from _warnings(planned)
     tried_well = [each for each in planned if each.dry_run and each.dry_run.refusal is None and not each.is_runtime]
     if tried_well:
@@ -266,16 +277,6 @@ def _is_of_rights(each: PlannedObject, refusal: Refusal) -> bool:
     return refusal.cause is Cause.MISSING and str(each.document.get("kind")).endswith("RoleBinding")
 
 
-def _namespace_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
-    """Namespaces that neither exist nor are in the manifests, as those of a chart."""
-    created = {name_of(each.document) for each in planned if each.document.get("kind") == "Namespace"}
-    for namespace in sorted({namespace_of(each.document) for each in planned if each.is_stand_in} - created):
-        yield Topic.OBJECTS.warning(
-            f"namespace {namespace} does not exist, and the manifests do not create it",
-            remedy="create it first, or use `helm install --create-namespace`",
-        )
-
-
 def _stand_in_text(tried: Sequence[PlannedObject]) -> str:
     moved = [each for each in tried if each.is_stand_in]
     if not moved or moved[0].dry_run is None:
@@ -291,15 +292,6 @@ def _labels(objects: Sequence[PlannedObject]) -> str:
 def _text(template: str, refusal: Refusal, objects: Sequence[PlannedObject]) -> str:
     namespace = next(filter(None, (namespace_of(each.document) for each in objects)), "") or "gpu-admission"
     return template.format(by=refusal.by, namespace=namespace)
-
-
-def _refusal_check(refusal: Refusal, objects: Sequence[PlannedObject]) -> Check:
-    return Topic.OBJECTS.failure(
-        f"{_labels(objects)} would be refused by {_text(_BY[refusal.cause], refusal, objects)}",
-        where=_field(refusal),
-        why=shorten(refusal.message, _LONGEST) or "without an explanation",
-        remedy=_text(_REMEDIES[refusal.cause], refusal, objects),
-    )
 
 
 def _stand_in_check(refusal: Refusal, objects: Sequence[PlannedObject]) -> Check:

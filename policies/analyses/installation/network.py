@@ -44,7 +44,8 @@ def network_checks(
     """
     if has_policy:
         yield _policy_check(daemon_sets)
-    clouds = () if isinstance(nodes, Unknown) else {_cloud(each) for each in nodes} - {""}
+    providers = () if isinstance(nodes, Unknown) else {str(lookup(each, ("spec", "providerID"))) for each in nodes}
+    clouds = {name for prefix, name in _CLOUDS.items() if any(each.startswith(prefix) for each in providers)}
     if clouds and ports and not is_installed:
         yield Topic.PORTS.unknown(
             f"it is unknown whether API servers reach ports {format_list([str(port) for port in ports])} of the pods",
@@ -67,11 +68,6 @@ def _policy_check(daemon_sets: Sequence[Object] | Unknown) -> Check:
         "of gpu-admission",
         remedy="check whether your network plugin enforces NetworkPolicies",
     )
-
-
-def _cloud(node: Object) -> str:
-    provider = str(lookup(node, ("spec", "providerID")) or "")
-    return next((name for prefix, name in _CLOUDS.items() if provider.startswith(prefix)), "")
 
 
 def called_ports(deployment: Object | None) -> list[int]:
@@ -127,7 +123,8 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
     if abs(clock.skew) > _MOST_SKEW:
         is_good = False
         yield Topic.CLOCK.warning(
-            f"the API server is {_seconds(clock.skew)} this machine",
+            f"the API server is {abs(clock.skew).total_seconds():,.0f} seconds "
+            f"{'ahead of' if clock.skew > timedelta() else 'behind'} this machine",
             why="tokens and certificates that one side issues may be invalid for the other",
             remedy="synchronise both clocks, for example with NTP",
         )
@@ -145,10 +142,6 @@ def clock_checks(clock: Clock | None, leases: Sequence[Object] | Unknown, ready:
         )
     if is_good:
         yield Topic.CLOCK.ok("the clocks of this machine, the API server and the ready nodes agree")
-
-
-def _seconds(skew: timedelta) -> str:
-    return f"{abs(skew).total_seconds():,.0f} seconds {'ahead of' if skew > timedelta() else 'behind'}"
 
 
 def _clock_skews(leases: Iterable[Object], ready: frozenset[str], now: datetime) -> dict[str, list[str]]:

@@ -135,30 +135,23 @@ def webhook_checks(
         )
     if tenants is None:
         return
-    yield from _tenant_checks(webhooks, tenants)
-    yield _order_check(webhooks, tenants)
-
-
-def _tenant_checks(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Iterator[Check]:
     for each in webhooks:
         hit = [name for name, write in _TENANT_WRITES.items() if each.fails_closed and each.matches(write)]
         names = [tenant.name for tenant in tenants if each.selects(tenant.labels, None)] if hit else []
         if names:
             yield Topic.WEBHOOKS.warning(
-                f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of {_namespaces(names)}",
+                f"{_kind(each)} webhook {each.label} is called for {format_list(hit)} of "
+                f"namespace{'s' * (len(names) > 1)} {format_list(names, _MOST)}",
                 where=f"{_kind(each).capitalize()}WebhookConfiguration {each.configuration}",
                 why="it fails closed: while it does not answer, pods that need a template are refused, and charges are not written",
                 remedy="exclude user system:serviceaccount:gpu-admission:gpu-admission by a matchCondition on "
                 "request.userInfo.username",
             )
+    yield _order_check(webhooks, tenants)
 
 
 def _kind(webhook: OtherWebhook) -> str:
     return "mutating" if webhook.is_mutating else "validating"
-
-
-def _namespaces(names: Sequence[str]) -> str:
-    return f"namespace{'s' * (len(names) > 1)} {format_list(names, _MOST)}"
 
 
 def _order_check(webhooks: Sequence[OtherWebhook], tenants: Sequence[LabelledNamespace]) -> Check:

@@ -62,7 +62,19 @@ def disruptions(before: ClusterView, after: ClusterView, nodes: Sequence[NodeCha
     pods, evicting = _pods_by_node(before), _evicting_nodes(before, after)
     found = [each for node, why in interrupted.items() for each in _holders(node, why, pods.get(node, ()), before)]
     for node, taints in evicting.items():
-        found += _evicted_pods(node, taints, pods.get(node, ()), is_gone=after.get("Node", node) is None)
+        for pod in pods.get(node, ()):
+            tolerations = mappings_at(pod, ("spec", "tolerations"))
+            taint = next((each for each in taints if not tolerates_taint(tolerations, each)), None)
+            if taint is not None:
+                value = f"={taint['value']}" if taint.get("value") else ""
+                why = f"it does not tolerate the new taint {taint.get('key')}{value}:NoExecute"
+                remedy = "add a toleration for it, or drain the node first"
+            elif after.get("Node", node) is None:
+                why, remedy = "its node is deleted", f"drain {node} first"
+            else:
+                continue
+            name = f"pod {namespace_of(pod) or DEFAULT_NAMESPACE}/{name_of(pod)}"
+            found.append(Disruption(node, name, controller_label(pod), why, remedy))
     unique = {(each.node, each.name): each for each in reversed(found)}
     return sorted(unique.values(), key=lambda each: (each.node, each.name))
 
@@ -124,25 +136,6 @@ def _evicting_nodes(before: ClusterView, after: ClusterView) -> dict[str, list[d
         if new:
             found[name] = new
     return found
-
-
-def _evicted_pods(
-    node: str, taints: Sequence[dict[str, Any]], pods: Sequence[Object], *, is_gone: bool
-) -> Iterator[Disruption]:
-    for pod in pods:
-        tolerations = mappings_at(pod, ("spec", "tolerations"))
-        taint = next((each for each in taints if not tolerates_taint(tolerations, each)), None)
-        if taint is None and not is_gone:
-            continue
-        value = f"={taint['value']}" if taint is not None and taint.get("value") else ""
-        why = (
-            "its node is deleted"
-            if taint is None
-            else f"it does not tolerate the new taint {taint.get('key')}{value}:NoExecute"
-        )
-        remedy = f"drain {node} first" if taint is None else "add a toleration for it, or drain the node first"
-        name = f"pod {namespace_of(pod) or DEFAULT_NAMESPACE}/{name_of(pod)}"
-        yield Disruption(node, name, controller_label(pod), why, remedy)
 
 
 _NewValues = dict[tuple[str, str], str]
