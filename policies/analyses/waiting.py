@@ -223,7 +223,9 @@ def waiting_result(explanation: Explanation, scheduler: str = "") -> WaitingResu
             reason = _REASONS[explanation.obstacles[0].kind]
         case _:
             return None
-    sentences = [*_sentences(explanation), *_about_scheduler(scheduler)]
+    sentences = [*_sentences(explanation)]
+    if scheduler not in ("", _DEFAULT_SCHEDULER):
+        sentences.append(f"this is what the default scheduler would find; the pod is for scheduler {scheduler}")
     is_missing = any(obstacle.kind in _WITHOUT_AN_OBJECT for obstacle in explanation.obstacles)
     # As many sentences as the message has room for, without those that do not fit.
     message = ""
@@ -245,11 +247,6 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
     for group in explanation.groups[:_MOST_GROUPS]:
         if group.reason is not None:
             yield f"{format_count(group.count, 'node')}: {group.reason.sentence}"
-
-
-def _about_scheduler(scheduler: str) -> Iterator[str]:
-    if scheduler not in ("", _DEFAULT_SCHEDULER):
-        yield f"this is what the default scheduler would find; the pod is for scheduler {scheduler}"
 
 
 _CONDITION_SECONDS = 60.0

@@ -22,7 +22,7 @@ from policies.analyses.selectors import (
     Truth,
 )
 from tests.pages.test_report_page import HOSTILE, parse, text_of
-from webhook.pages.selectors import render_analyses, render_analysis
+from webhook.pages.selectors import render_analyses
 
 T, F, FAILS, SKIPPED = Truth.TRUE, Truth.FALSE, Truth.FAILS, Truth.SKIPPED
 
@@ -58,7 +58,7 @@ def everything():
 
 
 def tables_of(found):
-    tree = parse(f"<!doctype html><title>x</title>{render_analysis(found)}")
+    tree = parse(render_analyses([found]))
     return [[text_of(each) for each in table.iter("tr")] for table in tree.iter("table")]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from policies.analyses.selectors import DeviceVerdict, Truth
-from webhook.pages.rendering import render_page, render_part
+from webhook.pages.rendering import render_page
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,11 +28,6 @@ _FACTS = {
     },
     "change_badges": {"gained": "good", "lost": "warn", "fails now": "bad"},
 }
-
-
-def render_analysis(analysis: Analysis) -> str:
-    """One analysis as a part of a page: a section with a heading of the second level."""
-    return render_part("selector_analysis", analysis=analysis, **_FACTS)
 
 
 def render_analyses(analyses: Sequence[Analysis]) -> str:

@@ -289,23 +289,19 @@ def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionP
         for key in (hard if isinstance(hard, dict) else ())
         if key.startswith(_REQUESTS) and parse_resource(resource := key.removeprefix(_REQUESTS)) is not None
     ]
+    converts = mode_of(namespace, view) is Mode.ENABLED
+    effect = "opting the namespace in would switch the quota off"
+    if converts:
+        effect = "the namespace converts, so the quota is switched off"
     found: list[Finding] = []
     for resource in sorted(limited):
         path = _HARD / f"{_REQUESTS}{resource}"
         device_class = ConversionRecord(()).device_class(resource)
         for problem in effective_quotas(ConversionRecord(()), alone, namespace, {resource: path}, settings):
             text = f'is {shown(hard[path[-1]])}, and does not count the claims of converted pods (DeviceClass "{device_class}")'
-            found.append(replace(problem, message=f"{text}; {_effect(namespace, view)}"))
+            found.append(replace(problem, message=f"{text}; {effect}"))
     judged = settings.judge(found, namespace)
-    if mode_of(namespace, view) is Mode.ENABLED:
-        return judged
-    return tuple(replace(finding, severity=Severity.AUDIT) for finding in judged)
-
-
-def _effect(namespace: str, view: ClusterView) -> str:
-    if mode_of(namespace, view) is Mode.ENABLED:
-        return "the namespace converts, so the quota is switched off"
-    return "opting the namespace in would switch the quota off"
+    return judged if converts else tuple(replace(finding, severity=Severity.AUDIT) for finding in judged)
 
 
 def karpenter_findings(pools: Sequence[Object], readiness: Sequence[ConversionReadiness]) -> Iterator[AuditFinding]:

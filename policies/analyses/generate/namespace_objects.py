@@ -133,8 +133,14 @@ def generate_wish(words: Mapping[str, str]) -> Generated:
     if wish.products:
         given[_PRODUCT] = str(wish.products)
     fragment = {"metadata": {"annotations": {f"{PREFIX}{word}": text for word, text in given.items()}}}
-    remarks = ["Add it to a pod, or to spec.template of a workload.", *_products_remark(wish), *memory_remarks(words)]
-    return Generated(tuple(remarks), fragment, (Step("The pod still requests its GPUs by resources or by claims."),))
+    remarks = ["Add it to a pod, or to spec.template of a workload."]
+    if wish.products is not None and wish.products.includes:
+        remarks.append(f"Known products that match: {format_list(read_products(str(wish.products)).labels)}.")
+    return Generated(
+        (*remarks, *memory_remarks(words)),
+        fragment,
+        (Step("The pod still requests its GPUs by resources or by claims."),),
+    )
 
 
 def read_wish(words: Mapping[str, str]) -> Wish:
@@ -163,12 +169,6 @@ def memory_remarks(words: Mapping[str, str]) -> list[str]:
     if sold is None:
         return []
     return [f"GPUs that are sold with {sold.removesuffix('G')} GB can have less than {text}; {sold} includes them."]
-
-
-def _products_remark(wish: Wish) -> list[str]:
-    if wish.products is None or not wish.products.includes:
-        return []
-    return [f"Known products that match: {format_list(read_products(str(wish.products)).labels)}."]
 
 
 _API_VERSION = "resource.k8s.io/v1"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from policies.analyses.installation.cluster_checks import Check, Status, Topic
@@ -198,7 +197,17 @@ def replica_checks(facts: InstallationFacts, url: str) -> Iterator[Check]:
         yield unread_check(Topic.REPLICAS, "pods of replicas are unknown", facts.pods)
         return
     pods = [pod for pod in facts.pods if not has_ended(pod)]
-    yield from chain.from_iterable(_restarts(pod, facts.now) for pod in pods)
+    for pod in pods:
+        for container in mappings_at(pod, ("status", "containerStatuses")):
+            count, last = container.get("restartCount", 0), mapping_at(container, ("lastState", "terminated"))
+            if count and _is_recent(last.get("finishedAt"), facts.now):
+                reason, code = last.get("reason"), last.get("exitCode")
+                yield Topic.REPLICAS.warning(
+                    f"replica {name_of(pod)} was restarted {format_count(count, 'time')}, the last time less than a day ago",
+                    where=f"container {container.get('name')}",
+                    why=f"{reason}, exit code {code}" if reason else "the reason is unknown",
+                    remedy=f"{_KUBECTL} logs {name_of(pod)} --previous",
+                )
     images = sorted({str(each.get("image")) for pod in pods for each in mappings_at(pod, ("spec", "containers"))[:1]})
     if len(images) > 1:
         yield Topic.REPLICAS.warning(
@@ -312,22 +321,6 @@ def _trouble(pod: Object) -> str:
             text = condition.get("message") or condition.get("reason") or f"not {condition['type']}"
             return shorten(f"{name_of(pod)}: {text}", _LONGEST)
     return f"{name_of(pod)}: not ready"
-
-
-def _restarts(pod: Object, now: datetime) -> Iterator[Check]:
-    for container in mappings_at(pod, ("status", "containerStatuses")):
-        count, last = container.get("restartCount", 0), mapping_at(container, ("lastState", "terminated"))
-        if not count or not _is_recent(last.get("finishedAt"), now):
-            continue
-        reason = (
-            f"{last['reason']}, exit code {last.get('exitCode')}" if last.get("reason") else "the reason is unknown"
-        )
-        yield Topic.REPLICAS.warning(
-            f"replica {name_of(pod)} was restarted {format_count(count, 'time')}, the last time less than a day ago",
-            where=f"container {container.get('name')}",
-            why=reason,
-            remedy=f"{_KUBECTL} logs {name_of(pod)} --previous",
-        )
 
 
 def _is_recent(text: object, now: datetime) -> bool:

@@ -214,7 +214,19 @@ def _evaluation_of(
     counts = {verdict: sum(row.count for row in rows if row.verdict is verdict) for verdict in DeviceVerdict}
     analysis = Analysis(
         label=printable(selector_set.label),
-        selectors=tuple(_selector_reports(selectors, evaluator, groups or (), verdicts)),
+        selectors=tuple(
+            SelectorReport(
+                owner=printable(each.owner),
+                text=each.text,
+                estimate=None if each.selector is None else each.selector.max_cost,
+                costs=evaluator.costs.get(number),
+                clauses=tuple(
+                    _clause_report(clause.text, (number, place), groups or (), verdicts)
+                    for place, clause in enumerate(each.clauses)
+                ),
+            )
+            for number, each in enumerate(selectors)
+        ),
         problems=tuple(_problems(selector_set, Facts(view, settings))),
         compiles=compiles,
         devices=total,
@@ -274,25 +286,6 @@ def _kind(group: DeviceGroup) -> str:
         return printable(group.product)
     kind = next((value for name, value in group.first.attributes.items() if name.endswith("/type")), "device")
     return printable(f"{kind} of {group.first.driver}")
-
-
-def _selector_reports(
-    selectors: Sequence[CompiledSelector],
-    evaluator: Evaluator,
-    groups: Sequence[DeviceGroup],
-    verdicts: Sequence[GroupVerdict],
-) -> Iterable[SelectorReport]:
-    for number, each in enumerate(selectors):
-        yield SelectorReport(
-            owner=printable(each.owner),
-            text=each.text,
-            estimate=None if each.selector is None else each.selector.max_cost,
-            costs=evaluator.costs.get(number),
-            clauses=tuple(
-                _clause_report(clause.text, (number, place), groups, verdicts)
-                for place, clause in enumerate(each.clauses)
-            ),
-        )
 
 
 def _clause_report(

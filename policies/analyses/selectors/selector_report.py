@@ -266,20 +266,18 @@ class AnalysisJSON:
 
 def analysis_json(analysis: Analysis) -> AnalysisJSON:
     """The analysis as its JSON has it."""
-    comparison = analysis.comparison
-    return filled_record(
-        AnalysisJSON,
-        analysis,
-        selectors=tuple(map(_selector, analysis.selectors)),
-        comparison=None if comparison is None else _comparison(comparison),
+    selectors = tuple(
+        filled_record(
+            _SelectorJSON,
+            each,
+            estimated_cost=each.estimate,
+            cost_limit=MOST_COST,
+            costs=None if each.costs is None else _CostsJSON(*each.costs),
+        )
+        for each in analysis.selectors
     )
-
-
-def _selector(selector: SelectorReport) -> _SelectorJSON:
-    costs = None if selector.costs is None else _CostsJSON(*selector.costs)
-    return filled_record(_SelectorJSON, selector, estimated_cost=selector.estimate, cost_limit=MOST_COST, costs=costs)
-
-
-def _comparison(comparison: EditComparison) -> _ComparisonJSON:
-    changes = tuple(filled_record(_DeviceChangeJSON, each, each.row) for each in comparison.changes)
-    return filled_record(_ComparisonJSON, comparison, edited=analysis_json(comparison.edited), changes=changes)
+    comparison = None
+    if (found := analysis.comparison) is not None:
+        changes = tuple(filled_record(_DeviceChangeJSON, each, each.row) for each in found.changes)
+        comparison = filled_record(_ComparisonJSON, found, edited=analysis_json(found.edited), changes=changes)
+    return filled_record(AnalysisJSON, analysis, selectors=selectors, comparison=comparison)

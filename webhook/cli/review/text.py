@@ -45,8 +45,12 @@ def show(review: Review, options: TextOptions) -> None:
     for reviewed, result, findings in zip(review.objects, results, reported, strict=True):
         if reviewed.is_problem or not options.is_quiet:
             lines = _lines(reviewed, replace(result, findings=findings))
-            changes = _changes(result) if options.with_diffs else ()
-            click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_fit_to_terminal(_templates(result)), ""]))
+            changes: Iterable[str] = ()
+            if options.with_diffs and result.patch and result.before is not None and result.after is not None:
+                changes = map(colour_diff_line, diff(result.before, result.after, printable(result.subject.label)))
+            names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
+            templates = [f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"] if names else []
+            click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_fit_to_terminal(templates), ""]))
             shown += 1
     for line in _fit_to_terminal((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review))):
         click.echo(line)
@@ -119,18 +123,6 @@ def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
             yield from _excerpt(subject.document, finding)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
-
-
-def _changes(result: Result) -> Iterator[str]:
-    """A diff of the object, never wrapped."""
-    if result.patch and result.before is not None and result.after is not None:
-        yield from map(colour_diff_line, diff(result.before, result.after, printable(result.subject.label)))
-
-
-def _templates(result: Result) -> Iterator[str]:
-    if result.templates:
-        names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
-        yield f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"
 
 
 def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
