@@ -178,7 +178,18 @@ def wrap_text(text: str, width: int) -> list[str]:
     return wrap(printable(text), width, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def wrap_line(line: str, width: int) -> list[str]:
+def fit_to_terminal(lines: Iterable[str]) -> Iterator[str]:
+    """Lines that a report did not lay out, wrapped if standard output is a terminal."""
+    if not sys.stdout.isatty():
+        yield from lines
+        return
+    width = terminal_width()
+    for line in lines:
+        for part in line.split("\n"):
+            yield from _wrap_line(part, width)
+
+
+def _wrap_line(line: str, width: int) -> list[str]:
     """The parts of a line of at most `width` characters; parts after the first are indented.
 
     The codes of colours have no width.

@@ -15,7 +15,7 @@ from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
 from webhook.cli.text_layout import diff
-from webhook.pages.text_report import colour_diff_line, colour_text, terminal_width, wrap_line
+from webhook.pages.text_report import colour_diff_line, colour_text, fit_to_terminal, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,9 +50,9 @@ def show(review: Review, options: TextOptions) -> None:
                 changes = map(colour_diff_line, diff(result.before, result.after, printable(result.subject.label)))
             names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
             templates = [f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"] if names else []
-            click.echo("\n".join([*_fit_to_terminal(lines), *changes, *_fit_to_terminal(templates), ""]))
+            click.echo("\n".join([*fit_to_terminal(lines), *changes, *fit_to_terminal(templates), ""]))
             shown += 1
-    for line in _fit_to_terminal((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review))):
+    for line in fit_to_terminal((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review))):
         click.echo(line)
 
 
@@ -64,17 +64,6 @@ def show_messages(review: Review) -> None:
         if result.is_refused:
             label = printable(result.subject.label)
             click.echo(f"{place_of(result)}: {label} is left out, because it is refused", err=True)
-
-
-def _fit_to_terminal(lines: Iterable[str]) -> Iterator[str]:
-    """The lines, wrapped if standard output is a terminal."""
-    if not sys.stdout.isatty():
-        yield from lines
-        return
-    width = terminal_width()
-    for line in lines:
-        for part in line.split("\n"):
-            yield from wrap_line(part, width)
 
 
 def _without_known(reviewed: ReviewedObject) -> Result:
