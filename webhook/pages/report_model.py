@@ -5,7 +5,6 @@ Commands and pages fill it; `text_report` writes it for terminals, and `renderin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -53,8 +52,7 @@ Cell: TypeAlias = "str | Span | Bar | Sequence[str]"
 """One text, or several lines; a line that begins with a dash continues below its first word."""
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table, as wide as its texts unless it wraps."""
 
     title: str
@@ -77,24 +75,21 @@ def numbers(*titles: str) -> list[Column]:
     return [Column(title, right=True) for title in titles]
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """A text that is wrapped."""
 
     text: str
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(NamedTuple):
     """Texts that are never wrapped, because people search and copy them."""
 
     texts: Sequence[str]
     indent: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(NamedTuple):
     """A list of texts that are wrapped."""
 
     texts: Sequence[str]
@@ -102,16 +97,14 @@ class Bullets:
     """The most texts that are shown; the others are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A name, and paragraphs beside it."""
 
     name: str
     texts: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """Rows below titles; nothing without rows."""
 
     columns: Sequence[Column | str]
@@ -133,19 +126,17 @@ class Table:
         return [Column(each) if isinstance(each, str) else each for each in self.columns]
 
 
-@dataclass(frozen=True, slots=True)
-class More:
+class More(NamedTuple):
     """The number of entries that text leaves out and JSON has; nothing if it is zero."""
 
-    count: int
+    number: int
     indent: int = 0
 
 
 Block: TypeAlias = Paragraph | Lines | Bullets | Entry | Table | More
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(NamedTuple):
     """Blocks below a title; left out if it is empty."""
 
     blocks: Sequence[Block]
@@ -168,7 +159,7 @@ def _has_content(block: Block) -> bool:
         case Table():
             return bool(block.rows or block.left_out)
         case More():
-            return bool(block.count)
+            return bool(block.number)
     return True
 
 

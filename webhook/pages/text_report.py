@@ -99,9 +99,9 @@ def _block(block: Block, width: int) -> Iterator[str]:
             if block.rows:
                 yield from (f"{' ' * block.indent}{line}" for line in _table(block, width))
             yield from _block(More(len(block.rows) - len(block.rows[: block.most]) + block.left_out), width)
-        case More(count, indent):
-            if count:
-                yield f"{' ' * indent}{more_line(count)}"
+        case More(number, indent):
+            if number:
+                yield f"{' ' * indent}{more_line(number)}"
 
 
 def _table(table: Table, width: int) -> Iterator[str]:
