@@ -25,8 +25,9 @@ from policies.devices.published_devices import published_devices
 from policies.kubernetes.names import closest
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
+from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
+from policies.nvidia.product_names import propose_labels
 from policies.nvidia.products import Product
 from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
@@ -272,9 +273,8 @@ def similar_values(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]
         if text in values or (label in KNOWN_PRODUCTS and label not in labels):
             continue
         if what == "productName":
-            products = ProductNames.of(labels).products_like(label)
-            named = [value for value in values if bare_name(value.replace(" ", "-")) in products]
-            meant = named[0] if len(named) == 1 else None
+            proposal = propose_labels(label, labels)
+            meant = labels[proposal.names[0]] if proposal and not proposal.others and len(proposal.names) == 1 else None
         else:
             meant = closest(text, values, likeness=0.8)
             meant = None if meant is None or re.sub("[0-9]+", "#", meant) == re.sub("[0-9]+", "#", text) else meant

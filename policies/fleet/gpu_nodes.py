@@ -16,7 +16,7 @@ from policies.kubernetes.nodes import REQUIRED, NodeIndex, labels_of
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
-from policies.nvidia.identifiers import GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
+from policies.nvidia.identifiers import CLOUD_LABELS, GPU_RESOURCE, PRESENT_LABEL, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 
 if TYPE_CHECKING:
@@ -324,7 +324,7 @@ def _is_narrowing(key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_describing(key: str) -> bool:
-    return key.startswith(VENDOR_PREFIX) and (key.endswith(_DESCRIBING) or narrows_gpus(key))
+    return key in CLOUD_LABELS or (key.startswith(VENDOR_PREFIX) and (key.endswith(_DESCRIBING) or narrows_gpus(key)))
 
 
 def _selects_nodes(spec: Mapping[str, Any]) -> bool:

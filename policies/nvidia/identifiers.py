@@ -26,6 +26,12 @@ CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
 """The DeviceClass of the channel that a ComputeDomain gives its pods. Source: there, cmd/compute-domain-controller."""
 
 # Labels of GPU Feature Discovery. Source: github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery.
+CLOUD_LABELS = (
+    "cloud.google.com/gke-accelerator",
+    "eks.amazonaws.com/instance-gpu-name",
+    "karpenter.k8s.aws/instance-gpu-name",
+)
+"""Labels by which GKE, EKS Auto Mode and Karpenter name the GPUs of a node, each with names of its own."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 """The product of a node's GPUs, or of its MIG devices under the single strategy."""
 FAMILY_LABEL = "nvidia.com/gpu.family"

@@ -11,9 +11,9 @@ from policies.kubernetes.names import closest, format_list, shown
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, items_at, lookup
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
-from policies.nvidia.products import Product
+from policies.nvidia.identifiers import CLOUD_LABELS, PRODUCT_LABEL, VENDOR_PREFIX
+from policies.nvidia.known_products import GKE_ACCELERATORS
+from policies.nvidia.product_names import propose_labels
 from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
 
@@ -53,14 +53,16 @@ class _Condition(NamedTuple):
 def existing_labels(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Problem]:
     """No node has the label or the value, but one has a similar one.
 
-    The pod would stay Pending, and the scheduler would only say that no node matched. Products that exist elsewhere
-    are not reported, because such a node may come later.
+    The pod would stay Pending, and the scheduler would only say that no node matched. The label proposed is always one
+    of the same GPU: another model, memory or form factor, or the same GPU shared or divided otherwise, is named as such.
+    GPUs that are spelled right and that the cluster lacks are not reported, because such a node may come later.
     """
     # Conversion compares values with devices, so it sets `keys_only`.
     conditions = [
         each
         for each in _conditions(pod.spec)
-        if each.key.startswith(VENDOR_PREFIX) and not (keys_only and _describes_gpus(each.key))
+        if each.key in CLOUD_LABELS
+        or (each.key.startswith(VENDOR_PREFIX) and not (keys_only and _describes_gpus(each.key)))
     ]
     seen = view.derive(_seen_labels) if conditions else None
     if seen is None or not seen.keys:
@@ -93,7 +95,7 @@ def _describes_gpus(key: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _SeenLabels:
-    """The labels of GPU nodes under `nvidia.com/`."""
+    """The labels of GPU nodes under `nvidia.com/`, and those by which clouds name GPUs."""
 
     keys: frozenset[str]
     values: Mapping[str, frozenset[str]]
@@ -108,6 +110,14 @@ class _SeenLabels:
             remedies = [self._instead(key, value) for value in values]
             text = f"{format_list([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
             return (text, remedy) if (remedy := next(filter(None, remedies), None)) else None
+        if key in CLOUD_LABELS:
+            proposal = propose_labels(values[0], self.values.get(PRODUCT_LABEL, ()))
+            remedy = proposal.remedy() if proposal and not proposal.others else ""
+            return (
+                (f"no node has the label {key}", remedy.replace("write ", f"write {PRODUCT_LABEL}: "))
+                if remedy
+                else None
+            )
         meant = None if _describes_gpus(key) else closest(key, self.keys, likeness=_LIKE_KEY)
         if meant is None or self.values.get(meant, frozenset(values)).isdisjoint(values):
             return None
@@ -115,35 +125,17 @@ class _SeenLabels:
 
     def _instead(self, key: str, value: str) -> str | None:
         there = sorted(self.values[key])
+        if key in CLOUD_LABELS:
+            # A node of another machine type may come later.
+            proposal = None if value in GKE_ACCELERATORS else propose_labels(value, there)
+            return proposal.remedy() if proposal and not proposal.others else None
         if key.endswith(_PRODUCT):
-            return _product(value, there)
+            proposal = propose_labels(value, there)
+            return proposal.remedy() if proposal else None
         if key.endswith(_MEMORY):
             return _memory(value, there)
         meant = closest(value, there)
         return f"write {shown(meant)}" if meant else None
-
-
-def _product(value: str, there: list[str]) -> str | None:
-    """A remedy with the products of nodes that a value can mean, or with what nodes have.
-
-    None for a product that may come with a later node.
-    """
-    wanted = Product.parse(value)
-    alike = {label: known for label in there if (known := Product.parse(label)).profile == wanted.profile}
-    for label, known in alike.items():
-        if known.name == wanted.name and known.shared:
-            return f"write {shown(label)}: the GPUs there are shared"
-    if wanted.name in KNOWN_PRODUCTS:
-        return None
-    names = ProductNames.of(alike).products_like(wanted.name)
-    meant = [shown(label) for label in alike if bare_name(label) in names]
-    if meant:
-        return f"write {meant[0]}" if len(meant) == 1 else f"write one of {format_list(meant, _MOST_NAMED)}"
-    of_model = ProductNames.of([*KNOWN_PRODUCTS, *there]).products_like(wanted.name, model_only=True)
-    if not of_model:
-        return None
-    nearest_first = sorted(there, key=lambda label: bare_name(label) not in of_model)
-    return f"choose from what nodes have: {format_list(list(map(shown, nearest_first)), _MOST_NAMED)}"
 
 
 def _memory(value: str, there: list[str]) -> str | None:
@@ -165,6 +157,6 @@ def _seen_labels(view: ClusterView) -> _SeenLabels:
     for traits in () if nodes is UNKNOWN else nodes.traits:
         keys |= traits.label_names
         for key, value in traits.labels:
-            if key.endswith((_PRODUCT, _MEMORY, *_WORDS)):
+            if key in CLOUD_LABELS or key.endswith((_PRODUCT, _MEMORY, *_WORDS)):
                 values[key].add(value)
-    return _SeenLabels(frozenset(keys), {key: frozenset(found) for key, found in values.items()})
+    return _SeenLabels(frozenset(keys | values.keys()), {key: frozenset(found) for key, found in values.items()})

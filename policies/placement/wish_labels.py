@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.names import is_label_value
+from policies.kubernetes.names import is_label_value, shown
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.selectors import ALWAYS, Alternatives, NodeRequirement, both
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
-from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames
+from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
+from policies.nvidia.product_names import Proposal, has_profile, propose_patterns
 from policies.nvidia.products import Product, fold_name, matching_texts, spellings
 from policies.nvidia.wish_words import ProductPatterns, product_spellings
 from policies.placement.pod_wishes import PodWishes
@@ -85,19 +86,13 @@ def mig_labels(profile: MIGProfile | None = None) -> tuple[str, ...]:
         label
         for name in KNOWN_PRODUCTS
         for each in ([profile] if profile else _profiles(name))
-        if _has(name, each) and is_label_value(label := f"{name}-MIG-{each.label}")
+        if has_profile(name, each) and is_label_value(label := f"{name}-MIG-{each.label}")
     )
 
 
 def _profiles(name: str) -> list[MIGProfile]:
     product = product_named(name)
     return [profile for text in product.profiles() if (profile := MIGProfile.parse(text))] if product else []
-
-
-def _has(name: str, profile: MIGProfile) -> bool:
-    product = product_named(Product.parse(name).name)
-    match = product.match(profile) if product else None
-    return match is not None and match.exact
 
 
 _MOST = 5
@@ -120,33 +115,35 @@ def existing_products(wishes: PodWishes | GPUAdmissionPolicy, view: ClusterView)
     # While nodes are unknown, only patterns similar to a known product are reported: the cluster may have the others.
     is_seen = gpu_nodes(view) is not UNKNOWN
     where = "in the cluster, and none that is known" if is_seen else "that is known"
+    products = view.derive(_products)
     if isinstance(wishes, PodWishes):
-        patterns = wishes.wish.products
-        found = [] if patterns is None else list(_unknown(patterns, view.derive(_products), is_seen=is_seen))
-        for pattern, suggestion in found[:_MOST]:
-            remedy = f'write "{suggestion}"' if suggestion else None
-            yield wishes.problem("product", f'"{pattern}" names no GPU {where}', remedy)
+        found = list(_unknown(wishes.texts.get("product", ""), products, is_seen=is_seen))
+        for name, proposal in found[:_MOST]:
+            remedy = proposal.remedy(as_patterns=True) if proposal else None
+            yield wishes.problem("product", f"{shown(name)} names no GPU {where}", remedy)
         more = len(found) - _MOST
         if more > 0:
             text = f"{more} more patterns name" if more > 1 else "one more pattern names"
             yield wishes.problem("product", f"{text} no GPU {where}")
         return
     for index, default in enumerate(wishes.placement.wishes):
-        patterns = ProductPatterns.read(default.wish["product"]) if "product" in default.wish else ProductPatterns()
         path = FieldPath(("spec", "placement", "wishes", index, "wish", "product"))
-        for pattern, suggestion in _unknown(patterns, view.derive(_products), is_seen=is_seen):
-            remedy = f'write "{suggestion}"' if suggestion else None
-            yield problem(path, f'"{pattern}" names no GPU {where}', remedy)
+        for name, proposal in _unknown(default.wish.get("product", ""), products, is_seen=is_seen):
+            remedy = proposal.remedy(as_patterns=True) if proposal else None
+            yield problem(path, f"{shown(name)} names no GPU {where}", remedy)
 
 
-def _unknown(patterns: ProductPatterns, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:
-    """The patterns to report, each with the probable name."""
-    for pattern in (*patterns.includes, *patterns.excludes):
+def _unknown(text: str, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, Proposal | None]]:
+    """The names to report, as they are written, each with what to write instead."""
+    for entry in dict.fromkeys(each.strip() for each in text.split(",") if text):
+        patterns = ProductPatterns.read(entry)
+        (pattern,) = patterns.includes or patterns.excludes
         if matching_texts(fold_name(pattern), products.spellings):
             continue
-        suggestion = products.seen.suggestion(pattern) or products.names.suggestion(pattern)
-        if suggestion or is_seen:
-            yield pattern, suggestion
+        # A pattern that excludes GPUs may be of others than the cluster has.
+        proposal = propose_patterns(pattern, products.seen if patterns.includes else ())
+        if proposal or is_seen:
+            yield entry.removeprefix("!").strip(), proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +152,8 @@ class _Products:
 
     spellings: frozenset[str]
     """The names that patterns are matched with."""
-    names: ProductNames
-    seen: ProductNames
-    """Those of the cluster."""
+    seen: frozenset[str]
+    """The labels of the cluster."""
 
 
 def _products(view: ClusterView) -> _Products:
@@ -166,10 +162,9 @@ def _products(view: ClusterView) -> _Products:
 
 @lru_cache(maxsize=4)
 def _with_known(seen: frozenset[str]) -> _Products:
-    labels = seen.union(KNOWN_PRODUCTS, mig_labels())
-    products = [Product.parse(label) for label in labels]
+    products = [Product.parse(label) for label in seen.union(KNOWN_PRODUCTS, mig_labels())]
     spelt = (text for each in products for text in product_spellings(each.name, each.profile, by_profile=True))
-    return _Products(frozenset(spelt), ProductNames.of(labels), ProductNames.of(seen))
+    return _Products(frozenset(spelt), seen)
 
 
 def _seen_labels(view: ClusterView) -> Iterator[str]:

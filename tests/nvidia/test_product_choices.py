@@ -2,7 +2,8 @@
 
 import pytest
 
-from policies.nvidia.known_products import KNOWN_PRODUCTS, choose_products
+from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.product_names import choose_products
 from policies.nvidia.wishes import WishError
 
 

@@ -31,6 +31,11 @@ def findings_of(pod, cluster):
         ("H10O*", "H100*"),
         ("A10O*", "A100*"),
         ("H100", "H100*"),
+        ("h100sxm", "H100-80GB-HBM3"),
+        ("A100-80", "A100*80GB*"),
+        ("tesla-a100", "A100*"),
+        ("NVIDIA-H100_MIG_1g.10gb", "H100*-MIG-1g.10gb"),
+        ("H100 or A100", "H100*,A100*"),
         ("NVIDIA-H100", "H100*"),
         ("T4", "Tesla-T4"),
         ("Testla-T4", "Tesla-T4"),
@@ -42,20 +47,37 @@ def findings_of(pod, cluster):
     ],
 )
 def test_near_product_is_suggested(findings_of, text, suggestion):
-    pattern = text.removeprefix("NVIDIA-")
-    assert findings_of(text, "f1") == [
-        f'{WISH}: "{pattern}" names no GPU in the cluster, and none that is known; write "{suggestion}"'
+    assert findings_of(text) == [f'{WISH}: "{text}" names no GPU that is known; write "{suggestion}"']
+
+
+def test_suggestion_is_the_same_with_and_without_a_cluster(findings_of, node):
+    here = [
+        node("f1", label, {"nvidia.com/gpu.product": label})
+        for label in ("NVIDIA-A100-SXM4-40GB", "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3")
     ]
+    for text in ("A100-80GB", "A100-SXM4", "*A100-40GB", "H100", "H10O*", "H100 or A100"):
+        remedies = {findings_of(text, *parts)[0].rpartition("; ")[2] for parts in ((), here)}
+        assert len(remedies) == 1
 
 
 def test_product_of_the_cluster_is_suggested_before_one_that_is_only_known(findings_of, node):
-    sold = [node("f1", f"a{n}", {"nvidia.com/gpu.product": f"NVIDIA-A100-SXM4-{n}0GB"}) for n in (4, 8)]
-    for text, suggestion in (
-        ("A100-80GB", "A100-SXM4-80GB"),
-        ("A100-SXM4", "A100-SXM4*"),
-        ("*A100-40GB", "*A100*40GB"),
-    ):
-        assert findings_of(text, *sold)[0].endswith(f'; write "{suggestion}"')
+    cards = node("f1", labels={"nvidia.com/gpu.product": "NVIDIA-H100-PCIe"})
+    assert findings_of("H100-80GB", cards)[0].endswith('; write "H100-PCIe"')
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("H10O*", 'the name is "H100*"; the cluster has "NVIDIA-A100-SXM4-40GB", which is another GPU'),
+        ("A100-80GB", 'the name is "A100*80GB*"; the cluster has "NVIDIA-A100-SXM4-40GB", which has other memory'),
+        (
+            "A100-PCI-E",
+            'the name is "A100*PCIe*"; the cluster has "NVIDIA-A100-SXM4-40GB", which has another form factor',
+        ),
+    ],
+)
+def test_other_gpu_of_the_cluster_is_named_as_such(findings_of, text, remedy):
+    assert findings_of(text, "f1")[0].endswith(f"; for a node that comes later, {remedy}")
 
 
 def test_product_far_from_all_is_reported_without_a_suggestion(findings_of):

@@ -32,7 +32,11 @@ def by_affinity(pod, key, operator, *values):
     [
         ("gpu.product", "NVIDIA-A100-SXM4-40G", '"NVIDIA-A100-SXM4-40G" {}; write "NVIDIA-A100-SXM4-40GB"'),
         ("gpu.product", "A100", '"A100" {}; write "NVIDIA-A100-SXM4-40GB"'),
-        ("gpu.product", "NVIDIA-H10O-80GB-HBM3", '"NVIDIA-H10O-80GB-HBM3" {}; write "NVIDIA-H100-80GB-HBM3-SHARED"'),
+        (
+            "gpu.product",
+            "NVIDIA-H10O-80GB-HBM3",
+            '"NVIDIA-H10O-80GB-HBM3" {}; write "NVIDIA-H100-80GB-HBM3-SHARED": the GPUs there are shared',
+        ),
         ("gpu.family", "hoper", '"hoper" {}; write "hopper"'),
         ("gpu.memory", "80", '"80" {}; write "81559": the label is in MiB, and as the driver reports it'),
         ("gpu.memory", "81920", '"81920" {}; write "81559": the label is in MiB, and as the driver reports it'),
@@ -79,16 +83,34 @@ HERE = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4-SHARED")
     [
         ("NVIDIA-H100-SXM5-80GB", 'write "NVIDIA-H100-80GB-HBM3"'),
         ("H100", 'write "NVIDIA-H100-80GB-HBM3"'),
-        ("nvidia-l4", 'write "NVIDIA-L4-SHARED"'),
+        ("nvidia-l4", 'write "NVIDIA-L4-SHARED": the GPUs there are shared'),
         ("NVIDIA-L4", 'write "NVIDIA-L4-SHARED": the GPUs there are shared'),
         (
             "NVIDIA-B200-SXM-180GB",
-            'choose from what nodes have: "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3" and "NVIDIA-L4-SHARED"',
+            (
+                'for a node that comes later, the name is "NVIDIA-B200"; '
+                'the cluster has "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3" and "NVIDIA-L4-SHARED", which are other GPUs'
+            ),
         ),
         (
             "NVIDIA-H100-SXM5-96GB",
-            'choose from what nodes have: "NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB" and "NVIDIA-L4-SHARED"',
+            'choose from what there is; the cluster has "NVIDIA-H100-80GB-HBM3", which has other memory',
         ),
+        (
+            "H100-PCI-E",
+            (
+                'for a node that comes later, the name is "NVIDIA-H100-PCIe"; '
+                'the cluster has "NVIDIA-H100-80GB-HBM3", which has another form factor'
+            ),
+        ),
+        (
+            "nvidia-tesla-a100",
+            (
+                'for a node that comes later, the name is "NVIDIA-A100-SXM4-40GB"; '
+                'the cluster has "NVIDIA-A100-SXM4-80GB", which has other memory'
+            ),
+        ),
+        ("nvidia-h100-mega-80gb", 'write "NVIDIA-H100-80GB-HBM3"'),
     ],
 )
 def test_product_of_the_same_gpu_is_suggested_or_else_what_there_is(pod, products, value, remedy):
@@ -100,16 +122,62 @@ def test_products_of_nodes_are_listed_up_to_three(pod, products):
     here = products(*HERE, "NVIDIA-A30", "NVIDIA-A40")
     (text,) = findings_of(selecting(pod, **{"gpu.product": "L40S"}), here)
     assert text.endswith(
-        '; choose from what nodes have: "NVIDIA-A100-SXM4-80GB", "NVIDIA-A30", "NVIDIA-A40" and 2 more'
+        '; the cluster has "NVIDIA-A100-SXM4-80GB", "NVIDIA-A30", "NVIDIA-A40" and 2 more, which are other GPUs'
     )
 
 
-def test_shared_gpu_may_come_later(pod, products):
-    assert findings_of(selecting(pod, **{"gpu.product": "NVIDIA-A30-SHARED"}), products("NVIDIA-A30")) == []
+@pytest.mark.parametrize(
+    ("value", "label", "remedy"),
+    [
+        ("NVIDIA-A30-SHARED", "NVIDIA-A30", 'write "NVIDIA-A30": the GPUs there are not shared'),
+        (
+            "NVIDIA-A30",
+            "NVIDIA-A30-MIG-1g.6gb",
+            'choose from what there is; the cluster has "NVIDIA-A30-MIG-1g.6gb", which is this GPU divided by MIG',
+        ),
+        (
+            "a30-mig-2g.12gb",
+            "NVIDIA-A30-MIG-1g.6gb",
+            (
+                'for a node that comes later, the name is "NVIDIA-A30-MIG-2g.12gb"; '
+                'the cluster has "NVIDIA-A30-MIG-1g.6gb", which is this GPU without such MIG devices'
+            ),
+        ),
+        (
+            "NVIDIA-A30-MIG-1g.5gb",
+            "NVIDIA-A30",
+            'choose from what there is; the cluster has "NVIDIA-A30", which is this GPU without such MIG devices',
+        ),
+    ],
+)
+def test_label_of_the_same_gpu_used_otherwise_is_named_with_the_difference(pod, products, value, label, remedy):
+    (text,) = findings_of(selecting(pod, **{"gpu.product": value}), products(label))
+    assert text.endswith(f'"{value}" is the nvidia.com/gpu.product of no node; {remedy}')
 
 
-def test_mig_device_is_not_suggested_for_a_whole_gpu(pod, products):
-    assert findings_of(selecting(pod, **{"gpu.product": "NVIDIA-A30"}), products("NVIDIA-A30-MIG-1g.6gb")) == []
+GKE = "cloud.google.com/gke-accelerator"
+
+
+@pytest.mark.parametrize(
+    ("value", "remedy"),
+    [
+        ("H100", 'write "nvidia-h100-80gb"'),
+        ("NVIDIA-H100-80GB-HBM3", 'write "nvidia-h100-80gb"'),
+        ("nvidia-h100-mega-80gb", None),
+        ("nvidia-l4", None),
+    ],
+)
+def test_name_of_the_cloud_for_the_same_gpu_is_suggested(pod, cluster, node, value, remedy):
+    view = cluster(node("f1", labels={GKE: "nvidia-h100-80gb"}))
+    expected = [f'spec.nodeSelector[{GKE}]: "{value}" is the {GKE} of no node; {remedy}'] if remedy else []
+    assert findings_of(pod(nodeSelector={GKE: value}), view) == expected
+
+
+@pytest.mark.parametrize(("key", "value"), [(GKE, "nvidia-h100-80gb"), ("karpenter.k8s.aws/instance-gpu-name", "h100")])
+def test_label_of_a_cloud_that_no_node_has_is_translated(pod, products, key, value):
+    assert findings_of(pod(nodeSelector={key: value}), products(*HERE)) == [
+        f'spec.nodeSelector[{key}]: no node has the label {key}; write nvidia.com/gpu.product: "NVIDIA-H100-80GB-HBM3"'
+    ]
 
 
 def test_label_that_no_node_has_is_reported_with_a_similar_one(pod, cluster):

@@ -121,7 +121,7 @@ def test_limit_of_a_product_that_no_gpu_has_is_reported_with_a_pattern_that_matc
     (finding,) = decision.findings
     assert str(finding) == (
         'spec.limits[0].selector.products[0]: "H100" is the product of no GPU that nodes or ResourceSlices show, so limit '
-        'h100 counts nothing that runs; write "H100-80GB-HBM3", or leave it if that comes later [GA508]'
+        'h100 counts nothing that runs; write "H100*", or leave it if that comes later [GA508]'
     )
     assert decided(limited_to("H100-80GB-HBM3"), view=h100).findings == ()
 

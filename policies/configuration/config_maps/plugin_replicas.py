@@ -204,7 +204,7 @@ def effective_settings(configuration: Configuration) -> Iterator[Problem]:
 def _contradicted_strategy(configuration: Configuration) -> Iterator[Problem]:
     change, of_file = configuration.change, configuration.mig_strategy
     of_policy = policy_strategy(change)
-    if of_file not in STRATEGIES or not of_policy or of_file == of_policy:
+    if of_file not in STRATEGIES or of_policy not in STRATEGIES or of_file == of_policy:
         return
     severity: Severity | None = Severity.DENY
     text = f"is {of_file}, and spec.mig.strategy of the ClusterPolicy is {of_policy}, which wins"

@@ -10,7 +10,7 @@ from policies.kubernetes.names import closest, format_list, shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
-from policies.nvidia.known_products import ProductNames
+from policies.nvidia.product_names import propose_patterns
 from policies.nvidia.products import Product
 from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.limits.quota import QuotaError, parse_quota
@@ -198,7 +198,12 @@ def _remedy(field: str, glob: str, names: tuple[str, ...]) -> str:
     known = [name for name in names if name]
     if not known:
         return f"take it away, or {_LATER}"
-    meant = ProductNames.of(known).suggestion(glob) if field == "products" else closest(glob, known)
-    is_right = meant is not None and _matches(field, meant, names)
-    said = shown(meant) if is_right else f"an existing one ({format_list(known, _MOST_NAMED)})"
+    if field == "products":
+        proposal = propose_patterns(glob, known)
+        if proposal and proposal.others:
+            return f"{_LATER}; {proposal.others}"
+        meant = list(proposal.names) if proposal else []
+    else:
+        meant = [guess] if (guess := closest(glob, known)) else []
+    said = format_list(list(map(shown, meant))) if meant else f"an existing one ({format_list(known, _MOST_NAMED)})"
     return f"write {said}, or {_LATER}"

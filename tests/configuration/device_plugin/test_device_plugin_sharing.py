@@ -342,6 +342,11 @@ def test_a_strategy_that_contradicts_the_policy_is_refused(findings_of):
     ]
 
 
+def test_strategy_that_the_policy_cannot_have_is_not_proposed(findings_of):
+    document = config_map(any=sliced(flags={"migStrategy": "mixed"}))
+    assert findings_of(document, policy(mig={"strategy": "Mixed"})) == []
+
+
 def test_no_strategy_where_nodes_can_do_mig_is_refused(findings_of):
     document, facts = config_map(any=sliced(flags={"migStrategy": "none"})), policy(mig={"strategy": "single"})
     assert findings_of(document, facts, node(**{"mig.capable": "true"})) == [
