@@ -19,7 +19,7 @@ from policies.kubernetes.view import UNKNOWN, ChangedView, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig_configs import configs_of, shipped_entries
 from policies.nvidia.mig_parted import apply_on_node
-from policies.nvidia.mig_products import node_product, shipped_configs
+from policies.nvidia.mig_products import gpu_count, is_capable, is_lacking, node_product, shipped_configs
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -204,6 +204,27 @@ def namespaced_name(document: Object) -> str:
 _SHIPPED = "default-mig-parted-config"
 
 
+class PluginRefusal(NamedTuple):
+    """The reason for which the device plugin would exit on a node with a MIG configuration."""
+
+    text: str
+    """The end of a sentence about the configuration."""
+    is_certain: bool
+    """False if the GPUs are unknown, or the plugin starts where some of them are cut otherwise: by hand, or as they are now."""
+
+
+OTHER_STRATEGY = {
+    "single": "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
+    "mixed": "write profiles that fill their GPU instances, such as 3g.20gb, or set mig.strategy: single in the ClusterPolicy",
+}
+"""The remedy for a MIG configuration at which the device plugin exits, by the strategy."""
+_CUT_BY_HAND = "all-enabled"
+"""The configuration that NVIDIA ships for GPUs that an administrator cuts by hand: MIG is on, without devices.
+
+Source: github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class SelectableConfigs:
     """The configurations among which a node can choose."""
@@ -225,6 +246,36 @@ class SelectableConfigs:
         if self.config_map or name not in shipped_configs():
             return ()
         return shipped_entries(name, product)
+
+    def plugin_refusal(self, name: str, labels: Mapping[str, str], strategy: str) -> PluginRefusal | None:
+        """The reason for which the device plugin exits on a node with a configuration; None if it starts.
+
+        None as well if mig-parted fails, or ignores profiles that the GPUs may have under another driver. A configuration
+        that the MIG manager makes for each node has no profiles that the GPUs lack.
+        """
+        entries = self.entries(name, labels)
+        run = apply_on_node(entries, labels)
+        ignored = [profile for profiles in run.ignored.values() for profile in profiles]
+        if run.error is not None or (ignored and name not in self.configs):
+            return None
+        if not all(is_lacking(profile, labels) for profile in ignored):
+            return None
+        by_gpu = [state.devices if state.is_mig_enabled else None for state in run.states]
+        cut = Cut.of(by_gpu)
+        words = cut_refusal(len(by_gpu), cut, strategy)
+        if not words:
+            return None
+        empty = cut.first_empty_gpu(len(by_gpu))
+        if strategy == "single" and empty is not None:
+            made = f"enables MIG on GPU {empty} and makes no devices there"
+            is_certain = is_capable(labels) is True and (empty == 0 or gpu_count(labels) is not None)
+            is_certain = is_certain and name != _CUT_BY_HAND
+        else:
+            is_partial = strategy == "single" and len(cut.devices) == 1
+            profiles = ", ".join(map(str, sorted(cut.devices)))
+            made = "cuts some GPUs and leaves others whole" if is_partial else f"makes {profiles}"
+            is_certain = all(any(entry.is_for_number(number) for entry in entries) for number in range(len(by_gpu)))
+        return PluginRefusal(f"{made}; the device plugin would exit with: {words}", is_certain)
 
 
 def selectable_configs(facts: Facts, node: str = "") -> SelectableConfigs:
@@ -262,37 +313,3 @@ def configs_named(facts: Facts, name: str, node: str = "") -> SelectableConfigs:
     configs = (configs_of(shared) if isinstance(shared, dict) else None) or {}
     said = "what the MIG manager makes for this node is not known here"
     return SelectableConfigs(configs, shipped_configs() | frozenset(configs), missing=said)
-
-
-class PluginRefusal(NamedTuple):
-    """The reason for which the device plugin would exit on a node with a MIG configuration."""
-
-    text: str
-    """The end of a sentence about the configuration."""
-    is_certain: bool
-    """False if the plugin starts where some GPUs are cut otherwise: by hand, or as they are now."""
-
-
-def plugin_refusal_of(entries: Sequence[Entry], labels: Mapping[str, str], strategy: str) -> PluginRefusal | None:
-    """The reason for which the device plugin exits on a node with these entries; None if it starts.
-
-    None as well if mig-parted does not apply the entries as they are written.
-    """
-    run = apply_on_node(entries, labels)
-    if run.error is not None or run.ignored:
-        return None
-    by_gpu = [state.devices if state.is_mig_enabled else None for state in run.states]
-    cut = Cut.of(by_gpu)
-    words = cut_refusal(len(by_gpu), cut, strategy)
-    if not words:
-        return None
-    empty = cut.first_empty_gpu(len(by_gpu))
-    if strategy == "single" and empty is not None:
-        made = f"enables MIG on GPU {empty} and makes no devices there"
-    elif strategy == "single" and len(cut.devices) == 1:
-        made = "cuts some GPUs and leaves others whole"
-    else:
-        made = f"makes {', '.join(map(str, sorted(cut.devices)))}"
-    named = [number for number in range(len(by_gpu)) if any(entry.is_for_number(number) for entry in entries)]
-    text = f"{made}; the device plugin would exit with: {words}"
-    return PluginRefusal(text, is_certain=empty is None and len(named) == len(by_gpu))

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.change import data_keys, is_operator
 from policies.configuration.cluster_facts import (
+    OTHER_STRATEGY,
     counted_names,
     gpu_pods,
-    plugin_refusal_of,
     quoted_names,
     selectable_configs,
 )
@@ -25,10 +25,10 @@ from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator
 
     from policies.configuration.change import Change
-    from policies.nvidia.mig_configs import Entry
+    from policies.configuration.cluster_facts import SelectableConfigs
     from policies.rules.request import UserInfo
 
 
@@ -189,12 +189,6 @@ def _has(names: Collection[str]) -> str:
     return f", which has {shown}" if names else ""
 
 
-_OTHER_STRATEGY = {
-    "single": "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
-    "mixed": "write profiles that fill their GPU instances, such as 3g.20gb, or set mig.strategy: single in the ClusterPolicy",
-}
-
-
 @NODE.rule(
     "GA155",
     "The MIG configuration of a node must be possible on its GPUs and served by the device plugin",
@@ -210,18 +204,18 @@ def possible_mig(change: Change) -> Iterator[Problem]:
     and at compute instances that share a GPU instance under "mixed". Under "none" it offers the GPUs as if they were
     whole. Nodes without it do not count. Virtual machines get whole GPUs, so a node for vm-passthrough must not be cut.
     """
-    labels = labels_of(change.object)
     config = newly_set(change, MIG_CONFIG_LABEL)
     if config and config not in WHOLE:
-        entries = selectable_configs(change.facts, change.name).entries(config, labels)
-        yield from _possible(change, config, entries)
-        yield from _strategy_problems(change, config, entries)
+        selectable = selectable_configs(change.facts, change.name)
+        yield from _possible(change, config, selectable)
+        yield from _strategy_problems(change, config, selectable)
     if newly_set(change, MIG_CONFIG_LABEL) or newly_set(change, WORKLOAD_CONFIG):
         yield from _for_machines(change)
 
 
-def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
     labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
+    entries = selectable.entries(config, labels)
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
         yield problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
@@ -232,7 +226,7 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
         yield problem(path, text, "remove the label", severity=Severity.WARN)
         return
     # The MIG manager makes the operator's own configurations for each node, of the profiles that its GPUs have.
-    is_made = config in shipped_configs() and config not in selectable_configs(change.facts, change.name).configs
+    is_made = config in shipped_configs() and config not in selectable.configs
     for misfit in node_misfits(entries, labels):
         what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
         severity = None if misfit.is_certain else Severity.WARN
@@ -248,16 +242,22 @@ def _possible(change: Change, config: str, entries: Sequence[Entry]) -> Iterator
         yield problem(path, text, severity=Severity.WARN)
 
 
-def _strategy_problems(change: Change, config: str, entries: Sequence[Entry]) -> Iterator[Problem]:
+def _strategy_problems(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
     labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
+    entries = selectable.entries(config, labels)
     if not runs_device_plugin(change.object, change.facts.view):
         return
     known = isinstance(change.facts.cluster_policy(), dict)
     strategy = change.facts.policy_value("mig", "strategy") if known else labels.get(MIG_STRATEGY_LABEL)
-    if strategy in ("single", "mixed") and (refusal := plugin_refusal_of(entries, labels, strategy)):
+    # Profiles that the GPUs lack are reported as such.
+    if (
+        strategy in ("single", "mixed")
+        and (refusal := selectable.plugin_refusal(config, labels, strategy))
+        and not any(node_misfits(entries, labels))
+    ):
         text = f'"{config}" does not go with mig.strategy "{strategy}": it {refusal.text}'
         severity = None if refusal.is_certain else Severity.WARN
-        yield problem(path, text, _OTHER_STRATEGY[strategy], severity=severity)
+        yield problem(path, text, OTHER_STRATEGY[strategy], severity=severity)
     is_cut = is_capable(labels) is not False and any(entry.is_mig_enabled for entry in entries)
     if known and strategy in (None, "", "none") and is_cut:
         said = "is not set" if not strategy else "is none"

@@ -8,13 +8,11 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
-from policies.nvidia.mig import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, Layout, Match
+from policies.nvidia.mig import AMPERE, AMPERE_SMALL, BLACKWELL_GRAPHICS, Geometry, Layout, Match, MIGProfile
 from policies.nvidia.products import Product
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from policies.nvidia.mig import MIGProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +128,33 @@ def device_ids(name: str) -> frozenset[str]:
 
 def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
     """The product on a node, also by the memory that its driver reports if the label is of whole GPUs."""
-    label = Product.parse(labels.get(PRODUCT_LABEL, ""))
-    product = product_named(label.name)
-    memory = labels.get(MEMORY_LABEL, "")
-    whole = label.profile is None and not label.invalid
-    if product is None or not whole or not re.fullmatch(r"[0-9]{1,9}", memory):
+    product, reported = product_named(Product.parse(labels.get(PRODUCT_LABEL, "")).name), _reported_memory(labels)
+    if product is None or reported is None:
         return product
-    reported = -(-int(memory) // 1024)
     near = any(abs(reported - known) <= _ALTERNATIVE for known in product.memory)
     return replace(product, memory=(reported,)) if near else product
+
+
+def _reported_memory(labels: Mapping[str, str]) -> int | None:
+    """The memory of one GPU that its driver reports, in GiB rounded up; None where the labels are not of whole GPUs."""
+    label, memory = Product.parse(labels.get(PRODUCT_LABEL, "")), labels.get(MEMORY_LABEL, "")
+    if label.profile is not None or label.invalid or not re.fullmatch(r"[0-9]{1,9}", memory):
+        return None
+    return -(-int(memory) // 1024)
+
+
+def is_lacking(profile: str, labels: Mapping[str, str]) -> bool:
+    """True if the GPUs of a node certainly have no profile of this name, so that mig-parted ignores it.
+
+    Names that are a little off are certain only where the node shows the memory that its driver reports.
+
+    Source: github.com/NVIDIA/mig-parted pkg/types/mig_config.go Flatten, mig_profile.go ParseMigProfile.
+    """
+    product, parsed = node_product(labels), MIGProfile.parse(profile)
+    if product is None:
+        return False
+    match = product.match(parsed) if parsed is not None else None
+    return match is None or (not match.exact and product.memory == (_reported_memory(labels),))
 
 
 def gpu_count(labels: Mapping[str, str]) -> int | None:

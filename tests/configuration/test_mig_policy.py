@@ -153,6 +153,36 @@ def test_gpus_without_devices_are_warned_about(findings_of):
     assert [one[1:3] for one in found] == [("warn", said)]
 
 
+PREPARED = FILE + (
+    "  half:\n  - {devices: [0], mig-enabled: true, mig-devices: {1g.5gb: 7}}\n"
+    "  - {devices: [1], mig-enabled: true, mig-devices: {}}\n"
+    "  misspelt: [{devices: all, mig-enabled: true, mig-devices: {1g.4gb: 7}}]\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "severity", "gpu"),
+    [
+        ("half", {"nvidia.com/gpu.count": "2"}, "deny", 1),
+        ("half", {}, "warn", 1),
+        ("misspelt", {"nvidia.com/gpu.memory": "40960"}, "deny", 0),
+    ],
+)
+def test_own_configuration_that_leaves_a_gpu_without_devices_is_refused_where_the_gpu_exists(
+    findings_of, config, more, severity, gpu
+):
+    spec = "{mig: {strategy: single}, migManager: {config: {name: mig-config}}}"
+    gpus = node("a", config, **A100, **more)
+    found = findings_of("GA147", spec, config_map(**{"config.yaml": PREPARED}), gpus)
+    said = f"device {gpu} has no MIG devices configured"
+    assert [(one[1], said in one[2]) for one in found] == [(severity, True)]
+
+
+def test_name_of_a_profile_that_another_driver_may_have_is_left_to_other_rules(findings_of):
+    spec = "{mig: {strategy: single}, migManager: {config: {name: mig-config}}}"
+    assert findings_of("GA147", spec, config_map(**{"config.yaml": PREPARED}), node("a", "misspelt")) == []
+
+
 def test_strategy_mixed_with_parts_of_gpu_instances_is_refused(findings_of):
     parts = FILE + "  parts: [{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 6}}]\n"
     spec = "{mig: {strategy: mixed}, migManager: {config: {name: mig-config}}}"

@@ -9,7 +9,6 @@ from policies.configuration.change import CLUSTER_POLICY, check_object, data_key
 from policies.configuration.cluster_facts import (
     PluginRefusal,
     configs_named,
-    plugin_refusal_of,
     quoted_names,
     the_nodes,
 )
@@ -353,7 +352,7 @@ def _unfit_configs(
     found: dict[tuple[str, PluginRefusal], list[Object]] = {}
     for node in labelled:
         name, labels = labels_of(node)[MIG_CONFIG_LABEL], labels_of(node)
-        entries = configs_named(change.facts, config_map, name_of(node)).entries(name, labels)
-        if refusal := plugin_refusal_of(entries, labels, strategy):
+        selectable = configs_named(change.facts, config_map, name_of(node))
+        if refusal := selectable.plugin_refusal(name, labels, strategy):
             found.setdefault((name, refusal), []).append(node)
     return found

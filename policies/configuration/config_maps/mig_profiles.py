@@ -7,21 +7,30 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import CONFIG_MAP
-from policies.configuration.cluster_facts import the_nodes
+from policies.configuration.cluster_facts import OTHER_STRATEGY, SelectableConfigs, the_nodes
 from policies.configuration.config_maps.mig_documents import MIGFile, are_skipped, with_error
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_configs import CONFIGS, DEFAULT, DeviceID, Entry
+from policies.nvidia.mig_configs import CONFIGS, DEFAULT, DeviceID, Entry, configs_of
 from policies.nvidia.mig_layouts import excess
 from policies.nvidia.mig_parted import apply_on_node
-from policies.nvidia.mig_products import PRODUCTS, MIGProduct, gpu_count, is_capable, node_product, product_named
+from policies.nvidia.mig_products import (
+    PRODUCTS,
+    MIGProduct,
+    gpu_count,
+    is_capable,
+    is_lacking,
+    node_product,
+    product_named,
+)
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.rules.checks import Problem
@@ -60,8 +69,14 @@ class Misfit:
         return NODE_FAILS
 
 
-def _misfits(entry: Entry, product: MIGProduct) -> Iterator[Misfit]:
-    """The profiles of an entry that a GPU does not have, or has too little room for."""
+def _misfits(entry: Entry, product: MIGProduct, labels: Mapping[str, str] | None = None) -> Iterator[Misfit]:
+    """The profiles of an entry that a GPU does not have, or has too little room for.
+
+    Args:
+        entry: The entry.
+        product: The GPU.
+        labels: Of the node that the GPU is in, if it is known.
+    """
     for name in entry.requested:
         profile = MIGProfile.parse(name)
         match = product.match(profile) if profile else None
@@ -69,8 +84,9 @@ def _misfits(entry: Entry, product: MIGProduct) -> Iterator[Misfit]:
             text = f"is not a profile of {product.name} ({', '.join(_whole(product))})"
             yield Misfit(entry, name, text, _instead(profile, product) if profile else "", is_certain=True)
         elif not match.exact:
-            text = f'is called "{match.profile}" on {product.name}; names differ by a little between drivers'
-            yield Misfit(entry, name, text, str(match.profile), is_certain=False)
+            text, is_certain = f'is called "{match.profile}" on {product.name}', is_lacking(name, labels or {})
+            text += "" if is_certain else "; names differ by a little between drivers"
+            yield Misfit(entry, name, text, str(match.profile), is_certain)
     if (shortage := _shortage(entry, product)) is not None:
         yield shortage
 
@@ -94,12 +110,12 @@ def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterato
     by_index = {entry.index: entry for entry in entries}
     for index in run.ignored:
         if product is not None:
-            yield from _misfits(by_index[index], product)
+            yield from _misfits(by_index[index], product, labels)
     if run.error is None or run.error.entry in run.ignored:
         return
     entry = by_index[run.error.entry]
     if run.error.lacks and product is not None:
-        yield from _misfits(entry, product)
+        yield from _misfits(entry, product, labels)
     elif is_divisible:
         text = with_error(f"has entries for GPU {run.error.gpu} that differ in mig-enabled", run.error.words)
         yield Misfit(entry, "", text, "", is_certain=gpu_count(labels) is not None, is_conflict=True)
@@ -121,39 +137,83 @@ def _instead(profile: MIGProfile, product: MIGProduct) -> str:
 
 @CONFIG_MAP.rule(
     "GA151",
-    "The GPUs must have the MIG profiles of a configuration, and room for all of them",
+    "A MIG configuration must be possible on its GPUs and served by the device plugin",
     remedy="write profiles that the GPU has",
-    source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; NVIDIA MIG user guide, supported profiles; "
-    "github.com/NVIDIA/gpu-operator issues 603, 262, 351",
-    rows=("H-06", "H-14"),
+    source="github.com/NVIDIA/mig-parted pkg/mig/config/config.go SetMigConfig, pkg/types/mig_config.go Flatten; "
+    "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go assertAllMigDevicesAreValid, buildMigDeviceMap; "
+    "NVIDIA MIG user guide, supported profiles; github.com/NVIDIA/gpu-operator issues 603, 262, 351",
+    rows=("H-02", "H-06", "H-14"),
 )
 def possible_profiles(file: MIGFile) -> Iterator[Problem]:
-    """For a profile that no GPU of the node has, mig-parted does not fail: it makes no devices.
+    """For a profile that no GPU of the node has, mig-parted does not fail: it makes no device of that entry.
 
     If the devices do not fit, it fails after the MIG manager has stopped the operator's pods on the node, which gets the
     state `failed`. Slices must suffice for memory as well as for compute: an instance of three compute slices takes four
     of the eight memory slices, so next to two of them nothing fits, although 3 + 3 + 1 is 7. A30 and RTX PRO 6000 have
     four slices. Sizes in names are rounded from what the driver reports, so a name that is a little off is only warned
-    about.
+    about where no node shows its memory.
+
+    A configuration that nodes select is refused if the device plugin exits there: under `mig.strategy` "single" at GPUs
+    without MIG devices or with several kinds of them, under "mixed" at compute instances that share a GPU instance.
     """
-    using = file.nodes_by_config()
+    using, before = file.nodes_by_config(), configs_of(file.change.old or {}) or {}
     for name, entries in file.configs.items():
-        found: list[Problem] = []
         nodes = using.get(name, [])
+        found: list[tuple[Entry, Problem]] = []
         for entry in entries:
             if entry.is_mig_enabled and entry.filters:
-                found += [_problem(file, misfit) for product in entry.products for misfit in _misfits(entry, product)]
+                misfits = [misfit for product in entry.products for misfit in _misfits(entry, product)]
+                found += [(entry, _problem(file, misfit)) for misfit in misfits]
             elif entry.is_mig_enabled and not are_skipped(nodes):
-                found += _anywhere(file, entry)
-        yield from found
-        for misfits, alike in () if found else _by_misfits(entries, nodes):
-            yield from (_problem(file, misfit, alike) for misfit in misfits)
+                found += [(entry, each) for each in _anywhere(file, entry)]
+        reported: set[int] = set()
+        if all(each.severity is Severity.WARN for _, each in found):
+            for index, each in _on_nodes(file, name, nodes, is_kept=before.get(name) == entries):
+                reported.add(index)
+                yield each
+        yield from (each for entry, each in found if entry.index not in reported)
 
 
-def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = ()) -> Problem:
+def _on_nodes(file: MIGFile, name: str, nodes: Sequence[Object], *, is_kept: bool) -> Iterator[tuple[int, Problem]]:
+    """The problems of a configuration on the nodes that select it, with the index of the entry.
+
+    Each kind of GPUs is looked at once. Entries that contradict each other are left to the rule about those.
+    """
+    entries, facts = file.configs[name], file.change.facts
+    selectable = SelectableConfigs(file.configs, frozenset(file.configs), file.change.name)
+    strategy = facts.policy_value("mig", "strategy")
+    kinds: dict[tuple[str | bool | None, ...], list[Object]] = {}
+    for node in nodes:
+        labels = labels_of(node)
+        key = *(labels.get(label) for label in _GPU_LABELS), runs_device_plugin(node, facts.view)
+        kinds.setdefault(key, []).append(node)
+    for (*_, has_plugin), alike in kinds.items():
+        labels = labels_of(alike[0])
+        is_served = has_plugin and strategy in ("single", "mixed")
+        refusal = selectable.plugin_refusal(name, labels, strategy) if is_served else None
+        severity = None if refusal and refusal.is_certain and not is_kept else Severity.WARN
+        misfits = list(node_misfits(entries, labels))
+        for misfit in misfits:
+            if not misfit.is_conflict:
+                yield misfit.entry.index, _problem(file, misfit, alike, severity)
+        if refusal and not misfits:
+            entry = next(each for each in entries if each.is_mig_enabled)
+            where = f'mig.strategy "{strategy}" on {the_nodes(alike)}'
+            text = f"does not go with {where} with this configuration: it {refusal.text}"
+            yield (
+                entry.index,
+                file.problem((CONFIGS, name), text, OTHER_STRATEGY[strategy], severity=severity, of_key=True),
+            )
+
+
+_GPU_LABELS = (PRODUCT_LABEL, COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, "nvidia.com/vgpu.host-driver-version")
+
+
+def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = (), severity: Severity | None = None) -> Problem:
     where = f", on {the_nodes(nodes)} with this configuration" if nodes else ""
     consequence = f"; {misfit.consequence}" if misfit.consequence else ""
-    severity = None if misfit.is_certain and not nodes else Severity.WARN
+    if not misfit.is_certain:
+        severity = Severity.WARN
     entry = misfit.entry
     steps = (*entry.steps, "mig-devices", misfit.profile) if misfit.profile else (*entry.steps, "mig-devices")
     if not misfit.profile:
@@ -188,26 +248,6 @@ def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     shortages = [_shortage(entry, product) for product in having]
     if shortages and shortages[0] is not None and all(shortages):
         yield _problem(file, shortages[0])
-
-
-def _by_misfits(
-    entries: Sequence[Entry], nodes: Iterable[Object]
-) -> Iterator[tuple[tuple[Misfit, ...], Sequence[Object]]]:
-    """The misfits of a configuration with the nodes that have them; each kind of GPUs is looked at once.
-
-    Entries that contradict each other are left to the rule about those.
-    """
-    kinds: dict[tuple[str | None, ...], list[Object]] = {}
-    for node in nodes:
-        labels = labels_of(node)
-        kinds.setdefault(tuple(labels.get(label) for label in _GPU_LABELS), []).append(node)
-    for alike in kinds.values():
-        misfits = tuple(each for each in node_misfits(entries, labels_of(alike[0])) if not each.is_conflict)
-        if misfits:
-            yield misfits, alike
-
-
-_GPU_LABELS = (PRODUCT_LABEL, COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, "nvidia.com/vgpu.host-driver-version")
 
 
 @CONFIG_MAP.rule(

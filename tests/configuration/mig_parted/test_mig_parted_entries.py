@@ -1,5 +1,7 @@
 """Entries of mig-parted configurations: profiles that GPUs have, and filters that match GPUs."""
 
+import json
+
 import pytest
 
 from tests.configuration.mig_parted.config_maps import HEAD, config_map, policy
@@ -250,6 +252,58 @@ def test_nodes_that_use_the_configuration_are_warned_about(entry_findings):
     said = "is not a profile of A100 40GB (1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 4g.20gb, 7g.40gb)"
     where = ', on the node "a100" with this configuration'
     assert found == [("0.mig-devices.3g.40gb", "warn", said + where + NO_DEVICES, 'write "3g.20gb"')]
+
+
+HALF_READY = """\
+  mine:
+  - {devices: [0], mig-enabled: true, mig-devices: {3g.20gb: 2}}
+  - {devices: [1], mig-enabled: true, mig-devices: {}}
+"""
+PAIR = {**A100, "nvidia.com/gpu.count": "2"}
+EXITS = (
+    'does not go with mig.strategy "single" on the node "a100" with this configuration: it enables MIG on GPU 1 and makes '
+    "no devices there; the device plugin would exit with: device 1 has no MIG devices configured"
+)
+
+
+def single(**spec):
+    found = policy(name="mig-config")
+    return {**found, "spec": {**found["spec"], "mig": {"strategy": "single"}, **spec}}
+
+
+def test_configuration_at_which_the_device_plugin_exits_is_refused_where_a_node_selects_it(findings_of):
+    found = findings_of("GA151", HEAD + HALF_READY, single(), node("a100", "mine", PAIR))
+    assert [each[:3] for each in found] == [("mig-configs.mine", "deny", EXITS)]
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        (),
+        (single(),),
+        (policy(name="mig-config"), node("a100", "mine", PAIR)),
+        (single(), node("a100", "all-disabled", PAIR)),
+        (single(devicePlugin={"enabled": False}), node("a100", "mine", PAIR)),
+        (single(), node("a100", "mine", {**PAIR, "nvidia.com/gpu.count": "1"})),
+    ],
+)
+def test_gpus_without_devices_are_left_alone_where_no_device_plugin_exits(findings_of, cluster):
+    assert findings_of("GA151", HEAD + HALF_READY, *cluster) == []
+
+
+def test_configuration_that_a_change_keeps_is_only_warned_about(examined):
+    text = config_map(HEAD + HALF_READY)
+    old = config_map(HEAD + HALF_READY + "  other: [{devices: all, mig-enabled: false}]\n")
+    cluster = [single(), node("a100", "mine", PAIR)]
+    found = examined("\n---\n".join([f"{text}--- # before\n{old}", *map(json.dumps, cluster)]))
+    assert [str(each.severity) for each in found if each.rule.id == "GA151"] == ["warn"]
+
+
+def test_profile_that_leaves_gpus_without_devices_is_refused_where_the_device_plugin_exits(entry_findings):
+    entry = "{devices: all, mig-enabled: true, mig-devices: {3g.21gb: 2}}"
+    found = entry_findings("GA151", entry, single(), node("a100", "mine", A100))
+    said = f'is called "3g.20gb" on A100 40GB, on the node "a100" with this configuration{NO_DEVICES}'
+    assert found == [("0.mig-devices.3g.21gb", "deny", said, 'write "3g.20gb"')]
 
 
 def test_node_whose_gpus_mig_cannot_divide_is_warned_about(entry_findings):

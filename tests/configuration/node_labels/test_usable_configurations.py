@@ -17,8 +17,13 @@ MORE = """\
   parts: [{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 6}}]
   off: [{devices: all, mig-enabled: false}]
   unknown: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 1, 3g.40gb: 1}}]
+  by-another-driver: [{devices: all, mig-enabled: true, mig-devices: {3g.21gb: 2}}]
+  half-ready:
+  - {devices: [0], mig-enabled: true, mig-devices: {3g.20gb: 2}}
+  - {devices: [1], mig-enabled: true, mig-devices: {}}
 """
 ALSO = (mig(migManager={"config": {"name": "cuts"}}), config_map("cuts", **{"config.yaml": FILE + MORE}))
+SINGLE = (mig("single", migManager={"config": {"name": "cuts"}}), ALSO[1])
 
 
 def pod(name, place, resource="nvidia.com/gpu"):
@@ -41,7 +46,7 @@ def pod(name, place, resource="nvidia.com/gpu"):
             'write "all-3g.20gb"',
         ),
         (
-            {**A100, MIG: "all-7g.41gb"},
+            {**A100, "nvidia.com/gpu.memory": "", MIG: "all-7g.41gb"},
             (
                 mig(),
                 config_map(
@@ -129,6 +134,26 @@ def pod(name, place, resource="nvidia.com/gpu"):
             "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
         ),
         (
+            {**A100, MIG: "half-ready"},
+            SINGLE,
+            "deny",
+            (
+                '"half-ready" does not go with mig.strategy "single": it enables MIG on GPU 1 and makes no devices there; the '
+                "device plugin would exit with: device 1 has no MIG devices configured"
+            ),
+            "write a configuration with one profile for all GPUs, or set mig.strategy: mixed in the ClusterPolicy",
+        ),
+        (
+            {**A100, MIG: "by-another-driver"},
+            ALSO,
+            "deny",
+            (
+                '"by-another-driver" requests 3g.21gb, which is called "3g.20gb" on A100 40GB; the GPUs would have MIG enabled '
+                "and no MIG devices"
+            ),
+            "write a configuration that suits the node",
+        ),
+        (
             {**A100, MIG: "parts"},
             ALSO,
             "deny",
@@ -171,6 +196,16 @@ def test_configuration_that_the_node_cannot_use_is_reported(findings_of, labels,
     assert findings_of("GA155", labels, *cluster) == [(severity, said, remedy)]
 
 
+def test_gpu_without_devices_is_only_warned_about_if_it_may_not_exist(findings_of):
+    labels = {name: value for name, value in A100.items() if name != "nvidia.com/gpu.count"}
+    assert [one[0] for one in findings_of("GA155", {**labels, MIG: "half-ready"}, *SINGLE)] == ["warn"]
+
+
+def test_profile_that_the_gpus_lack_is_reported_once_under_the_strategy_single(findings_of):
+    found = findings_of("GA155", {**A100, MIG: "unknown"}, *SINGLE)
+    assert ["3g.40gb" in one[1] for one in found] == [True]
+
+
 def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(findings_of):
     found = findings_of("GA155", {**A100, MIG: "all-balanced", "nvidia.com/mig.strategy": "single"})
     assert [one[0] for one in found] == ["deny"]
@@ -179,6 +214,7 @@ def test_strategy_is_read_from_the_node_where_the_policy_is_not_known(findings_o
 @pytest.mark.parametrize(
     ("labels", "cluster"),
     [
+        ({**A100, MIG: "half-ready"}, ALSO),
         ({**A100, MIG: "halves"}, OWN),
         (
             {**A100, MIG: "parts"},
