@@ -18,7 +18,7 @@ from policies.configuration.change import (
 )
 from policies.configuration.cluster_facts import the_nodes
 from policies.fleet.device_plugin import node_workload
-from policies.kubernetes.names import is_dns_label
+from policies.kubernetes.names import format_list, is_dns_label
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, Unknown
@@ -120,12 +120,12 @@ _KERNEL = "feature.node.kubernetes.io/kernel-version.full"
 _SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
 _UBUNTU_KERNELS = ("generic", "aws", "azure", "nvidia", "oracle")
 _NVIDIA = "nvcr.io/nvidia"
-_NEVER_PUBLISHED = (
-    *("amzn", "arch", "azurelinux", "bottlerocket", "buildroot", "cos", "debian", "fedora", "flatcar", "mariner"),
-    *("nixos", "opensuse", "photon", "talos"),
-)
-"""Operating systems that NVIDIA has published no driver image for. Source: tags of nvcr.io/nvidia/driver; gpu-operator
-issues 170, 418, 647, 709, 1212, 2225."""
+_PUBLISHED = ("ubuntu", "rhel", "rhcos", "rocky", "sles", "sl-micro", "centos7", "centos8")
+"""The operating systems that NVIDIA publishes driver images for, or did for old drivers, as tags begin.
+
+Source: github.com/NVIDIA/gpu-driver-container .nvidia-ci.yml; github.com/NVIDIA/gpu-operator issues 2336, 2911; tags of
+nvcr.io/nvidia/driver.
+"""
 
 
 @WITH_DRIVER.rule(
@@ -172,7 +172,7 @@ def _build_instead(driver: Driver) -> str:
     "A driver image must exist for the operating systems and kernels of the nodes",
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers; github.com/NVIDIA/gpu-operator "
-    "controllers/object_controls.go getKernelVersionsMap",
+    "controllers/object_controls.go getKernelVersionsMap; github.com/NVIDIA/gpu-driver-container .nvidia-ci.yml",
     rows=("C-06", "C-07"),
 )
 def precompiled_kernels(change: Change) -> Iterator[Problem]:
@@ -193,9 +193,9 @@ def precompiled_kernels(change: Change) -> Iterator[Problem]:
 
 
 def _without_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
-    without = [node for node in nodes if os_of(node).startswith(_NEVER_PUBLISHED)]
+    without = [node for node in nodes if labels_of(node).get(_OS_ID) and not os_of(node).startswith(_PUBLISHED)]
     if without:
-        systems = " and ".join(sorted({os_of(node) for node in without}))
+        systems = format_list(sorted({os_of(node) for node in without}), 5)
         text = f"has no image for {the_nodes(without)}: NVIDIA publishes none for {systems}"
         remedy = "install the driver on these nodes, which the operator detects"
         message = f"{text}, so the driver pods would stay in ImagePullBackOff"

@@ -138,7 +138,20 @@ def test_node_without_a_published_precompiled_driver_is_warned_of(findings_of, l
 COMPILED = "driver: {repository: nvcr.io/nvidia, image: driver, version: 580.95.05}"
 
 
-@pytest.mark.parametrize(("os", "version"), [("debian", "12"), ("amzn", "2023"), ("talos", "v1.6.1")])
+@pytest.mark.parametrize(
+    ("os", "version"),
+    [
+        *(
+            ("debian", "12"),
+            ("amzn", "2023"),
+            ("talos", "v1.6.1"),
+            ("almalinux", "9.6"),
+            ("centos", "9"),
+            ("ol", "9.4"),
+        ),
+        *(("opensuse-leap", "15.6"), ("scos", "4.18"), ("gardenlinux", "1592.8"), ("unheard-of", "1")),
+    ],
+)
 def test_node_without_a_published_driver_is_warned_of(findings_of, os, version):
     assert findings_of("GA119", COMPILED, node("gpu-1", os=os, os_version=version)) == [
         (
@@ -152,9 +165,20 @@ def test_node_without_a_published_driver_is_warned_of(findings_of, os, version):
     ]
 
 
-@pytest.mark.parametrize("os", ["ubuntu", "rhel", "rocky", "sles", "unheard-of"])
-def test_node_that_may_have_a_published_driver_is_left_alone(findings_of, os):
-    assert findings_of("GA119", COMPILED, node("gpu-1", os=os, os_version="9.7")) == []
+@pytest.mark.parametrize(
+    ("os", "version"),
+    [
+        ("ubuntu", "24.04"),
+        ("rhel", "9.7"),
+        ("rhcos", "4.18"),
+        ("rocky", "9.7"),
+        ("sles", "15.7"),
+        ("centos", "7"),
+        ("", "1"),
+    ],
+)
+def test_node_that_may_have_a_published_driver_is_left_alone(findings_of, os, version):
+    assert findings_of("GA119", COMPILED, node("gpu-1", os=os, os_version=version)) == []
 
 
 def test_own_driver_images_are_left_alone(findings_of):
