@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.resource_claims import Claim
-from policies.fleet import extended_requests
+from policies.fleet import holds_gpu
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.fleet.offers.hardware import Cut
@@ -166,7 +166,7 @@ def gpu_pods(facts: Facts, matches: Callable[[Object], bool] | None = None) -> l
         if (matches is None or matches(pod))
         and lookup(pod, ("spec", "nodeName"))
         and not has_ended(pod)
-        and any(each.is_probable for each in extended_requests(pod, facts.view))
+        and holds_gpu(pod, facts.view)
     )
 
 

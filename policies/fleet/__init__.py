@@ -9,6 +9,7 @@ from policies.fleet.gpu_requests import (
     extended_requests,
     gpu_access,
     gpu_requests,
+    holds_gpu,
     may_request_gpu,
     probably_gets_gpu,
 )
@@ -22,6 +23,7 @@ __all__ = [
     "extended_requests",
     "gpu_access",
     "gpu_requests",
+    "holds_gpu",
     "may_request_gpu",
     "probably_gets_gpu",
 ]

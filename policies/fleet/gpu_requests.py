@@ -15,7 +15,7 @@ from policies.kubernetes.neighbours import neighbour_of_scheduler
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pods import resources_in_claim
 from policies.kubernetes.quantities import quantity_or_none
-from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
+from policies.nvidia.mig import IMPLICIT_PREFIX, is_for_machines, parse_resource
 from policies.nvidia.pod_conditions import has_claims, requested_names
 
 if TYPE_CHECKING:
@@ -194,6 +194,16 @@ def extended_requests(pod: Object, view: ClusterView) -> Iterator[GPURequest]:
                     container = FieldPath(("spec", listed, index))
                     path = FieldPath((*container, "resources", section, name))
                     yield GPURequest(kind, name, path, container, access, unseen)
+
+
+def holds_gpu(pod: Object, view: ClusterView) -> bool:
+    """True if a running pod requests an extended resource that gives it a GPU, or could.
+
+    Those of virtual machines count: GPUs that are passed through, and vGPUs.
+    """
+    return any(map(is_for_machines, requested_names(pod))) or any(
+        each.is_probable for each in extended_requests(pod, view)
+    )
 
 
 def gpu_access(

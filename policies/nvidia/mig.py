@@ -217,6 +217,23 @@ def parse_resource(name: str) -> GPUResource | None:
     return _parse(name) if name.startswith(VENDOR_PREFIX) else None
 
 
+PASSED_THROUGH = frozenset({"nvidia.com/pgpu", "nvidia.com/nvswitch"})
+"""Whole GPUs and NVSwitches for virtual machines. Source: NVIDIA's guide to confidential containers, which says that the
+Kata device plugin uses these names unless it is configured to name each model."""
+_OF_PCI = re.compile(r"(?=[^A-Z]*[A-Z])[A-Za-z0-9_.-]+")
+"""The names of chips and vGPU types have capital letters: `GA107GL_A2`, `NVIDIA_A2-2Q`, `TU104GL_Tesla_T4`."""
+
+
+def is_for_machines(resource: str) -> bool:
+    """True if NVIDIA's device plugins for virtual machines advertise GPUs or vGPUs under a name.
+
+    Source: github.com/NVIDIA/kubevirt-gpu-device-plugin pkg/device_plugin/device_plugin.go getDeviceName.
+    """
+    if resource in PASSED_THROUGH:
+        return True
+    return resource.startswith(VENDOR_PREFIX) and bool(_OF_PCI.fullmatch(resource.removeprefix(VENDOR_PREFIX)))
+
+
 @remember_short(256)
 def _parse(name: str) -> GPUResource | None:
     base, shared = (name.removesuffix(_SHARED), True) if name.endswith(_SHARED) else (name, False)

@@ -136,7 +136,7 @@ def node_product(labels: Mapping[str, str]) -> MIGProduct | None:
 
 
 def _reported_memory(labels: Mapping[str, str]) -> int | None:
-    """The memory of one GPU that its driver reports, in GiB rounded up; None where the labels are not of whole GPUs."""
+    """The memory of a GPU by its driver, in GiB rounded up; None if the labels are not of whole GPUs."""
     label, memory = Product.parse(labels.get(PRODUCT_LABEL, "")), labels.get(MEMORY_LABEL, "")
     if label.profile is not None or label.invalid or not re.fullmatch(r"[0-9]{1,9}", memory):
         return None

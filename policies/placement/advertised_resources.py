@@ -20,7 +20,7 @@ from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
+from policies.nvidia.mig import IMPLICIT_PREFIX, PASSED_THROUGH, parse_resource
 from policies.nvidia.products import Product
 from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
@@ -48,9 +48,6 @@ _SLIPS = {
     "gpus.shared": "gpu.shared",
     "shared-gpu": "gpu.shared",
 }
-PASSED_THROUGH = frozenset({"nvidia.com/pgpu", "nvidia.com/nvswitch"})
-"""Whole GPUs and NVSwitches for virtual machines. Source: NVIDIA's guide to confidential containers, which says that the
-Kata device plugin uses these names unless it is configured to name each model."""
 _MIG = re.compile(r"mig-?([1-7])g[.-]?([0-9]{1,3})gb?((?:\.[a-z.]+)?)")
 
 

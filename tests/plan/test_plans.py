@@ -338,3 +338,58 @@ def test_kinds_that_are_not_known_are_named_in_the_plural():
         .unknown[0]
         .startswith("Pods, ResourceClaims, ResourceSlices and DeviceClasses are not known, ")
     )
+
+
+WORKLOAD = "nvidia.com/gpu.workload.config"
+PASSED_THROUGH, VGPU = "nvidia.com/GA107GL_A2", "nvidia.com/NVIDIA_A2-2Q"
+
+
+def of_machines(workload, resource=PASSED_THROUGH, labels=None):
+    node = gpu_node(gpus=1, product="NVIDIA-A2", memory="15360", labels={WORKLOAD: workload}, **{resource: "1"})
+    return {**node, "metadata": {**node["metadata"], "labels": labels or node["metadata"]["labels"]}}
+
+
+def machine(resource):
+    pod = k8s.pod({resource: "1"}, name="vm", stored=True, nodeName="node-1")
+    return {**pod, "status": {"phase": "Running"}}
+
+
+def sandboxes(**spec):
+    return {"sandboxWorkloads": {"enabled": True}, **spec}
+
+
+@pytest.mark.parametrize(
+    ("node", "resource", "change"),
+    [
+        (of_machines("vm-passthrough"), PASSED_THROUGH, of_machines("vm-vgpu")),
+        (of_machines("vm-passthrough"), PASSED_THROUGH, of_machines("container")),
+        (of_machines("vm-vgpu", VGPU), VGPU, of_machines("vm-passthrough", VGPU)),
+        (of_machines("vm-vgpu", VGPU), VGPU, policy(sandboxWorkloads={"enabled": False})),
+        (
+            of_machines("vm-passthrough", labels={"nvidia.com/gpu.present": "true", WORKLOAD: "vm-passthrough"}),
+            PASSED_THROUGH,
+            of_machines("container", labels={"nvidia.com/gpu.present": "true", WORKLOAD: "container"}),
+        ),
+    ],
+)
+def test_virtual_machine_loses_its_gpu_when_the_node_gets_another_purpose(node, resource, change):
+    before = situation(node, k8s.device_class("other.example.com"), machine(resource), **sandboxes())
+    found = plan(before, change)
+    assert disrupted(found) == [("node-1", "pod team-a/vm", "")]
+    assert outcomes(found)["pod team-a/vm"][0] is Outcome.LOST
+
+
+def test_virtual_machine_goes_on_but_cannot_start_again_without_its_device_plugin():
+    before = situation(of_machines("vm-passthrough"), machine(PASSED_THROUGH), **sandboxes())
+    found = plan(before, policy(**sandboxes(sandboxDevicePlugin={"enabled": False})))
+    assert disrupted(found) == []
+    assert outcomes(found)["pod team-a/vm"][0] is Outcome.LOST
+    assert [each.reasons for each in found.nodes] == [
+        ("the device plugin for virtual machines does not run there any more",)
+    ]
+
+
+def test_node_for_machines_that_keeps_its_purpose_is_left_alone():
+    before = situation(of_machines("vm-passthrough"), machine(PASSED_THROUGH), **sandboxes())
+    found = plan(before, policy(**sandboxes(mode="kubevirt")))
+    assert (found.nodes, outcomes(found)) == ((), {})

@@ -76,9 +76,11 @@ _PREDICTED = (
     ("daemonsets", "tolerations"),
     ("devicePlugin", "config"),
     ("devicePlugin", "enabled"),
+    ("kataSandboxDevicePlugin", "enabled"),
     ("mig", "strategy"),
     ("migManager", "config"),
     ("migManager", "enabled"),
+    ("sandboxDevicePlugin", "enabled"),
     ("sandboxWorkloads", "defaultWorkload"),
     ("sandboxWorkloads", "enabled"),
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.admission import controller_label
 from policies.devices.resource_claims import Claim
-from policies.fleet import extended_requests
+from policies.fleet import holds_gpu
 from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import REQUIRED, labels_of, tolerates_taint
 from policies.kubernetes.objects import (
@@ -95,7 +95,7 @@ def _holders(node: str, why: str, pods: Sequence[Object], view: ClusterView) -> 
     users = {(each.namespace or DEFAULT_NAMESPACE, pod) for each in by_claim for pod in each.consumer_names("pods")}
     for pod in pods:
         home = namespace_of(pod) or DEFAULT_NAMESPACE
-        if (home, name_of(pod)) in users or any(each.is_probable for each in extended_requests(pod, view)):
+        if (home, name_of(pod)) in users or holds_gpu(pod, view):
             yield Disruption(
                 node, f"pod {home}/{name_of(pod)}", controller_label(pod), f"it holds GPUs, and {why}", remedy
             )

@@ -40,8 +40,10 @@ class NodeConfiguration:
 
     advertises: bool
     """True if the device plugin runs there."""
-    is_for_containers: bool
-    """False if the driver is taken from the node, because its GPUs are for virtual machines."""
+    workload: str
+    """The purpose of its GPUs: `container`, `vm-passthrough` or `vm-vgpu`; empty if the operator is removed."""
+    serves_machines: bool
+    """True if a device plugin for virtual machines runs there."""
     strategy: str
     """`none`, `single` or `mixed`."""
     config: PluginConfig = NO_CONFIG
@@ -79,12 +81,14 @@ class Configurations:
             runs_device_plugin(node, self._view, policy) and self._is_tolerated(node, before or node) and not is_broken
         )
         mig_config, entries, unknown_cut = self._mig(node)
+        workload = node_workload(labels, self._policy)
         of_policy = self._facts.policy_value("mig", "strategy")
         of_file = configuration.mig_strategy if configuration is not None else ""
         of_label = labels.get(MIG_STRATEGY_LABEL) if not isinstance(self._policy, dict) else ""
         return NodeConfiguration(
             advertises=advertises,
-            is_for_containers=node_workload(labels, self._policy) == WORKLOADS[0],
+            workload=workload,
+            serves_machines=workload != WORKLOADS[0] and self._has_plugin_for_machines(),
             strategy=next((each for each in (of_policy, of_file, of_label) if each in STRATEGIES), "none"),
             # Without a known ClusterPolicy, the labels of the node say how it shares.
             config=config_by_labels(labels) if self._policy is UNKNOWN else configuration or NO_CONFIG,
@@ -93,6 +97,12 @@ class Configurations:
             unknown="" if is_broken else unknown,
             unknown_cut=unknown_cut,
         )
+
+    def _has_plugin_for_machines(self) -> bool:
+        """False if the ClusterPolicy disables the device plugin for its kind of virtual machines."""
+        is_kata = self._facts.policy_value("sandboxWorkloads", "mode") == "kata"
+        plugin = "kataSandboxDevicePlugin" if is_kata else "sandboxDevicePlugin"
+        return self._facts.policy_value(plugin, "enabled") is not False
 
     def _plugin_configuration(self, labels: Mapping[str, str]) -> tuple[PluginConfig | None, str]:
         """The document that the device plugin of a node reads; None without one; and why it is not known."""

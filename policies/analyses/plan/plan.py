@@ -199,7 +199,8 @@ def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
 
 def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitComparison:
     """The comparison; unknown if it is lost on nodes that are not predicted, or by an estimate."""
-    doubtful = {each.node for each in prediction.nodes if each.unknown}
+    requested = _largest_requests(comparison.subject)
+    doubtful = {each.node for each in prediction.nodes if each.unknown and each.gone.isdisjoint(requested)}
     if comparison.outcome is Outcome.LOST and (lost := sorted(doubtful & comparison.before.nodes)):
         sentence = f"unknown: it fits {format_list(lost, 3)} now, and what that offers afterwards is unknown"
         return replace(comparison, outcome=Outcome.UNKNOWN, sentence=sentence)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.analyses.plan.node_configuration import Configurations
-from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.device_plugin import WORKLOADS, active_cluster_policy
 from policies.fleet.offers import (
     Cut,
     MemoryEstimate,
@@ -26,7 +26,7 @@ from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import ONE, billionths
 from policies.kubernetes.view import ChangedView
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.nvidia.mig import parse_resource
+from policies.nvidia.mig import is_for_machines, parse_resource
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
 from policies.nvidia.mig_products import PRODUCTS, device_ids
@@ -75,6 +75,8 @@ class NodeChange:
     """The MIG devices afterwards whose memory is estimated; everything else that is predicted is exact."""
     resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
     """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
+    gone: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
+    """The resources of virtual machines that it certainly offers no more; left out of JSON as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
             continue
         configurations = was.of(old), will_be.of(node, old)
         if is_uninstalled:
-            configurations = configurations[0], replace(configurations[1], advertises=False, is_for_containers=False)
+            removed = replace(configurations[1], advertises=False, workload="", serves_machines=False)
+            configurations = configurations[0], removed
         if configurations[0] == configurations[1]:
             continue
         change = _node_change(old, node, *configurations, before.view, found)
@@ -153,6 +156,24 @@ def _node_change(
 ) -> NodeChange | None:
     """The changes on a node; its new objects are added to those found."""
     name, slices = name_of(node), view.derive(gpu_slices).get(name_of(node), ())
+    node, gone = _without_resources_of_machines(node, was, will_be)
+    leaves_machines = was.workload not in (WORKLOADS[0], will_be.workload)
+    interrupts = _LEAVES_MACHINES if leaves_machines else ""
+    if WORKLOADS[0] not in (was.workload, will_be.workload):
+        if not gone and not leaves_machines:
+            return None
+        found.changed["Node", "", name] = node
+        missing = f"which resources of {will_be.workload} it offers is not predicted" if will_be.serves_machines else ""
+        return NodeChange(
+            name,
+            _offers(old, slices),
+            "unknown" if missing else _offers(node, slices),
+            tuple(_reasons(was, will_be)),
+            interrupts,
+            missing,
+            certainty=Certainty.UNKNOWN if missing else Certainty.PREDICTED,
+            gone=gone,
+        )
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
@@ -164,7 +185,16 @@ def _node_change(
         found.changed["Node", "", name] = _without_gpus(node)
         found.changed.update((_slice_key(each), _without_devices(each)) for each in slices)
         reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
-        return NodeChange(name, _offers(old, slices), "unknown", reasons, unknown=unknown, certainty=Certainty.UNKNOWN)
+        return NodeChange(
+            name,
+            _offers(old, slices),
+            "unknown",
+            reasons,
+            interrupts,
+            unknown,
+            certainty=Certainty.UNKNOWN,
+            gone=gone,
+        )
     hardware, _ = shown
     (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
     is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
@@ -173,8 +203,8 @@ def _node_change(
     if not is_recut:
         resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
     new_node = _with_offer(node, resources, label_offer(hardware, state))
-    loses_driver = was.is_for_containers and not will_be.is_for_containers
-    if _same_offers(old, new_node) and not is_recut and not loses_driver:
+    loses_driver = was.workload == WORKLOADS[0] and will_be.workload != WORKLOADS[0]
+    if _same_offers(old, new_node) and not is_recut and not loses_driver and not leaves_machines:
         return None
     new_slices: Mapping[Key, Object | None] | str = {}
     if loses_driver:
@@ -194,7 +224,7 @@ def _node_change(
         if loses_driver
         else "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
         if is_recut
-        else ""
+        else interrupts
     )
     after = {_slice_key(each): each for each in slices} | {**new_slices}
     reasons = tuple(_reasons(was, will_be))
@@ -213,6 +243,7 @@ def _node_change(
         Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
         MemoryEstimate.of(sizes),
         frozenset(_resources(new_node)),
+        gone,
     )
 
 
@@ -305,8 +336,12 @@ def _with_offer(node: Object, resources: Mapping[str, int], offer: LabelOffer) -
 
 
 def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:
-    if was.is_for_containers and not will_be.is_for_containers:
-        yield "its GPUs are no longer for containers"
+    if was.workload != will_be.workload:
+        purposes = {WORKLOADS[0]: "containers", "": ""}
+        old, new = (purposes.get(each.workload, each.workload) for each in (was, will_be))
+        yield f"its GPUs are for {new} instead of {old}" if new else f"its GPUs are no longer for {old}"
+    elif was.serves_machines and not will_be.serves_machines:
+        yield "the device plugin for virtual machines does not run there any more"
     elif was.advertises != will_be.advertises:
         yield "the device plugin runs there" if will_be.advertises else "the device plugin does not run there any more"
     if _is_cut_anew(was, will_be):
@@ -325,7 +360,8 @@ def _has_gpus(node: Object, view: ClusterView) -> bool:
     labels = labels_of(node)
     slices = view.derive(gpu_slices).get(name_of(node), ())
     is_published = any(mappings_at(each, ("spec", "devices")) for each in slices)
-    return bool(_resources(node)) or "nvidia.com/gpu.present" in labels or is_published
+    offers = bool(_resources(node)) or bool(_resources_of_machines(node))
+    return offers or "nvidia.com/gpu.present" in labels or is_published
 
 
 def _resources(node: Object) -> dict[str, int]:
@@ -333,6 +369,31 @@ def _resources(node: Object) -> dict[str, int]:
     offered = mapping_at(node, ("status", "allocatable"))
     found = {name: billionths(amount) // ONE for name, amount in offered.items()}
     return {name: amount for name, amount in found.items() if amount and parse_resource(name) is not None}
+
+
+def _resources_of_machines(node: Object) -> dict[str, int]:
+    """The GPUs and vGPUs that a node offers to virtual machines, with an amount above 0."""
+    offered = mapping_at(node, ("status", "allocatable"))
+    found = {name: billionths(amount) // ONE for name, amount in offered.items() if is_for_machines(name)}
+    return {name: amount for name, amount in found.items() if amount}
+
+
+_LEAVES_MACHINES = "the operator takes its GPUs from virtual machines, which fails while they are in use"
+
+
+def _without_resources_of_machines(
+    node: Object, was: NodeConfiguration, will_be: NodeConfiguration
+) -> tuple[Object, frozenset[str]]:
+    """The node without the GPUs and vGPUs that virtual machines lose, and the names of these resources.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go gpuStateLabels.
+    """
+    is_served = will_be.serves_machines and will_be.workload == was.workload
+    gone = frozenset(_resources_of_machines(node)) if was.serves_machines and not is_served else frozenset()
+    status = dict(mapping_at(node, ("status",)))
+    for field_name in ("allocatable", "capacity"):
+        status[field_name] = {**mapping_at(status, (field_name,)), **dict.fromkeys(gone, "0")}
+    return ({**node, "status": status} if gone else node), gone
 
 
 def _same_offers(old: Object, new: Object) -> bool:
@@ -351,7 +412,8 @@ def _without_gpus(node: Object) -> Object:
 
 def _offers(node: Object, slices: Sequence[Object]) -> str:
     """The offer of a node: `8 nvidia.com/gpu`, `2 GPUs and 4 1g.10gb of the DRA driver`."""
-    parts = [f"{amount} {name}" for name, amount in sorted(_resources(node).items())]
+    resources = {**_resources(node), **_resources_of_machines(node)}
+    parts = [f"{amount} {name}" for name, amount in sorted(resources.items())]
     published: dict[str, int] = {}
     for document in slices:
         for device in mappings_at(document, ("spec", "devices")):

@@ -175,7 +175,7 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
 
 
 def _on_nodes(file: MIGFile, name: str, nodes: Sequence[Object], *, is_kept: bool) -> Iterator[tuple[int, Problem]]:
-    """The problems of a configuration on the nodes that select it, with the index of the entry.
+    """The problems of a configuration on nodes that select it, with the index of the entry.
 
     Each kind of GPUs is looked at once. Entries that contradict each other are left to the rule about those.
     """

@@ -1,8 +1,12 @@
 """Labels of nodes that name configurations: the GPUs and the running pods must allow them."""
 
+import json
+
 import pytest
+from click.testing import CliRunner
 
 from tests.configuration.node_labels.objects import FILE, MIG, OWN, STATE, WORKLOAD, config_map, mig, policy
+from webhook.cli import main
 
 A100 = {
     "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB",
@@ -267,3 +271,23 @@ def test_new_node_and_unchanged_label_give_no_warning(findings_of, before):
 
 def test_change_of_an_empty_node_gives_no_warning(findings_of):
     assert findings_of("GA156", {MIG: "all-1g.5gb"}, pod("a", "gpu-2"), before={}) == []
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/GA107GL_A2", "nvidia.com/NVIDIA_A2-2Q", "nvidia.com/pgpu"])
+def test_change_under_running_virtual_machines_is_warned_about(findings_of, resource):
+    class_of_others = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "other"}}
+    cluster = pod("vm", "gpu-1", resource), class_of_others
+    found = findings_of("GA156", {WORKLOAD: "vm-vgpu"}, *cluster, before={WORKLOAD: "vm-passthrough"})
+    assert ['"team/vm"' in one[1] for one in found] == [True]
+
+
+def test_node_in_the_clusters_files_is_the_node_before_the_change(tmp_path):
+    old = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "gpu-1", "labels": A100}}
+    new = {**old, "metadata": {"name": "gpu-1", "labels": {MIG: "all-1g.5gb"}}}
+    (tmp_path / "new.json").write_text(json.dumps(new))
+    (tmp_path / "cluster.json").write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [old, pod("a", "gpu-1")]})
+    )
+    arguments = ["review", "-o", "json", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json")]
+    found = json.loads(CliRunner().invoke(main, arguments).stdout)
+    assert "GA156" in {each["rule"] for each in found[0]["findings"]}
