@@ -145,7 +145,7 @@ def _instead(profile: MIGProfile, product: MIGProduct) -> str:
     rows=("H-02", "H-06", "H-14"),
 )
 def possible_profiles(file: MIGFile) -> Iterator[Problem]:
-    """For a profile that no GPU of the node has, mig-parted does not fail: it makes no device of that entry.
+    """mig-parted does not fail at a profile that no GPU of the node has: it makes no device of that entry.
 
     If the devices do not fit, it fails after the MIG manager has stopped the operator's pods on the node, which gets the
     state `failed`. Slices must suffice for memory as well as for compute: an instance of three compute slices takes four
@@ -175,7 +175,7 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
 
 
 def _on_nodes(file: MIGFile, name: str, nodes: Sequence[Object], *, is_kept: bool) -> Iterator[tuple[int, Problem]]:
-    """The problems of a configuration on nodes that select it, with the index of the entry.
+    """The problems of a configuration on its nodes, each with the index of the entry.
 
     Each kind of GPUs is looked at once. Entries that contradict each other are left to the rule about those.
     """
