@@ -57,7 +57,7 @@ def _converted_pod(
             notices = tuple(notice for notice in notices if notice.rule is not existing_device.rule)
         notices = (*wishes.findings, *problems, *notices)
         is_matched = all(notice.rule is not existing_device.rule for notice in notices)
-        notices = (*existing_labels(own, view, keys_only=is_matched), *notices)
+        notices = (*existing_labels(own, view, is_converted=True, is_matched=is_matched), *notices)
     if conversion.edits is None:
         return Decision(findings=tuple(notices), object=request.object)
     edits = conversion.edits

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BRAND = "NVIDIA-"
 _LOOKALIKES = str.maketrans("oil", "011")
 """Letters that are mistaken for digits, as they are in `H10O`."""
-_DIVIDERS = re.compile(r"[-_. \N{HYPHEN}-\N{HORIZONTAL BAR}]+|(?<=[0-9])(?=(?:sxm|pcie|nvl))")
+_DIVIDERS = re.compile(r"[-_. \N{HYPHEN}-\N{HORIZONTAL BAR}]+|(?<=[0-9s])(?=(?:sxm|pcie|nvl))")
 _LONGEST = 63
 """In characters, as the value of a label."""
 
@@ -317,11 +317,15 @@ class Proposal:
         """The remedy: to write one of the labels, or all of the patterns."""
         listed = [shown(",".join(self.names))] if as_patterns and self.names else list(map(shown, self.names))
         said = format_list(listed, _MOST_NAMED)
-        if not self.others:
-            return f"write {'one of ' if len(listed) > 1 else ''}{said}{self.note}"
         if not listed:
-            return f"choose from what there is; {self.others}"
-        return f"for a node that comes later, the name{' is' if len(listed) == 1 else 's are'} {said}; {self.others}"
+            return "choose from what there is"
+        if self.others:
+            return f"for a node that comes later, the name{' is' if len(listed) == 1 else 's are'} {said}"
+        return f"write {'one of ' if len(listed) > 1 else ''}{said}{self.note}"
+
+    def message(self, text: str) -> str:
+        """The message: the text about the name, and what else there is."""
+        return f"{text}; {self.others}" if self.others else text
 
 
 def propose_labels(value: str, here: Collection[str]) -> Proposal | None:
@@ -339,10 +343,13 @@ def propose_labels(value: str, here: Collection[str]) -> Proposal | None:
     alike = [
         label for label in same if (found[label].profile, found[label].invalid) == (wanted.profile, wanted.invalid)
     ]
+    if exact := [label for label in alike if found[label].shared == wanted.shared]:
+        return Proposal(tuple(exact))
+    is_possible = not wanted.profile or has_profile(wanted.name, wanted.profile)
+    if Product.parse(value).name in KNOWN_PRODUCTS and is_possible and (wanted.shared or wanted.profile):
+        return None
     if alike:
-        exact = [label for label in alike if found[label].shared == wanted.shared]
-        note = "" if exact else f": the GPUs there are {'not ' if wanted.shared else ''}shared"
-        return Proposal(tuple(exact or alike), note=note)
+        return Proposal(tuple(alike), note=f": the GPUs there are {'not ' if wanted.shared else ''}shared")
     if same:
         names = [f"{found[label].name}{_mig_suffix(wanted.profile)}" for label in same]
         names = [name for name in names if not wanted.profile or has_profile(Product.parse(name).name, wanted.profile)]
@@ -404,7 +411,7 @@ def _mig_suffix(profile: MIGProfile | None) -> str:
 
 def _admits(pattern: str, label: str) -> bool:
     product = Product.parse(label)
-    return ProductPatterns((pattern,)).admits(product.name, product.profile)
+    return not product.invalid and ProductPatterns((pattern,)).admits(product.name, product.profile)
 
 
 def _parse(text: str) -> Product:

@@ -185,7 +185,8 @@ def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingG
             f"{format_count(count, 'node') if place == 0 else format(count, ',')} {'has' if count == 1 else 'have'} {product}"
             for place, (product, count) in enumerate(most_first)
         ]
-        return f"{_first(parts)}; none has {_pattern_text(wish.products)}"
+        wanted = _pattern_text(wish.products) if wish.products.excludes else _any_of(written)
+        return f"{_first(parts)}; none has {wanted}"
     phrases = _WORDS[word]
     facts: defaultdict[str, set[str]] = defaultdict(set)
     for each in existing:
@@ -194,8 +195,11 @@ def unmet_text(word: str, wish: Wish, written: str, existing: Sequence[ExistingG
         f"{product} on {format_count(count, 'node')} {_fact(facts[product], phrases, phrases.next_is if place else phrases.is_like)}"
         for place, (product, count) in enumerate(most_first)
     ]
-    text = " or ".join(part.strip() for part in written.split(","))
-    return f"{_first(parts)}; {phrases.wanted.format(printable(text))}"
+    return f"{_first(parts)}; {phrases.wanted.format(_any_of(written))}"
+
+
+def _any_of(written: str) -> str:
+    return printable(" or ".join(part.strip() for part in written.split(",")))
 
 
 def _pattern_text(patterns: ProductPatterns) -> str:

@@ -14,6 +14,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CLOUD_LABELS, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.known_products import GKE_ACCELERATORS
 from policies.nvidia.product_names import propose_labels
+from policies.placement.wish_labels import products_of_cluster
 from policies.rules.checks import PODS, Problem, problem
 from policies.rules.decision import Severity
 
@@ -50,21 +51,23 @@ class _Condition(NamedTuple):
     remedy="compare with the labels of the nodes",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
 )
-def existing_labels(pod: Pod, view: ClusterView, *, keys_only: bool = False) -> Iterator[Problem]:
+def existing_labels(
+    pod: Pod, view: ClusterView, *, is_converted: bool = False, is_matched: bool = False
+) -> Iterator[Problem]:
     """No node has the label or the value, but one has a similar one.
 
     The pod would stay Pending, and the scheduler would only say that no node matched. The label proposed is always one
     of the same GPU: another model, memory or form factor, or the same GPU shared or divided otherwise, is named as such.
     GPUs that are spelled right and that the cluster lacks are not reported, because such a node may come later.
     """
-    # Conversion compares values with devices, so it sets `keys_only`.
+    # Conversion compares values with devices, so they are of interest only if no device matches.
     conditions = [
         each
         for each in _conditions(pod.spec)
         if each.key in CLOUD_LABELS
-        or (each.key.startswith(VENDOR_PREFIX) and not (keys_only and _describes_gpus(each.key)))
+        or (each.key.startswith(VENDOR_PREFIX) and not (is_matched and _describes_gpus(each.key)))
     ]
-    seen = view.derive(_seen_labels) if conditions else None
+    seen = view.derive(_seen_labels_and_devices if is_converted else _seen_labels) if conditions else None
     if seen is None or not seen.keys:
         return
     for condition in conditions:
@@ -107,35 +110,32 @@ class _SeenLabels:
         if key in self.keys:
             if key not in self.values or not self.values[key].isdisjoint(values):
                 return None
-            remedies = [self._instead(key, value) for value in values]
             text = f"{format_list([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
-            return (text, remedy) if (remedy := next(filter(None, remedies), None)) else None
+            return next(filter(None, (self._instead(key, value, text) for value in values)), None)
         if key in CLOUD_LABELS:
             proposal = propose_labels(values[0], self.values.get(PRODUCT_LABEL, ()))
-            remedy = proposal.remedy() if proposal and not proposal.others else ""
-            return (
-                (f"no node has the label {key}", remedy.replace("write ", f"write {PRODUCT_LABEL}: "))
-                if remedy
-                else None
-            )
+            if proposal is None or proposal.others:
+                return None
+            names = " or ".join(map(shown, proposal.names[:_MOST_NAMED]))
+            return f"no node has the label {key}", f"write {PRODUCT_LABEL}: {names}{proposal.note}"
         meant = None if _describes_gpus(key) else closest(key, self.keys, likeness=_LIKE_KEY)
         if meant is None or self.values.get(meant, frozenset(values)).isdisjoint(values):
             return None
         return f"no node has the label {key}", f"write {meant}"
 
-    def _instead(self, key: str, value: str) -> str | None:
+    def _instead(self, key: str, value: str, text: str) -> tuple[str, str] | None:
+        """The message that continues a text on a value, and the remedy."""
         there = sorted(self.values[key])
-        if key in CLOUD_LABELS:
-            # A node of another machine type may come later.
-            proposal = None if value in GKE_ACCELERATORS else propose_labels(value, there)
-            return proposal.remedy() if proposal and not proposal.others else None
-        if key.endswith(_PRODUCT):
+        if key in CLOUD_LABELS or key.endswith(_PRODUCT):
             proposal = propose_labels(value, there)
-            return proposal.remedy() if proposal else None
+            if proposal is None or (key in CLOUD_LABELS and (proposal.others or value in GKE_ACCELERATORS)):
+                return None  # A node of another machine type may come later.
+            return proposal.message(text), proposal.remedy()
         if key.endswith(_MEMORY):
-            return _memory(value, there)
-        meant = closest(value, there)
-        return f"write {shown(meant)}" if meant else None
+            remedy = _memory(value, there)
+        else:
+            remedy = f"write {shown(meant)}" if (meant := closest(value, there)) else None
+        return (text, remedy) if remedy else None
 
 
 def _memory(value: str, there: list[str]) -> str | None:
@@ -148,6 +148,14 @@ def _memory(value: str, there: list[str]) -> str | None:
         if abs(near - wanted) <= near * _NEAR:
             return f'write "{near}": the label is in MiB, and as the driver reports it'
     return None
+
+
+def _seen_labels_and_devices(view: ClusterView) -> _SeenLabels:
+    """The labels that the pods of a conversion can select: those of nodes, and the products of devices."""
+    seen, products = view.derive(_seen_labels), frozenset(products_of_cluster(view))
+    if not products:
+        return seen
+    return _SeenLabels(seen.keys | {PRODUCT_LABEL}, {**seen.values, PRODUCT_LABEL: products})
 
 
 def _seen_labels(view: ClusterView) -> _SeenLabels:

@@ -23,7 +23,7 @@ from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import product_named
-from policies.nvidia.product_names import Proposal, has_profile, propose_patterns
+from policies.nvidia.product_names import has_profile, propose_patterns
 from policies.nvidia.products import Product, fold_name, matching_texts, spellings
 from policies.nvidia.wish_words import ProductPatterns, product_spellings
 from policies.placement.pod_wishes import PodWishes
@@ -117,10 +117,9 @@ def existing_products(wishes: PodWishes | GPUAdmissionPolicy, view: ClusterView)
     where = "in the cluster, and none that is known" if is_seen else "that is known"
     products = view.derive(_products)
     if isinstance(wishes, PodWishes):
-        found = list(_unknown(wishes.texts.get("product", ""), products, is_seen=is_seen))
-        for name, proposal in found[:_MOST]:
-            remedy = proposal.remedy(as_patterns=True) if proposal else None
-            yield wishes.problem("product", f"{shown(name)} names no GPU {where}", remedy)
+        found = list(_unknown(wishes.texts.get("product", ""), where, products, is_seen=is_seen))
+        for text, remedy in found[:_MOST]:
+            yield wishes.problem("product", text, remedy)
         more = len(found) - _MOST
         if more > 0:
             text = f"{more} more patterns name" if more > 1 else "one more pattern names"
@@ -128,13 +127,12 @@ def existing_products(wishes: PodWishes | GPUAdmissionPolicy, view: ClusterView)
         return
     for index, default in enumerate(wishes.placement.wishes):
         path = FieldPath(("spec", "placement", "wishes", index, "wish", "product"))
-        for name, proposal in _unknown(default.wish.get("product", ""), products, is_seen=is_seen):
-            remedy = proposal.remedy(as_patterns=True) if proposal else None
-            yield problem(path, f"{shown(name)} names no GPU {where}", remedy)
+        for text, remedy in _unknown(default.wish.get("product", ""), where, products, is_seen=is_seen):
+            yield problem(path, text, remedy)
 
 
-def _unknown(text: str, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, Proposal | None]]:
-    """The names to report, as they are written, each with what to write instead."""
+def _unknown(text: str, where: str, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:
+    """Message and remedy for each pattern of a wish that names no GPU; the name is that of the author."""
     for entry in dict.fromkeys(each.strip() for each in text.split(",") if text):
         patterns = ProductPatterns.read(entry)
         (pattern,) = patterns.includes or patterns.excludes
@@ -142,8 +140,11 @@ def _unknown(text: str, products: _Products, *, is_seen: bool) -> Iterator[tuple
             continue
         # A pattern that excludes GPUs may be of others than the cluster has.
         proposal = propose_patterns(pattern, products.seen if patterns.includes else ())
-        if proposal or is_seen:
-            yield entry.removeprefix("!").strip(), proposal
+        message = f"{shown(entry.removeprefix('!').strip())} names no GPU {where}"
+        if proposal:
+            yield proposal.message(message), proposal.remedy(as_patterns=True)
+        elif is_seen:
+            yield message, None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class _Products:
 
 
 def _products(view: ClusterView) -> _Products:
-    return _with_known(frozenset(_seen_labels(view)))
+    return _with_known(frozenset(products_of_cluster(view)))
 
 
 @lru_cache(maxsize=4)
@@ -167,7 +168,7 @@ def _with_known(seen: frozenset[str]) -> _Products:
     return _Products(frozenset(spelt), seen)
 
 
-def _seen_labels(view: ClusterView) -> Iterator[str]:
+def products_of_cluster(view: ClusterView) -> Iterator[str]:
     """The labels of the products of a cluster, by its nodes and by its ResourceSlices."""
     for labels in seen_products(view).values():
         yield from labels

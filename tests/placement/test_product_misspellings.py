@@ -66,18 +66,17 @@ def test_product_of_the_cluster_is_suggested_before_one_that_is_only_known(findi
 
 
 @pytest.mark.parametrize(
-    ("text", "remedy"),
+    ("text", "others", "name"),
     [
-        ("H10O*", 'the name is "H100*"; the cluster has "NVIDIA-A100-SXM4-40GB", which is another GPU'),
-        ("A100-80GB", 'the name is "A100*80GB*"; the cluster has "NVIDIA-A100-SXM4-40GB", which has other memory'),
-        (
-            "A100-PCI-E",
-            'the name is "A100*PCIe*"; the cluster has "NVIDIA-A100-SXM4-40GB", which has another form factor',
-        ),
+        ("H10O*", '"NVIDIA-A100-SXM4-40GB", which is another GPU', "H100*"),
+        ("A100-80GB", '"NVIDIA-A100-SXM4-40GB", which has other memory', "A100*80GB*"),
+        ("A100-PCI-E", '"NVIDIA-A100-SXM4-40GB", which has another form factor', "A100*PCIe*"),
     ],
 )
-def test_other_gpu_of_the_cluster_is_named_as_such(findings_of, text, remedy):
-    assert findings_of(text, "f1")[0].endswith(f"; for a node that comes later, {remedy}")
+def test_other_gpu_of_the_cluster_is_named_as_such(findings_of, text, others, name):
+    assert findings_of(text, "f1")[0].endswith(
+        f'; the cluster has {others}; for a node that comes later, the name is "{name}"'
+    )
 
 
 def test_product_far_from_all_is_reported_without_a_suggestion(findings_of):

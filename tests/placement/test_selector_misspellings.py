@@ -87,28 +87,19 @@ HERE = ("NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB", "NVIDIA-L4-SHARED")
         ("NVIDIA-L4", 'write "NVIDIA-L4-SHARED": the GPUs there are shared'),
         (
             "NVIDIA-B200-SXM-180GB",
-            (
-                'for a node that comes later, the name is "NVIDIA-B200"; '
-                'the cluster has "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3" and "NVIDIA-L4-SHARED", which are other GPUs'
-            ),
+            'the cluster has "NVIDIA-A100-SXM4-80GB", "NVIDIA-H100-80GB-HBM3" and "NVIDIA-L4-SHARED", which are other GPUs; for a node that comes later, the name is "NVIDIA-B200"',
         ),
         (
             "NVIDIA-H100-SXM5-96GB",
-            'choose from what there is; the cluster has "NVIDIA-H100-80GB-HBM3", which has other memory',
+            'the cluster has "NVIDIA-H100-80GB-HBM3", which has other memory; choose from what there is',
         ),
         (
             "H100-PCI-E",
-            (
-                'for a node that comes later, the name is "NVIDIA-H100-PCIe"; '
-                'the cluster has "NVIDIA-H100-80GB-HBM3", which has another form factor'
-            ),
+            'the cluster has "NVIDIA-H100-80GB-HBM3", which has another form factor; for a node that comes later, the name is "NVIDIA-H100-PCIe"',
         ),
         (
             "nvidia-tesla-a100",
-            (
-                'for a node that comes later, the name is "NVIDIA-A100-SXM4-40GB"; '
-                'the cluster has "NVIDIA-A100-SXM4-80GB", which has other memory'
-            ),
+            'the cluster has "NVIDIA-A100-SXM4-80GB", which has other memory; for a node that comes later, the name is "NVIDIA-A100-SXM4-40GB"',
         ),
         ("nvidia-h100-mega-80gb", 'write "NVIDIA-H100-80GB-HBM3"'),
     ],
@@ -121,32 +112,35 @@ def test_product_of_the_same_gpu_is_suggested_or_else_what_there_is(pod, product
 def test_products_of_nodes_are_listed_up_to_three(pod, products):
     here = products(*HERE, "NVIDIA-A30", "NVIDIA-A40")
     (text,) = findings_of(selecting(pod, **{"gpu.product": "L40S"}), here)
-    assert text.endswith(
-        '; the cluster has "NVIDIA-A100-SXM4-80GB", "NVIDIA-A30", "NVIDIA-A40" and 2 more, which are other GPUs'
+    assert (
+        '; the cluster has "NVIDIA-A100-SXM4-80GB", "NVIDIA-A30", "NVIDIA-A40" and 2 more, which are other GPUs;'
+        in text
     )
+
+
+@pytest.mark.parametrize("value", ["NVIDIA-A30-SHARED", "NVIDIA-A30-MIG-1g.6gb"])
+def test_gpu_that_the_author_wants_shared_or_divided_may_come_later(pod, products, value):
+    assert findings_of(selecting(pod, **{"gpu.product": value}), products("NVIDIA-A30")) == []
 
 
 @pytest.mark.parametrize(
     ("value", "label", "remedy"),
     [
-        ("NVIDIA-A30-SHARED", "NVIDIA-A30", 'write "NVIDIA-A30": the GPUs there are not shared'),
+        ("A30-SHARED", "NVIDIA-A30", 'write "NVIDIA-A30": the GPUs there are not shared'),
         (
             "NVIDIA-A30",
             "NVIDIA-A30-MIG-1g.6gb",
-            'choose from what there is; the cluster has "NVIDIA-A30-MIG-1g.6gb", which is this GPU divided by MIG',
+            'the cluster has "NVIDIA-A30-MIG-1g.6gb", which is this GPU divided by MIG; choose from what there is',
         ),
         (
             "a30-mig-2g.12gb",
             "NVIDIA-A30-MIG-1g.6gb",
-            (
-                'for a node that comes later, the name is "NVIDIA-A30-MIG-2g.12gb"; '
-                'the cluster has "NVIDIA-A30-MIG-1g.6gb", which is this GPU without such MIG devices'
-            ),
+            'the cluster has "NVIDIA-A30-MIG-1g.6gb", which is this GPU without such MIG devices; for a node that comes later, the name is "NVIDIA-A30-MIG-2g.12gb"',
         ),
         (
             "NVIDIA-A30-MIG-1g.5gb",
             "NVIDIA-A30",
-            'choose from what there is; the cluster has "NVIDIA-A30", which is this GPU without such MIG devices',
+            'the cluster has "NVIDIA-A30", which is this GPU without such MIG devices; choose from what there is',
         ),
     ],
 )
