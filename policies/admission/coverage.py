@@ -12,7 +12,7 @@ from policies.admission.workload_templates import templates_of, unread_pods
 from policies.kubernetes.names import IGNORE, closest, printable, shown
 from policies.kubernetes.neighbours import NEIGHBOURS
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.workloads import WORKLOADS
+from policies.kubernetes.workloads import WORKLOADS, path_steps
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS
 from policies.rules.checks import EVERY, Problem, problem
 from policies.rules.decision import Severity
@@ -99,6 +99,7 @@ _KINDS_WITHOUT_PODS = {
     ("", "ServiceAccount"),
     ("resource.nvidia.com", "ComputeDomainClique"),
 }
+_TAINT_RULE = "it makes no pods, and gpu-admission does not read which devices it taints"
 _REMEDIES = {
     ("argoproj.io", "Application"): "review what it installs: the output of `helm template` or `kubectl kustomize`",
     ("resource.k8s.io", "ResourceSlice"): "if the cluster has it, give it with --cluster",
@@ -224,12 +225,33 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
     reason = "gpu-admission has no rules for this kind"
     if request.group in _GROUPS_WITHOUT_PODS or (request.group, request.kind) in _KINDS_WITHOUT_PODS:
         return reason, ""
+    if (request.group, request.kind) == ("resource.k8s.io", "DeviceTaintRule"):
+        return _TAINT_RULE, ""
     if remedy := _REMEDIES.get((request.group, request.kind)):
         return reason, remedy
     meant = closest(request.kind, [kind for group, kind in kinds if group == request.group])
     if meant and not _adds_a_word(request.kind, meant):
         return reason, f"write kind: {meant}, if that is meant"
-    return reason, "add the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+    template = next((found for path in _mentions(request.object) if (found := _template_around(path))), "")
+    if not template:
+        return reason, "review the pods that it makes; it has no pod template that settings could name"
+    return (
+        reason,
+        f"add the kind to workloads.kinds in the settings with templates: [{template}], or review the pods that it makes",
+    )
+
+
+def _template_around(path: FieldPath) -> str:
+    """The pod template or pod spec around a field of a container, as the settings write its path; empty if there is none."""
+    steps = path[: path.index("containers")] if "containers" in path else ()
+    text = ""
+    for step in steps[:-1] if len(steps) > 1 and steps[-1] == "spec" else steps:
+        text += "[*]" if isinstance(step, int) else f".{step}"
+    try:
+        path_steps(text.removeprefix("."))
+    except ValueError:
+        return ""
+    return f'"{text.removeprefix(".")}"' if "[" in text else text.removeprefix(".")
 
 
 def _adds_a_word(one: str, other: str) -> bool:

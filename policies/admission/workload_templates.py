@@ -10,6 +10,7 @@ from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import (
     CLUSTER_RUNTIME,
+    LLM_SERVICE,
     MODELS,
     RUNTIME,
     TRAIN_JOB,
@@ -40,6 +41,27 @@ class UnreadPods(NamedTuple):
 _QUEUE = FieldPath(["metadata", "labels", QUEUE])
 _STEPS = "an Argo step is not a pod template, so its pods are reviewed only when the workflow controller creates them"
 _RUNTIME_ONLY = "a training runtime makes no pods of its own; they are reviewed with each TrainJob that uses it"
+_LATER = "they are reviewed when they are created"
+_NIM = f"the NIM Operator makes its pods with spec.resources, and adds GPUs if that names none; {_LATER}"
+_DYNAMO = f"the Dynamo operator makes its pods, with resources.limits.gpu as nvidia.com/gpu or as gpuType; {_LATER}"
+_VLLM = f"vLLM's operator makes its pods, with resources.gpu as nvidia.com/gpu or as gpuType; {_LATER}"
+_MERGED = f"it makes no pods of its own; KServe merges it into those of its services, and {_LATER}"
+_COMPOSED = {
+    ("apps.nvidia.com", "NIMPipeline"): _NIM,
+    ("apps.nvidia.com", "NIMService"): _NIM,
+    ("nvidia.com", "DynamoComponentDeployment"): _DYNAMO,
+    ("nvidia.com", "DynamoGraphDeployment"): _DYNAMO,
+    ("production-stack.vllm.ai", "VLLMRuntime"): _VLLM,
+    ("serving.kserve.io", "ClusterServingRuntime"): _MERGED,
+    ("serving.kserve.io", "LLMInferenceServiceConfig"): _MERGED,
+    ("serving.kserve.io", "ServingRuntime"): _MERGED,
+}
+"""Kinds whose operators compose pods of their fields, and how.
+
+Sources: NVIDIA/k8s-nim-operator internal/controller/platform/standalone/nimservice.go addGPUResources; ai-dynamo/dynamo
+deploy/operator/internal/controller_common/resource.go GetResourcesConfig; vllm-project/production-stack
+operator/internal/controller/resources.go buildResourceRequirements; kserve/kserve
+pkg/controller/v1alpha2/llmisvc/config_merge.go combineBaseRefsConfig."""
 _STEPS_PATHS = {
     ("argoproj.io", "ClusterWorkflowTemplate"): ("spec", "templates"),
     ("argoproj.io", "CronWorkflow"): ("spec", "workflowSpec", "templates"),
@@ -82,6 +104,8 @@ def _unread(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -
     kind = _kind(document)
     if kind in _STEPS_PATHS:
         yield UnreadPods(FieldPath(_STEPS_PATHS[kind]), _STEPS)
+    elif kind in _COMPOSED:
+        yield UnreadPods(FieldPath(["spec"]), _COMPOSED[kind])
     elif kind in (RUNTIME, CLUSTER_RUNTIME):
         yield UnreadPods(FieldPath(["spec", "template"]), _RUNTIME_ONLY)
     elif kind == TRAIN_JOB:
@@ -91,6 +115,8 @@ def _unread(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -
         yield UnreadPods(FieldPath(["spec", "workloadRef"]), f"its pods are those of {named}, and are reviewed with it")
     elif kind == ("serving.kserve.io", "InferenceService"):
         yield from _of_inference_service(document)
+    elif kind == LLM_SERVICE:
+        yield from _of_llm_service(document)
     elif kind[0] == "sparkoperator.k8s.io":
         yield from _of_spark(document, kind[1])
     elif (known := workload_kinds(settings).get(kind)) and not pod_templates(document, {kind: known}):
@@ -117,6 +143,15 @@ def _of_inference_service(service: Object) -> Iterator[UnreadPods]:
                 predictor / name,
                 "its resources are those of a ServingRuntime, so its pods are reviewed when they are created",
             )
+
+
+def _of_llm_service(service: Object) -> Iterator[UnreadPods]:
+    if lookup(service, ("spec", "baseRefs")):
+        reason = "its pods are reviewed without what these LLMInferenceServiceConfigs add"
+        yield UnreadPods(FieldPath(["spec", "baseRefs"]), reason)
+    if not pod_templates(service):
+        reason = f"its containers are those of an LLMInferenceServiceConfig; {_LATER}"
+        yield UnreadPods(FieldPath(["spec"]), reason)
 
 
 def _of_spark(application: Object, kind: str) -> Iterator[UnreadPods]:

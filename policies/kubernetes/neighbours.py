@@ -68,9 +68,11 @@ OBJECTS_WITH_QUEUED_PODS = frozenset(
         ("apps", "StatefulSet"),
         ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"),
         ("serving.kserve.io", "InferenceService"),
+        ("serving.kserve.io", "LLMInferenceService"),
     }
 )
-"""Group and kind of objects whose queue becomes that of their pods. KServe copies the label to its Deployments."""
+"""Group and kind of objects whose queue becomes that of their pods. KServe copies the label to its Deployments and
+LeaderWorkerSets."""
 
 KUEUE = Neighbour(
     "Kueue",

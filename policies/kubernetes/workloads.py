@@ -174,6 +174,39 @@ def _with_model(path: FieldPath, component: Object, model: str, count: PodCount)
     return PodTemplate(path, {"metadata": marks, "spec": spec}, homes, count, is_composed=True)
 
 
+LLM_SERVICE = ("serving.kserve.io", "LLMInferenceService")
+
+
+def llm_service_templates(service: Object) -> Iterator[PodTemplate]:
+    """The pod templates of an LLMInferenceService: the model servers, and the workers of each if a server spans nodes.
+
+    KServe merges them with LLMInferenceServiceConfigs. A pod spec without containers has those of a config, and no
+    template here.
+
+    Source: kserve pkg/apis/serving/v1alpha2/llm_inference_service_types.go WorkloadSpec and
+    llm_inference_service_types_func.go ParallelismSpec.GetSize;
+    pkg/controller/v1alpha2/llmisvc/workload_multi_node.go expectedMainMultiNodeLWS.
+    """
+    for base in (FieldPath(["spec"]), FieldPath(["spec", "prefill"])):
+        servers = None if lookup(service, base / "scaling") else pod_count(service, base / "replicas")
+        workers = _llm_workers(service, base / "parallelism")
+        counts = {"template": servers, "worker": servers and servers._replace(pods=servers.pods * workers)}
+        for field, count in counts.items():
+            value = lookup(service, base / field)
+            if isinstance(value, dict) and items_at(value, ("containers",)):
+                yield pod_template(service, base / field, value, count, labels_above=1)
+
+
+def _llm_workers(service: Object, parallelism: FieldPath) -> int:
+    """The workers beside the first pod of each server."""
+    data, local, pipeline = (
+        number if is_count(number := lookup(service, parallelism / field)) else 0
+        for field in ("data", "dataLocal", "pipeline")
+    )
+    size = max(data, 1) // max(local, 1) if data or local else pipeline
+    return max(size, 1) - 1
+
+
 _EACH = "*"
 """A step to every item of a list, or to every value of a mapping."""
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)(\[\*\])?")
@@ -296,6 +329,7 @@ _ALL = (
     ),
     WorkloadKind("ray.io", "RayService", _below("spec.rayClusterConfig", _RAY), count=ray_count),
     WorkloadKind("serving.kserve.io", "InferenceService", (), find=service_templates),
+    WorkloadKind(*LLM_SERVICE, (), find=llm_service_templates),
     WorkloadKind(
         "sparkoperator.k8s.io",
         "ScheduledSparkApplication",
@@ -313,7 +347,7 @@ WORKLOADS: Mapping[tuple[str, str], WorkloadKind] = MappingProxyType({(each.grou
 Sources, each the Go types of the API: k8s.io/api apps/v1, batch/v1 and core/v1; argo-rollouts
 pkg/apis/rollouts/v1alpha1/types.go; volcano-sh/apis pkg/apis/batch/v1alpha1/job.go; grove
 operator/api/core/v1alpha1/podcliqueset.go and podclique.go; sigs.k8s.io/jobset and lws api/; kubeflow training-operator,
-mpi-operator and components/notebook-controller/api/v1; kuberay ray-operator/apis/ray/v1; kserve pkg/apis/serving/v1beta1/predictor.go; spark-operator
+mpi-operator and components/notebook-controller/api/v1; kuberay ray-operator/apis/ray/v1; kserve pkg/apis/serving/v1beta1/predictor.go and v1alpha2/llm_inference_service_types.go; spark-operator
 api/v1beta2/sparkapplication_types.go; kubeflow trainer pkg/apis/trainer/v1alpha1/trainjob_types.go."""
 
 WORKLOAD_KINDS = tuple(WORKLOADS)

@@ -99,6 +99,7 @@ def test_object_of_an_unlisted_controller_counts(k8s, audited):
     ("kind", "version"),
     [
         ("InferenceService", "serving.kserve.io/v1beta1"),
+        ("LLMInferenceService", "serving.kserve.io/v1alpha1"),
         ("SparkApplication", "sparkoperator.k8s.io/v1beta2"),
         ("TrainJob", "trainer.kubeflow.org/v1alpha1"),
     ],

@@ -28,7 +28,7 @@ ALL = (
     "supported kinds: pod, claim, template, podtemplate, replicationcontroller, daemonset, deployment, replicaset, "
     "statefulset, rollout, cronjob, job, podcliqueset, jobset, jaxjob, mpijob, paddlejob, pytorchjob, tfjob, xgboostjob, "
     "notebook, leaderworkerset, raycluster, rayjob, "
-    "rayservice, inferenceservice, scheduledsparkapplication, sparkapplication, trainjob"
+    "rayservice, inferenceservice, llminferenceservice, scheduledsparkapplication, sparkapplication, trainjob"
 )
 
 

@@ -155,6 +155,43 @@ def test_workers_of_a_model_are_one_fewer_than_its_pipeline():
     assert [count for count, _ in found(document).values()] == [1, 3]
 
 
+def llm_service(**spec):
+    return workload("serving.kserve.io/v1alpha1", "LLMInferenceService", **spec)
+
+
+def test_llm_service_has_a_pod_spec_for_each_role():
+    document = llm_service(template=SPEC, replicas=3, prefill={"template": SPEC, "replicas": 2})
+    assert found(document) == {
+        "spec.template": (3, "spec.replicas"),
+        "spec.prefill.template": (2, "spec.prefill.replicas"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "workers"),
+    [({}, 0), ({"tensor": 8}, 0), ({"pipeline": 4}, 3), ({"data": 16, "dataLocal": 8}, 1), ({"data": 4}, 3)],
+)
+def test_llm_service_with_workers_runs_a_group_for_each_replica(parallelism, workers):
+    document = llm_service(template=SPEC, worker=SPEC, replicas=2, parallelism=parallelism)
+    assert [count for count, _ in found(document).values()] == [2, 2 * workers]
+
+
+def test_llm_service_that_scales_itself_has_no_number_of_pods():
+    assert found(llm_service(template=SPEC, scaling={"maxReplicas": 4})) == {"spec.template": None}
+
+
+def test_labels_of_an_llm_service_are_those_of_its_pods():
+    (server,) = templates_of(llm_service(template=SPEC, labels={"a": "b"}), NOTHING, DEFAULTS)
+    assert server.template["metadata"] == {"labels": {"a": "b"}}
+    assert str(server.home(("metadata", "labels", "a"))) == "spec.labels.a"
+
+
+def test_pods_of_an_llm_service_without_containers_are_reviewed_later():
+    document = llm_service(model={"uri": "hf://a/b"}, baseRefs=[{"name": "h100"}])
+    assert found(document) == {}
+    assert [*unread(document)] == ["spec.baseRefs", "spec"]
+
+
 def test_spark_application_is_reviewed_by_its_pod_templates():
     document = workload(
         "sparkoperator.k8s.io/v1beta2",

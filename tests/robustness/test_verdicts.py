@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from webhook.cli import main
 
+GPU = {"limits": {"nvidia.com/gpu": 1}}
 GPU_POD = {"containers": [{"name": "a", "image": "b", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
 TOLERANT_POD = {"containers": [{"name": "a"}], "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}]}
 WEB_POD = {"containers": [{"name": "web", "image": "nginx"}]}
@@ -137,7 +138,7 @@ def test_text_says_why_an_object_was_not_reviewed_and_what_to_do(review):
     assert first.endswith(f"  Train team-a/a  not reviewed: {NO_RULES}")
     assert " ".join(line.removeprefix("Warning:").strip() for line in warning) == (
         f"GA705 spec.containers[0].resources.limits[nvidia.com/gpu]: mentions GPUs, but was not reviewed: {NO_RULES}; add "
-        "the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+        "the kind to workloads.kinds in the settings with templates: [spec], or review the pods that it makes"
     )
     assert "GA705 warn" in place
     assert summary == "1 object: 1 not reviewed"
@@ -168,14 +169,78 @@ def test_word_for_a_misspelt_kind_is_the_kind(review):
     assert result["findings"][0]["remedy"] == "write kind: Pod, if that is meant"
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"), [("serving.kserve.io/v1alpha1", "LLMInferenceService"), ("grove.io/v1alpha1", "PodClique")]
-)
+@pytest.mark.parametrize(("version", "kind"), [("apps/v1", "DeploymentSet"), ("grove.io/v1alpha1", "PodClique")])
 def test_kind_of_another_meaning_is_no_misspelt_one(review, version, kind):
     _, (result,) = review(an_object(version, kind, spec=GPU_POD))
+    assert "workloads.kinds" in result["findings"][0]["remedy"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "templates"),
+    [
+        (GPU_POD, "[spec]"),
+        ({"worker": GPU_POD}, "[spec.worker]"),
+        ({"worker": {"template": {"metadata": {}, "spec": GPU_POD}}}, "[spec.worker.template]"),
+        ({"pools": [{"template": {"spec": GPU_POD}}]}, '["spec.pools[*].template"]'),
+    ],
+)
+def test_advice_for_an_unknown_kind_names_its_pod_templates(review, spec, templates):
+    _, (result,) = review(an_object("x.io/v1", "Train", spec=spec))
     assert result["findings"][0]["remedy"] == (
-        "add the kind to workloads.kinds in the settings if it makes pods, or review the pods that it makes"
+        f"add the kind to workloads.kinds in the settings with templates: {templates}, or review the pods that it makes"
     )
+
+
+def test_advice_for_an_unknown_kind_makes_it_reviewed(review):
+    spec = {"pools": [{"template": {"spec": GPU_POD}}]}
+    settings = {"workloads": {"kinds": [{"group": "x.io", "kind": "Train", "templates": ["spec.pools[*].template"]}]}}
+    code, (result,) = review(an_object("x.io/v1", "Train", spec=spec), settings=settings)
+    assert (code, result["verdict"]) == (0, "admitted")
+
+
+@pytest.mark.parametrize("spec", [{"gpus": {"limits": {"gpu": 1}}}, {"pools": {"a.b/c": GPU_POD}}])
+def test_unknown_kind_without_a_pod_template_is_not_for_the_settings(review, spec):
+    _, (result,) = review(an_object("x.io/v1", "Train", spec=spec))
+    assert result["findings"][0]["remedy"] == (
+        "review the pods that it makes; it has no pod template that settings could name"
+    )
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "reason"),
+    [
+        ("apps.nvidia.com/v1alpha1", "NIMService", {"resources": GPU}, "the NIM Operator makes its pods"),
+        (
+            "nvidia.com/v1alpha1",
+            "DynamoGraphDeployment",
+            {"services": {"a": {"resources": GPU}}},
+            "the Dynamo operator",
+        ),
+        (
+            "production-stack.vllm.ai/v1alpha1",
+            "VLLMRuntime",
+            {"deploymentConfig": {"resources": {"gpu": "1"}}},
+            "vLLM's",
+        ),
+        (
+            "serving.kserve.io/v1alpha1",
+            "LLMInferenceServiceConfig",
+            {"template": GPU_POD},
+            "it makes no pods of its own",
+        ),
+    ],
+)
+def test_kind_of_a_serving_operator_is_not_reviewed_for_its_own_reason(review, version, kind, spec, reason):
+    code, (result,) = review(an_object(version, kind, spec=spec))
+    assert (code, result["verdict"]) == (4, "not reviewed")
+    assert result["notReviewed"].startswith(reason)
+    assert result["findings"][0]["remedy"] == "review the pods that it makes"
+
+
+def test_taint_rule_makes_no_pods_and_is_not_pointed_out(review):
+    code, (result,) = review(an_object("resource.k8s.io/v1", "DeviceTaintRule", spec={"driver": "gpu.nvidia.com"}))
+    assert (code, result["verdict"], result["findings"]) == (0, "not reviewed", [])
+    assert result["notReviewed"].startswith("it makes no pods")
 
 
 def test_plural_of_a_kind_is_a_slip_of_the_pen(review):

@@ -105,6 +105,7 @@ ray.io/v1 namespaced RayCluster RayJob RayService
 argoproj.io/v1alpha1 namespaced Rollout
 grove.io/v1alpha1 namespaced PodCliqueSet
 serving.kserve.io/v1beta1 namespaced InferenceService
+serving.kserve.io/v1alpha1 namespaced LLMInferenceService
 sparkoperator.k8s.io/v1beta2 namespaced ScheduledSparkApplication SparkApplication
 trainer.kubeflow.org/v1alpha1 cluster ClusterTrainingRuntime
 trainer.kubeflow.org/v1alpha1 namespaced TrainingRuntime TrainJob

@@ -619,7 +619,7 @@ webhooks:
   - apiGroups: [serving.kserve.io]
     apiVersions: ["*"]
     operations: [CREATE, UPDATE]
-    resources: [inferenceservices]
+    resources: [inferenceservices, llminferenceservices]
     scope: Namespaced
   - apiGroups: [sparkoperator.k8s.io]
     apiVersions: ["*"]

@@ -39,6 +39,7 @@ _KARPENTER = ("karpenter.sh", "NodePool")
 _PARTLY_READ = frozenset(
     {
         ("serving.kserve.io", "InferenceService"),
+        ("serving.kserve.io", "LLMInferenceService"),
         ("sparkoperator.k8s.io", "ScheduledSparkApplication"),
         ("sparkoperator.k8s.io", "SparkApplication"),
         ("trainer.kubeflow.org", "TrainJob"),
