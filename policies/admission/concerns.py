@@ -17,6 +17,7 @@ from policies.admission.workloads import workloads
 from policies.conversion.exemptions import Mode
 from policies.fleet import may_request_gpu, probably_gets_gpu
 from policies.kubernetes.names import RECORD
+from policies.kubernetes.neighbours import KINDS_OF_QUEUES
 from policies.nvidia.pod_conditions import has_our_annotations
 from policies.rules.decision import Decision
 from policies.rules.patch import Editor
@@ -98,6 +99,20 @@ def judge_configuration(request: Request, view: ClusterView, settings: GPUAdmiss
 
             # In files only: no webhook is called for a PriorityClass.
             return Decision(findings=tuple(validate_priority_class(request)), object=request.object)
+        case "", "LimitRange" | "ResourceQuota":
+            from policies.quota.native_limits import validate as validate_native_limits
+
+            return Decision(findings=tuple(validate_native_limits(request, view)), object=request.object)
+        case "", "ConfigMap":
+            from policies.quota.queues import mapped_classes
+
+            decision = _configuration(request, view, settings)
+            found = tuple(mapped_classes(request.object or {}, view))
+            return replace(decision, findings=(*decision.findings, *found)) if found else decision
+        case kind if kind in KINDS_OF_QUEUES:
+            from policies.quota.queues import validate as validate_queue
+
+            return Decision(findings=tuple(validate_queue(request, view)), object=request.object)
         case _:
             return _configuration(request, view, settings)
 

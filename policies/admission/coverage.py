@@ -10,7 +10,7 @@ from policies.admission.pods import reapplies_pod, updates_pod
 from policies.admission.webhooks import CALLS, CLAIM_KINDS, WRITES
 from policies.admission.workload_templates import templates_of, unread_pods
 from policies.kubernetes.names import IGNORE, closest, printable, shown
-from policies.kubernetes.neighbours import NEIGHBOURS
+from policies.kubernetes.neighbours import KINDS_OF_QUEUES, NEIGHBOURS
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.workloads import WORKLOADS, path_steps
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS
@@ -60,7 +60,7 @@ def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Probl
         yield problem(FieldPath(path), message)
 
 
-OFFLINE_KINDS = frozenset({("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")})
+OFFLINE_KINDS = KINDS_OF_QUEUES | {("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")}
 """Group and kind of objects that are reviewed only in files and by the audit: no webhook is called for one."""
 _KINDS = {*CALLS, *OFFLINE_KINDS} - {*WORKLOADS}
 """Group and kind of the objects that rules look at, beside workloads."""
@@ -90,10 +90,8 @@ node provisioning, queues and their limits."""
 _KINDS_WITHOUT_PODS = {
     ("", "Endpoints"),
     ("", "Event"),
-    ("", "LimitRange"),
     ("", "PersistentVolume"),
     ("", "PersistentVolumeClaim"),
-    ("", "ResourceQuota"),
     ("", "Secret"),
     ("", "Service"),
     ("", "ServiceAccount"),
@@ -179,8 +177,9 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
         return why, ""
     if kind == ("", "ConfigMap"):
         from policies.configuration import is_configuration
+        from policies.quota.queues import maps_device_classes
 
-        if is_configuration(request, view, settings):
+        if is_configuration(request, view, settings) or maps_device_classes(request.object or {}):
             return None
     if request.namespace in NEVER_MATCHED:
         remedy = "create it in another namespace to have it reviewed"

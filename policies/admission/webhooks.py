@@ -311,17 +311,19 @@ WEBHOOKS = (
         mutating=False,
         note=(
             "ConfigMaps of the operator's namespaces, or with our label anywhere. Of our own settings and quotas, the invalid are\n"
-            "refused."
+            "refused. ResourceQuotas and LimitRanges of Kubernetes cause warnings, and their status is not matched."
         ),
         rules=(
             _OPERATOR_OBJECTS,
             ResourceRule(("DELETE",), "nvidia.com", ("ClusterPolicy",), ("*",), "Cluster"),
             *_OUR_OBJECTS,
             ResourceRule(("CREATE", "UPDATE", "DELETE"), "", ("ConfigMap",)),
+            ResourceRule(WRITES, "", ("LimitRange", "ResourceQuota")),
         ),
         conditions={
             "ours": conditions.IS_CONFIGURATION,
             "changed": conditions.CONFIG_MAP_CHANGED,
+            "limits-devices": conditions.LIMITS_DEVICES,
         },
     ),
     Webhook(

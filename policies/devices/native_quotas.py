@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 _CLAIMS = "count/resourceclaims.resource.k8s.io"
-_DEVICES = ".deviceclass.resource.k8s.io/devices"
+DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 """The suffix after the name of a DeviceClass: a limit of its devices in claims."""
-_REQUESTS = "requests."
+REQUESTS = "requests."
 _COUNTS_RESOURCES_SINCE = (1, 36)
 """The version from which claims count as the extended resources of their DeviceClass."""
 _NATIVE = "kubernetes.io/"
@@ -141,13 +141,13 @@ def refused_claims(
     if not quotas:
         return ()
     of_pod = _usage_of_pod(pod)
-    prefix = _REQUESTS + IMPLICIT_PREFIX
+    prefix = REQUESTS + IMPLICIT_PREFIX
     of_scheduler = Counter[str](
         {name.removeprefix(prefix): amount for name, amount in of_pod.items() if name.startswith(prefix)}
     )
     for resource, device_class in (served or {}).items():
         if not resource.startswith(IMPLICIT_PREFIX):
-            of_scheduler[device_class] += of_pod.get(_REQUESTS + resource, 0)
+            of_scheduler[device_class] += of_pod.get(REQUESTS + resource, 0)
     amounts = Counter[str]()
     for claim in claims:
         amounts.update(_usage_of_claim(_devices(claim.requests), view))
@@ -225,7 +225,7 @@ def _usage_of_pod(pod: Object) -> dict[str, int]:
     """The amounts that quotas count of a pod's extended resources."""
     amounts = pod_amounts(pod.get("spec"))
     return {
-        f"{_REQUESTS}{name}": amount
+        f"{REQUESTS}{name}": amount
         for name, amount in amounts.items()
         if amount and (name.startswith(IMPLICIT_PREFIX) or ("/" in name and _NATIVE not in name))
     }
@@ -250,15 +250,15 @@ def _usage_of_claim(devices: Mapping[str, int], view: ClusterView) -> dict[str, 
     """The amounts that quotas count of a claim with these devices, by DeviceClass."""
     amounts = Counter({_CLAIMS: ONE})
     for name, amount in devices.items():
-        amounts[f"{name}{_DEVICES}"] += amount
+        amounts[f"{name}{DEVICES_OF_CLASS}"] += amount
         if not _counts_resources(view):
             continue
-        amounts[f"{_REQUESTS}{IMPLICIT_PREFIX}{name}"] += amount
+        amounts[f"{REQUESTS}{IMPLICIT_PREFIX}{name}"] += amount
         found = view.get("DeviceClass", name)
         resource = extended_resource_name(found) if isinstance(found, dict) else None
         if resource is not None:
             # Kubernetes overwrites this amount for each class, so of several classes with one name only one counts.
-            amounts[f"{_REQUESTS}{resource}"] = amount
+            amounts[f"{REQUESTS}{resource}"] = amount
     return dict(amounts)
 
 
@@ -269,9 +269,9 @@ def counts_claims(quota: Object, view: ClusterView) -> bool:
 
 def _is_of_claims(key: str, view: ClusterView) -> bool:
     """True if a key of a quota makes it count claims."""
-    if key == _CLAIMS or key.endswith(_DEVICES):
+    if key == _CLAIMS or key.endswith(DEVICES_OF_CLASS):
         return True
-    resource = key.removeprefix(_REQUESTS)
+    resource = key.removeprefix(REQUESTS)
     if resource == key or not _counts_resources(view):
         return False
     if resource.startswith(IMPLICIT_PREFIX):

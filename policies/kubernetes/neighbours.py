@@ -74,6 +74,13 @@ OBJECTS_WITH_QUEUED_PODS = frozenset(
 """Group and kind of objects whose queue becomes that of their pods. KServe copies the label to its Deployments and
 LeaderWorkerSets."""
 
+KUEUE_FLAVOR = ("kueue.x-k8s.io", "ResourceFlavor")
+KUEUE_QUEUES = (("kueue.x-k8s.io", "ClusterQueue"), ("kueue.x-k8s.io", "Cohort"))
+KUEUE_CONFIGURATION = ("config.kueue.x-k8s.io", "Configuration")
+VOLCANO_QUEUE = ("scheduling.volcano.sh", "Queue")
+KINDS_OF_QUEUES = frozenset({KUEUE_FLAVOR, *KUEUE_QUEUES, KUEUE_CONFIGURATION, VOLCANO_QUEUE})
+"""Group and kind of the objects that say what queues count."""
+
 KUEUE = Neighbour(
     "Kueue",
     effect="counts a queued Job, JobSet, RayJob and so on as a whole, and all other queued pods one by one; copies the "

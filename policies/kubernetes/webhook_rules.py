@@ -129,6 +129,13 @@ request.kind.kind != "ConfigMap" || object == null || oldObject == null || objec
 object.?binaryData != oldObject.?binaryData || object.metadata.?labels != oldObject.metadata.?labels"""
 """A ConfigMap whose data or labels change, or another kind."""
 
+LIMITS_DEVICES = """\
+!(request.kind.kind in ["LimitRange", "ResourceQuota"]) || (object.?spec != oldObject.?spec &&
+(object.?spec.?hard.orValue({}).exists(k, k.contains("/")) ||
+object.?spec.?limits.orValue([]).exists(l, ["max", "min", "default", "defaultRequest"].exists(field,
+field in l && l[field].exists(k, k.contains("/"))))))"""
+"""A ResourceQuota or LimitRange that changes and names a resource with a domain, or another kind."""
+
 WATCHED_LABELS_CHANGED = """\
 ["nvidia.com/mig.config", "nvidia.com/device-plugin.config", "nvidia.com/gpu.workload.config",
 "nvidia.com/gpu-operator.driver.owner", "nvidia.com/mig.config.state", "nvidia.com/vgpu.config.state"].exists(k,

@@ -12,11 +12,16 @@ __all__ = ["checks"]
 
 def checks() -> tuple[Check[...], ...]:
     """All checks of quotas."""
-    from policies.quota import charging, outcomes, workload_totals
+    from policies.quota import charging, native_limits, outcomes, queues, workload_totals
     from policies.quota.limits import rules
 
     return (
         charging.existing_references,
+        native_limits.counted_names,
+        native_limits.chosen_gpus,
+        queues.selected_labels,
+        queues.counted_resources,
+        queues.mapped_classes,
         rules.readable_quota,
         rules.effective_quota,
         rules.counting_limits,

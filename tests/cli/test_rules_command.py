@@ -144,7 +144,7 @@ def test_unknown_kind_gets_the_nearest_and_the_list(invoke):
     done = invoke("rules", "--kind", "ClusterPolcy")
     assert (done.exit_code, done.stdout) == (2, "")
     beginning = 'no rule reviews objects of kind "ClusterPolcy"; did you mean ClusterPolicy? Kinds with rules: '
-    assert f"Error: Invalid value for '--kind': {beginning}ClusterPolicy, ComputeDomain, " in done.stderr
+    assert f"Error: Invalid value for '--kind': {beginning}ClusterPolicy, ClusterQueue, " in done.stderr
     assert done.stderr.endswith("TrainJob, XGBoostJob.\n")
 
 

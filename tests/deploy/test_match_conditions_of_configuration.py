@@ -14,6 +14,10 @@ def config_map(namespace, labels=None, **fields):
     return {**document, "metadata": {**document["metadata"], "namespace": namespace}}
 
 
+def limits(kind, **spec):
+    return labelled(kind, spec=spec)
+
+
 LABEL = {"gpu-admission.io/config": "device-plugin"}
 CONFIGURATION = {
     "cluster policy": (labelled("ClusterPolicy"), labelled("ClusterPolicy"), True),
@@ -31,6 +35,18 @@ CONFIGURATION = {
     "changed": (config_map("gpu-operator", data={"a": "b"}), config_map("gpu-operator", data={"a": "c"}), True),
     "emptied": (config_map("gpu-operator"), config_map("gpu-operator", data={"a": "c"}), True),
     "label taken away": (config_map("a", {}), config_map("a", LABEL), True),
+    "native quota": (limits("ResourceQuota", hard={"nvidia.com/gpu": 1}), None, True),
+    "native quota without devices": (limits("ResourceQuota", hard={"cpu": 1, "pods": 1}), None, False),
+    "empty native quota": (labelled("ResourceQuota"), None, False),
+    "native quota applied again": (
+        limits("ResourceQuota", hard={"a/b": 1}),
+        {**limits("ResourceQuota", hard={"a/b": 1}), "status": {"used": {}}},
+        False,
+    ),
+    "native quota changed": (limits("ResourceQuota", hard={"a/b": 1}), limits("ResourceQuota", hard={"a/b": 2}), True),
+    "limit range": (limits("LimitRange", limits=[{"type": "Pod"}, {"max": {"a/b": 1}}]), None, True),
+    "default of a limit range": (limits("LimitRange", limits=[{"default": {"a/b": 1}}]), None, True),
+    "limit range without devices": (limits("LimitRange", limits=[{"max": {"cpu": 1}}]), None, False),
 }
 
 

@@ -188,7 +188,7 @@ def test_labels_of_nodes_are_those_that_are_checked(webhooks):
 
 
 def test_config_maps_are_those_of_the_operator_or_with_our_label(webhooks):
-    ours, _ = webhooks["validating", "configuration"]["matchConditions"]
+    ours, *_ = webhooks["validating", "configuration"]["matchConditions"]
     named = re.findall(r'"([^"]+)"', ours["expression"])
     assert named == ["ConfigMap", *DEFAULTS.configuration.operator_namespaces, LABEL]
 

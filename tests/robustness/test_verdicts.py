@@ -106,13 +106,12 @@ def test_unreviewed_object_that_mentions_gpus_is_pointed_out(review, document, p
         an_object("rbac.authorization.k8s.io/v1", "Role", rules=[{"resourceNames": ["nvidia.com/gpu"]}]),
         an_object("v1", "ConfigMap", data={"a": "https://docs.nvidia.com/cuda, docs.nvidia.com, nvidia-smi"}),
         an_object("x.io/v1", "Train", spec={"image": "nvcr.io/nvidia/pytorch:25.10"}, status={"nvidia.com/gpu": 1}),
-        an_object("v1", "LimitRange", spec={"limits": [{"type": "Container", "default": {"nvidia.com/gpu": 1}}]}),
         an_object("karpenter.sh/v1", "NodePool", spec={"limits": {"nvidia.com/gpu": 10}}),
         an_object("apps/v1", "DaemonSet", "kube-system", spec={"template": {"spec": TOLERANT_POD}}),
     ],
     ids=[
         *("Service", "Role", "addresses", "image and status"),
-        *("LimitRange", "node pool", "toleration"),
+        *("node pool", "toleration"),
     ],
 )
 def test_unreviewed_object_without_gpus_is_not_pointed_out(review, document):
@@ -251,8 +250,9 @@ def test_plural_of_a_kind_is_a_slip_of_the_pen(review):
 QUEUE = {"resourceGroups": [{"coveredResources": ["nvidia.com/gpu"]}]}
 
 
-def test_queue_that_mentions_gpus_is_not_pointed_out(review):
-    code, (result,) = review(an_object("kueue.x-k8s.io/v1beta1", "ClusterQueue", spec=QUEUE))
+@pytest.mark.parametrize("kind", ["LocalQueue", "Workload"])
+def test_object_of_a_queue_that_mentions_gpus_is_not_pointed_out(review, kind):
+    code, (result,) = review(an_object("kueue.x-k8s.io/v1beta1", kind, spec=QUEUE))
     assert (code, result["verdict"], result["findings"]) == (0, "not reviewed", [])
 
 

@@ -714,7 +714,7 @@ webhooks:
       !(request.userInfo.username in ["system:serviceaccount:kube-system:resource-claim-controller",
       "system:kube-scheduler", "system:serviceaccount:gpu-admission:gpu-admission"])
 # ConfigMaps of the operator's namespaces, or with our label anywhere. Of our own settings and quotas, the invalid are
-# refused.
+# refused. ResourceQuotas and LimitRanges of Kubernetes cause warnings, and their status is not matched.
 - name: configuration.gpu-admission.io
   admissionReviewVersions: [v1]
   clientConfig:
@@ -762,6 +762,11 @@ webhooks:
     operations: [CREATE, UPDATE, DELETE]
     resources: [configmaps]
     scope: Namespaced
+  - apiGroups: [""]
+    apiVersions: [v1]
+    operations: [CREATE, UPDATE]
+    resources: [limitranges, resourcequotas]
+    scope: Namespaced
   matchConditions:
   - name: ours
     expression: >-
@@ -772,6 +777,12 @@ webhooks:
     expression: >-
       request.kind.kind != "ConfigMap" || object == null || oldObject == null || object.?data != oldObject.?data ||
       object.?binaryData != oldObject.?binaryData || object.metadata.?labels != oldObject.metadata.?labels
+  - name: limits-devices
+    expression: >-
+      !(request.kind.kind in ["LimitRange", "ResourceQuota"]) || (object.?spec != oldObject.?spec &&
+      (object.?spec.?hard.orValue({}).exists(k, k.contains("/")) ||
+      object.?spec.?limits.orValue([]).exists(l, ["max", "min", "default", "defaultRequest"].exists(field,
+      field in l && l[field].exists(k, k.contains("/"))))))
 # Labels can be written through nodes/status too; heartbeats change none of these.
 - name: nodes.gpu-admission.io
   admissionReviewVersions: [v1]

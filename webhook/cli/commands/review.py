@@ -121,11 +121,12 @@ def command(
     Reads YAML and JSON: one or more objects, lists, whole AdmissionReviews; folders with all *.yaml, *.yml and *.json
     in them; and - for standard input. Reviews GPU configuration (ClusterPolicy, NVIDIADriver, GPUCluster, their
     ConfigMaps, Nodes) and that of gpu-admission (GPUAdmissionPolicy, GPUQuotas, labels of Namespaces), PriorityClasses,
-    claims (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that workloads would
-    create: Deployments, StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates,
+    ResourceQuotas and LimitRanges with devices, queues (ResourceFlavors, ClusterQueues and the Configuration of Kueue,
+    Queues of Volcano), claims (ResourceClaims, their templates, DeviceClasses, ComputeDomains), pods, and the pods that
+    workloads would create: Deployments, StatefulSets, DaemonSets, ReplicaSets, ReplicationControllers, Jobs, CronJobs, PodTemplates,
     JobSets, LeaderWorkerSets, RayClusters, RayJobs, RayServices, the jobs of Kubeflow, Notebooks,
-    Rollouts, PodCliqueSets, TrainJobs, InferenceServices, SparkApplications, Volcano Jobs, and kinds that the settings
-    add. A Namespace among the files counts like one of the cluster.
+    Rollouts, PodCliqueSets, TrainJobs, InferenceServices, LLMInferenceServices, SparkApplications, Volcano Jobs, and
+    kinds that the settings add. A Namespace among the files counts like one of the cluster.
 
     Objects are completed first as the API server completes them: limits are copied to missing requests, and the
     defaults of LimitRanges and of the default PriorityClass among --cluster are filled in. For a workload, the output

@@ -1,0 +1,247 @@
+"""Rules on the queues of Kueue and Volcano: flavors that no node has, and resources that no pod can request.
+
+They are reviewed in files and by the audit only: no webhook is called for a queue.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from policies.devices.deviceclasses import class_meant, other_classes
+from policies.devices.native_quotas import DEVICES_OF_CLASS, REQUESTS
+from policies.devices.published_devices import gpu_groups
+from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.known_classes import known_classes
+from policies.kubernetes.names import closest, format_list, shown
+from policies.kubernetes.neighbours import (
+    KUEUE_CONFIGURATION,
+    KUEUE_FLAVOR,
+    KUEUE_QUEUES,
+    RESOURCES_OF_NEIGHBOURS,
+    VOLCANO_QUEUE,
+)
+from policies.kubernetes.objects import FieldPath, items_at, lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.yaml import YAMLError, load_document
+from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
+from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
+from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
+from policies.nvidia.products import Product
+from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
+    from policies.rules.request import Request
+
+
+_NODE_LABELS = FieldPath(["spec", "nodeLabels"])
+_MAPPINGS = ("resources", "deviceClassMappings")
+_GPU_WORDS = re.compile(
+    r"gpu|nvidia|accelerator|mig-|rtx|(?<![a-z0-9])(?:a(?:10|16|30|40|100)|g?[bh](?:20|100|200|300)|l(?:4|20|40)|t4|v100)[a-z]?(?![a-z0-9])",
+    re.IGNORECASE,
+)
+"""Words by which the labels or the name of a flavor tell that it is about GPUs."""
+_MOST_NAMED = 3
+_CLASS_IN_VOLCANO = re.compile(r"(?:[^/]+\.)?deviceclass/(.+)")
+_VOLCANO_CLASS = "deviceclass/"
+
+
+def validate(request: Request, view: ClusterView) -> Iterator[Finding]:
+    """Findings on a queue, a flavor or Kueue's Configuration that is created or updated."""
+    document = request.object
+    if request.operation == "DELETE" or request.subresource or not isinstance(document, dict):
+        return
+    match request.group, request.kind:
+        case kind if kind == KUEUE_FLAVOR:
+            yield from selected_labels(document, view)
+        case kind if kind in (*KUEUE_QUEUES, VOLCANO_QUEUE):
+            yield from counted_resources(document, view, is_kueue=kind != VOLCANO_QUEUE)
+        case _:
+            yield from mapped_classes(document, view)
+
+
+@RulesOn("ResourceFlavor", cluster_scoped=True).rule(
+    "GA511",
+    "A ResourceFlavor must select labels that GPU nodes have",
+    default=Severity.WARN,
+    remedy="compare with the labels of the nodes",
+    source="kubernetes-sigs/kueue apis/kueue/v1beta2/resourceflavor_types.go ResourceFlavorSpec; "
+    "pkg/scheduler/flavorassigner/flavorassigner.go",
+)
+def selected_labels(flavor: Object, view: ClusterView) -> Iterator[Problem]:
+    """Kueue adds the labels of a flavor to the node selector of the pods that it admits.
+
+    If no node has them, Kueue admits the pods by a quota that stands for nothing, and they stay Pending. Such a node may come
+    later, so this is a warning. Without known nodes, only products that do not exist are reported.
+    """
+    labels = {key: str(value) for key, value in mapping_at(flavor, _NODE_LABELS).items()}
+    if not any(_GPU_WORDS.search(text) for text in (name_of(flavor), *labels, *labels.values())):
+        return
+    nodes = gpu_nodes(view)
+    every = () if nodes is UNKNOWN else nodes.all
+    if any(all(node.labels.get(key) == value for key, value in labels.items()) for node in every):
+        return
+    missed = [key for key, value in labels.items() if all(node.labels.get(key) != value for node in every)]
+    product = labels.get(PRODUCT_LABEL)
+    if not every:
+        if product is not None and Product.parse(product).name not in KNOWN_PRODUCTS:
+            remedy = f"write the product as the label {PRODUCT_LABEL} of its nodes has it"
+            yield problem(_NODE_LABELS / PRODUCT_LABEL, f"{shown(product)} is no known product of a GPU", remedy)
+    elif missed:
+        for key in missed:
+            yield _missed_label(key, labels[key], {node.labels[key] for node in every if key in node.labels})
+    elif labels:
+        yield problem(_NODE_LABELS, f"no node has all of these labels: {format_list([*labels])}")
+
+
+def _missed_label(key: str, value: str, seen: set[str]) -> Problem:
+    if not seen:
+        return problem(_NODE_LABELS / key, f"no node has the label {key}, so pods of this flavor stay Pending")
+    meant = closest(value, seen)
+    if key == PRODUCT_LABEL:
+        names = ProductNames.of(seen).products_like(value)
+        meant = next((label for label in sorted(seen) if bare_name(label) in names), None)
+    remedy = f"write {shown(meant)}" if meant else f"write what nodes have: {format_list(sorted(seen), _MOST_NAMED)}"
+    return problem(
+        _NODE_LABELS / key, f"{shown(value)} is the {key} of no node, so pods of this flavor stay Pending", remedy
+    )
+
+
+@RulesOn(*(kind for _, kind in (*KUEUE_QUEUES, VOLCANO_QUEUE)), cluster_scoped=True).rule(
+    "GA512",
+    "A queue must count resources that pods can request",
+    default=Severity.WARN,
+    remedy="write the resource as pods request it, such as nvidia.com/gpu",
+    source="kubernetes-sigs/kueue pkg/scheduler/flavorassigner/flavorassigner.go findFlavorForPodSets; "
+    "volcano-sh/volcano pkg/scheduler/api/resource_info.go NewResource, pkg/scheduler/plugins/capacity/capacity.go "
+    "parseDRAResourceList",
+)
+def counted_resources(queue: Object, view: ClusterView, *, is_kueue: bool) -> Iterator[Problem]:
+    """A queue counts what pods request, under the names that they request it by.
+
+    Kueue never admits a workload whose resource its ClusterQueue does not cover. Volcano ignores names that are no
+    resource, and then limits nothing. Claims count in Kueue by the names of deviceClassMappings, and in Volcano by
+    deviceclass/<class>.
+    """
+    if not is_kueue:
+        for fields in (("capability",), ("deserved",), ("guarantee", "resource")):
+            for name in mapping_at(queue, ("spec", *fields)):
+                yield from _of_volcano(FieldPath(["spec", *fields, name]), name, view)
+        return
+    logical = _logical_names(view)
+    for index, each in enumerate(mappings_at(queue, ("spec", "resourceGroups"))):
+        for number, name in enumerate(map(str, items_at(each, ("coveredResources",)))):
+            path = FieldPath(["spec", "resourceGroups", index, "coveredResources", number])
+            if logical is not None and name in logical:
+                continue
+            if logical is not None and "/" not in name and _GPU_WORDS.search(name):
+                text = f"no pod requests {name}, and no entry of Kueue's deviceClassMappings has this name"
+                yield problem(path, text, f"write {format_list(sorted(logical), _MOST_NAMED)}" if logical else None)
+            else:
+                yield from _of_name(path, name, view)
+
+
+def _of_volcano(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+    if match := _CLASS_IN_VOLCANO.fullmatch(name):
+        yield from _of_class(path, match[1], view, _VOLCANO_CLASS)
+    elif name.endswith(DEVICES_OF_CLASS):
+        text = "Volcano counts the devices of a class by another name"
+        yield problem(path, text, f'write "{_VOLCANO_CLASS}{name.removesuffix(DEVICES_OF_CLASS)}"')
+    elif "/" not in name and _GPU_WORDS.search(name):
+        yield problem(path, f"{name} is no resource, so Volcano ignores it", f'write "{GPU_RESOURCE}"')
+    else:
+        yield from _of_name(path, name, view)
+
+
+def _of_name(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+    """The problem of a name that no pod requests; none for resources that are no GPUs."""
+    resource = name.removeprefix(REQUESTS).removeprefix("limits.")
+    if not resource.startswith((VENDOR_PREFIX, IMPLICIT_PREFIX)):
+        return
+    if resource != name:
+        yield problem(path, f"no pod requests {name}: this is a name of ResourceQuotas", f'write "{resource}"')
+    elif name.startswith(IMPLICIT_PREFIX):
+        yield from _of_class(path, name.removeprefix(IMPLICIT_PREFIX), view, IMPLICIT_PREFIX)
+    else:
+        yield from _of_offers(path, name, view)
+
+
+def _of_offers(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+    """The problem of a resource that no node offers.
+
+    None where GPUs are handed out by DRA: a queue counts what jobs request before their pods are converted.
+    """
+    nodes, classes, groups = gpu_nodes(view), known_classes(view), gpu_groups(view)
+    if nodes is UNKNOWN or groups is UNKNOWN or not nodes.all or not classes.are_listed:
+        return
+    offered = {*nodes.offers, *classes.extended_resources, *RESOURCES_OF_NEIGHBOURS}
+    if name not in offered and not (groups and parse_resource(name) is not None):
+        meant = closest(name, offered)
+        text = f"no node offers {name}, and no DeviceClass stands for it"
+        yield problem(path, text, f'write "{meant}", or wait for such a node' if meant else "wait for such a node")
+
+
+def _of_class(path: FieldPath, name: str, view: ClusterView, prefix: str = "") -> Iterator[Problem]:
+    """The problem of a class that does not exist; none while classes are unknown."""
+    classes = known_classes(view)
+    if classes.are_listed and name not in classes:
+        meant = class_meant(name, classes)
+        text = f"there is no DeviceClass {shown(name)}, so nothing is counted"
+        yield problem(path, text, f'write "{prefix}{meant}"' if meant else other_classes(classes))
+
+
+@RulesOn("ConfigMap", "Configuration").rule(
+    "GA513",
+    "Kueue's deviceClassMappings must name DeviceClasses that exist",
+    default=Severity.WARN,
+    remedy="write the name of a DeviceClass that exists",
+    source="kubernetes-sigs/kueue pkg/dra/mapper.go PopulateFromConfiguration; pkg/dra/claims.go "
+    "GetResourceRequestsForResourceClaimTemplates",
+)
+def mapped_classes(document: Object, view: ClusterView) -> Iterator[Problem]:
+    """Kueue counts a claim by the mapping of its DeviceClass, and fails a workload whose class has none.
+
+    A mapping of a class that does not exist counts nothing, and the class that was meant has no mapping.
+    """
+    for path, configuration in _configurations(document):
+        for index, mapping in enumerate(mappings_at(configuration, _MAPPINGS)):
+            for number, name in enumerate(items_at(mapping, ("deviceClassNames",))):
+                place = path or FieldPath([*_MAPPINGS, index, "deviceClassNames", number])
+                yield from _of_class(place, str(name), view)
+
+
+def maps_device_classes(document: Object) -> bool:
+    """True if a ConfigMap has a Configuration of Kueue with deviceClassMappings."""
+    return any(lookup(each, _MAPPINGS) for _, each in _configurations(document))
+
+
+def _configurations(document: Object) -> Iterator[tuple[FieldPath, Any]]:
+    """Kueue's Configurations in an object: itself, with an empty path, or texts of a ConfigMap."""
+    if document.get("kind") == KUEUE_CONFIGURATION[1]:
+        yield FieldPath(()), document
+    for key, text in mapping_at(document, ("data",)).items():
+        if isinstance(text, str) and _MAPPINGS[-1] in text and KUEUE_CONFIGURATION[0] in text:
+            try:
+                yield FieldPath(["data", key]), load_document(text).value
+            except YAMLError:
+                # Kueue does not start with it, and it maps no class.
+                continue
+
+
+def _logical_names(view: ClusterView) -> frozenset[str] | None:
+    """The names under which Kueue counts devices; None if its Configuration is unknown."""
+    known = (*view.known_or_reviewed("ConfigMap"), *view.known_or_reviewed(KUEUE_CONFIGURATION[1]))
+    found = [configuration for each in known for _, configuration in _configurations(each)]
+    if not found:
+        return None
+    mapped = (str(each.get("name")) for one in found for each in mappings_at(one, _MAPPINGS))
+    changed = (mappings_at(one, ("resources", "transformations")) for one in found)
+    return frozenset(
+        (*mapped, *(name for every in changed for each in every for name in mapping_at(each, ("outputs",))))
+    )
