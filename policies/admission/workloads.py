@@ -168,7 +168,8 @@ def shortage(pods: WorkloadPods) -> Iterable[Finding]:
         return ()
     from policies.quota.workload_totals import shortages
 
-    return shortages(((pods.decision(pod), count) for pod, count in counted), document, request, view, settings)
+    decided = ((pods.decision(pod), count, pod.template.shared_claims) for pod, count in counted)
+    return shortages(decided, document, request, view, settings)
 
 
 def _with_counts(pods: Sequence[TemplatePod]) -> list[tuple[TemplatePod, PodCount]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-from policies.kubernetes.objects import FieldPath, generate_name_of, items_at, lookup, name_of
+from policies.kubernetes.objects import FieldPath, generate_name_of, items_at, lookup, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class PodCount(NamedTuple):
     pods: int
     path: FieldPath
     """The field that says so, or would if it were there."""
+    groups: int = 1
+    """The number of Jobs that these pods are in; the pods of each share its claims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,9 @@ class PodTemplate:
     autoscaler adds later, are left out. A number that the API server would refuse counts as missing."""
     is_composed: bool = False
     """True if fields of the template come from several places, so that a changed template cannot be written back."""
+    shared_claims: tuple[Object, ...] = ()
+    """Entries like those of `spec.resourceClaims` of a pod: claims that all pods of a Job share by its PodGroup, since
+    Kubernetes 1.37."""
 
     def home(self, path: FieldPath) -> FieldPath:
         """Where in the workload a field of its pod comes from: the namespace is the workload's own."""
@@ -103,7 +108,15 @@ def job_count(workload: Object, template: FieldPath) -> PodCount:
 def jobset_count(workload: Object, template: FieldPath) -> PodCount:
     """Replicas of a Job, times its pods. Source: sigs.k8s.io/jobset."""
     jobs = pod_count(workload, _up(template, 3) / "replicas")
-    return PodCount(jobs.pods * job_count(workload, template).pods, jobs.path)
+    return PodCount(jobs.pods * job_count(workload, template).pods, jobs.path, jobs.pods)
+
+
+def shared_claims(workload: Object, template: FieldPath) -> tuple[Object, ...]:
+    """The claims that the pods of the Job which holds the template share.
+
+    Source: k8s.io/api batch/v1 JobSchedulingConfiguration of Kubernetes 1.37; KEP-6089.
+    """
+    return tuple(mappings_at(workload, _up(template, 1) / "scheduling" / "resourceClaims"))
 
 
 def lws_count(workload: Object, template: FieldPath) -> PodCount:

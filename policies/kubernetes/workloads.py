@@ -22,6 +22,7 @@ from policies.kubernetes.pod_templates import (
     pod_count,
     pod_template,
     ray_count,
+    shared_claims,
 )
 
 if TYPE_CHECKING:
@@ -240,7 +241,9 @@ class WorkloadKind:
             return
         for text in self.templates:
             for path, value in _at(workload, path_steps(text), FieldPath()):
-                yield pod_template(workload, path, value, self._count(workload, path), self.labels_above)
+                found = pod_template(workload, path, value, self._count(workload, path), self.labels_above)
+                is_of_job = self.count in (job_count, jobset_count)
+                yield replace(found, shared_claims=shared_claims(workload, path)) if is_of_job else found
 
     def _count(self, workload: Object, template: FieldPath) -> PodCount | None:
         if self.count is not None:

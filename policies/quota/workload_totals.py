@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.view import ChangedView, PassingView
+from policies.devices.resource_claims import POD_GROUP
+from policies.kubernetes.objects import lookup
+from policies.kubernetes.view import UNKNOWN, ChangedView, PassingView
 from policies.quota.charging import charge_decision
 from policies.quota.counting import decisive_ledger
 from policies.quota.demands.bills import Uncountable, charge_under
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from policies.rules.decision import Decision, Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
+
+_Decided = tuple["Decision", "PodCount", "tuple[Object, ...]"]
+_JOBS_SHARE_CLAIMS_SINCE = (1, 37)
 
 _Piece = tuple[str, str]
 """The uid of a PodGroup, and the name of one of its claims."""
@@ -77,7 +82,7 @@ class _Short:
 
 
 def shortages(
-    pods: Iterable[tuple[Decision, PodCount]],
+    pods: Iterable[_Decided],
     document: Object,
     request: Request,
     view: ClusterView,
@@ -86,7 +91,8 @@ def shortages(
     """A warning if all pods of a workload together exceed the quota.
 
     Args:
-        pods: The decision on a pod of each template, and how many there are. A pod is charged as that leaves it.
+        pods: The decision on a pod of each template, how many there are, and the claims that those of a Job share. A pod is
+            charged as the decision leaves it.
         document: The GPUQuota of the namespace.
         request: The creation or update of the workload.
         view: The cluster.
@@ -104,20 +110,40 @@ def shortages(
 
 
 def _charges(
-    pods: Iterable[tuple[Decision, PodCount]],
+    pods: Iterable[_Decided],
     namespace: str,
     quota: Quota,
     view: ClusterView,
     settings: GPUAdmissionPolicy,
 ) -> Iterator[PodsAtOnce]:
-    for decision, count in pods:
-        seen = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
-        for charge in charge_decision(Request(decision.object, namespace=namespace), seen, settings).charges:
+    shares = _stores_shared_claims(view)
+    for number, (decision, count, shared) in enumerate(pods):
+        pod, known = decision.object, {each.key: each.manifest() for each in decision.templates}
+        spec = lookup(pod, ("spec",))
+        if shared and shares and pod is not None and isinstance(spec, dict):
+            group = f"group {number}"
+            known[POD_GROUP, namespace, group] = _pod_group(group, namespace, shared)
+            pod = {**pod, "spec": {**spec, "schedulingGroup": {"podGroupName": group}}}
+        seen = ChangedView(view, known)
+        for charge in charge_decision(Request(pod, namespace=namespace), seen, settings).charges:
             try:
                 yield PodsAtOnce(charge_under(charge, quota), count)
             except Uncountable:
                 # The pod has its own finding.
                 continue
+
+
+def _stores_shared_claims(view: ClusterView) -> bool:
+    """True if Jobs keep `spec.scheduling`; older API servers drop it, and an unknown one may keep it."""
+    version = view.server_version()
+    return version is UNKNOWN or version >= _JOBS_SHARE_CLAIMS_SINCE
+
+
+def _pod_group(name: str, namespace: str, claims: tuple[Object, ...]) -> Object:
+    """The PodGroup that the Job controller makes; a name with a blank is that of no other group."""
+    metadata = {"name": name, "namespace": namespace}
+    spec = {"resourceClaims": [*claims]}
+    return {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": POD_GROUP, "metadata": metadata, "spec": spec}
 
 
 class _Unclaimed(PassingView):
@@ -181,7 +207,7 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
         charged: The charges of the PodGroups of the pods.
     """
     pieces = {
-        piece: amounts[limit.name]
+        piece: each.count.groups * amounts[limit.name]
         for each in pods
         for piece, amounts in each.shared.items()
         if amounts.get(limit.name) and not charged.is_open(*piece)

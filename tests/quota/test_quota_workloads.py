@@ -116,3 +116,57 @@ def test_claim_of_a_pod_group_counts_once_for_all_pods_of_a_workload(template, c
     assert findings_of(ringed(5, 1), *objects) == [("GA506", "spec.replicas")]
     assert findings_of(ringed(4, 1), *objects, old=ringed(3, 1)) == []
     assert findings_of(ringed(5, 1), *objects, old=ringed(4, 1)) == [("GA506", "spec.replicas")]
+
+
+VERSIONS = {minor: {"serverVersion": {"gitVersion": f"v1.{minor}.0"}} for minor in (36, 37)}
+
+
+def job(parallelism, *entries, gpus=0, kind="Job", replicas=1):
+    """A Job, or a JobSet of it, whose pods share the claims of these entries."""
+    template = {"spec": {**pod(gpus)["spec"], "restartPolicy": "Never", "resourceClaims": [*entries]}}
+    spec = {"parallelism": parallelism, "scheduling": {"resourceClaims": [*entries]}, "template": template}
+    metadata = {"name": "train", "namespace": "team-a"}
+    if kind == "JobSet":
+        jobs = [{"name": "a", "replicas": replicas, "template": {"spec": spec}}]
+        spec = {"replicatedJobs": jobs}
+        return {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": kind, "metadata": metadata, "spec": spec}
+    if kind == "CronJob":
+        spec = {"schedule": "0 0 * * *", "jobTemplate": {"spec": spec}}
+    return {"apiVersion": "batch/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def shortage_of(workload, *objects):
+    """The message of GA506; empty if there is none."""
+    view = ManifestsView([namespace(), quota(), *objects])
+    names = {"group": workload["apiVersion"].partition("/")[0], "kind": workload["kind"], "namespace": "team-a"}
+    found = review(Request(workload, **names), view, DEFAULTS).findings
+    return next((each.message for each in found if each.rule.id == "GA506"), "")
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob"])
+def test_claim_that_the_pods_of_a_job_share_counts_once(template, request_for, kind):
+    objects = [template(request_for(count=8)), VERSIONS[37]]
+    assert shortage_of(job(4, ENTRY, kind=kind), *objects) == ""
+
+
+def test_gpus_beside_a_shared_claim_count_for_each_pod(template, request_for):
+    message = shortage_of(job(4, ENTRY, gpus=1), template(request_for(count=6)), VERSIONS[37])
+    assert message.startswith("4 pods at once request 10 GPUs (6 GPUs in claims that they share)")
+
+
+def test_each_job_of_a_job_set_has_a_claim_of_its_own(template, request_for):
+    objects = [template(request_for(count=4)), VERSIONS[37]]
+    assert shortage_of(job(4, ENTRY, kind="JobSet", replicas=2), *objects) == ""
+    message = shortage_of(job(4, ENTRY, kind="JobSet", replicas=3), *objects)
+    assert message.startswith("12 pods at once request 12 GPUs")
+
+
+def test_api_server_before_1_37_drops_the_shared_claims(template, request_for):
+    objects = [template(request_for(count=4)), VERSIONS[36]]
+    assert shortage_of(job(4, ENTRY), *objects).startswith("4 pods at once request 16 GPUs")
+
+
+def test_other_claim_of_a_pod_is_its_own(template, request_for):
+    other = job(4, ENTRY)
+    other["spec"]["scheduling"]["resourceClaims"] = [{**ENTRY, "name": "ring"}]
+    assert shortage_of(other, template(request_for(count=4)), VERSIONS[37]).startswith("4 pods at once request 16 GPUs")
