@@ -241,7 +241,7 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
 
 
 def _template_around(path: FieldPath) -> str:
-    """The pod template or pod spec around a field of a container, as the settings write its path; empty if there is none."""
+    """The path of the pod template around a field, as the settings write it; empty if there is none."""
     steps = path[: path.index("containers")] if "containers" in path else ()
     text = ""
     for step in steps[:-1] if len(steps) > 1 and steps[-1] == "spec" else steps:

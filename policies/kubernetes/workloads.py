@@ -179,9 +179,9 @@ LLM_SERVICE = ("serving.kserve.io", "LLMInferenceService")
 
 
 def llm_service_templates(service: Object) -> Iterator[PodTemplate]:
-    """The pod templates of an LLMInferenceService: the model servers, and the workers of each if a server spans nodes.
+    """The pod templates of the servers of an LLMInferenceService, and of their workers.
 
-    KServe merges them with LLMInferenceServiceConfigs. A pod spec without containers has those of a config, and no
+    A server has workers if it spans nodes. KServe merges both with LLMInferenceServiceConfigs. A pod spec without containers has those of a config, and no
     template here.
 
     Source: kserve pkg/apis/serving/v1alpha2/llm_inference_service_types.go WorkloadSpec and

@@ -1,4 +1,4 @@
-"""Rules on Kubernetes' ResourceQuotas and LimitRanges: GPUs that nothing counts, and GPUs that every container gets."""
+"""Rules on ResourceQuotas and LimitRanges: GPUs that nothing counts or that every container gets."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def counted_names(quota: Object, view: ClusterView) -> Iterator[Problem]:
                 _HARD / key, "Kubernetes counts nothing by this name", f'write "{match[1]}{DEVICES_OF_CLASS}"'
             )
         elif (resource := key.removeprefix(_LIMITS)) != key and _is_gpu(resource, view):
-            yield from _uncounted(hard, key, resource, "Kubernetes counts no limits of extended resources")
+            yield from _idle_limit(hard, key, resource, "Kubernetes counts no limits of extended resources")
         elif _is_gpu(key, view):
-            yield from _uncounted(hard, key, key, "Kubernetes counts extended resources by requests only")
+            yield from _idle_limit(hard, key, key, "Kubernetes counts extended resources by requests only")
 
 
 def _of_class(key: str, view: ClusterView) -> Iterator[Problem]:
-    """The problem of a limit on the devices of a class that does not exist; none while classes are unknown."""
+    """The problem of a limit on a class that does not exist; none while classes are unknown."""
     classes = known_classes(view)
     name = key.removeprefix(REQUESTS + IMPLICIT_PREFIX).removesuffix(DEVICES_OF_CLASS)
     if not classes.are_listed or name in classes:
@@ -90,8 +90,11 @@ def _of_class(key: str, view: ClusterView) -> Iterator[Problem]:
     yield problem(_HARD / key, f"there is no DeviceClass {shown(name)}, so this limit counts no device", remedy)
 
 
-def _uncounted(hard: Mapping[str, Any], key: str, resource: str, reason: str) -> Iterator[Problem]:
-    """The problem of a limit that counts nothing; audited if the quota limits the same resource as much by requests."""
+def _idle_limit(hard: Mapping[str, Any], key: str, resource: str, reason: str) -> Iterator[Problem]:
+    """The problem of a limit that counts nothing.
+
+    Only audited if the quota limits the resource by requests, to no more.
+    """
     counted = f"{REQUESTS}{resource}"
     if counted in hard and billionths(hard[counted]) <= billionths(hard[key]):
         text = f"{reason}, so this limit adds nothing to {counted}"

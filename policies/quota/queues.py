@@ -1,4 +1,4 @@
-"""Rules on the queues of Kueue and Volcano: flavors that no node has, and resources that no pod can request.
+"""Rules on queues of Kueue and Volcano: flavors of no node, and resources that no pod requests.
 
 They are reviewed in files and by the audit only: no webhook is called for a queue.
 """
@@ -25,8 +25,9 @@ from policies.kubernetes.objects import FieldPath, items_at, lookup, mapping_at,
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.known_products import KNOWN_PRODUCTS, ProductNames, bare_name
+from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
+from policies.nvidia.product_names import ProductNames, bare_name, propose_labels
 from policies.nvidia.products import Product
 from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
@@ -91,7 +92,11 @@ def selected_labels(flavor: Object, view: ClusterView) -> Iterator[Problem]:
     product = labels.get(PRODUCT_LABEL)
     if not every:
         if product is not None and Product.parse(product).name not in KNOWN_PRODUCTS:
-            remedy = f"write the product as the label {PRODUCT_LABEL} of its nodes has it"
+            names = ProductNames.of(KNOWN_PRODUCTS).products_like(product)
+            meant = [shown(label) for label in KNOWN_PRODUCTS if bare_name(label) in names]
+            remedy = f"write the label {PRODUCT_LABEL} of its nodes"
+            if meant:
+                remedy += f", such as {format_list(meant, _MOST_NAMED)}"
             yield problem(_NODE_LABELS / PRODUCT_LABEL, f"{shown(product)} is no known product of a GPU", remedy)
     elif missed:
         for key in missed:
@@ -103,14 +108,12 @@ def selected_labels(flavor: Object, view: ClusterView) -> Iterator[Problem]:
 def _missed_label(key: str, value: str, seen: set[str]) -> Problem:
     if not seen:
         return problem(_NODE_LABELS / key, f"no node has the label {key}, so pods of this flavor stay Pending")
-    meant = closest(value, seen)
-    if key == PRODUCT_LABEL:
-        names = ProductNames.of(seen).products_like(value)
-        meant = next((label for label in sorted(seen) if bare_name(label) in names), None)
+    text = f"{shown(value)} is the {key} of no node, so pods of this flavor stay Pending"
+    if key == PRODUCT_LABEL and (proposal := propose_labels(value, seen)):
+        return problem(_NODE_LABELS / key, text, proposal.remedy())
+    meant = closest(value, seen) if key != PRODUCT_LABEL else None
     remedy = f"write {shown(meant)}" if meant else f"write what nodes have: {format_list(sorted(seen), _MOST_NAMED)}"
-    return problem(
-        _NODE_LABELS / key, f"{shown(value)} is the {key} of no node, so pods of this flavor stay Pending", remedy
-    )
+    return problem(_NODE_LABELS / key, text, remedy)
 
 
 @RulesOn(*(kind for _, kind in (*KUEUE_QUEUES, VOLCANO_QUEUE)), cluster_scoped=True).rule(
