@@ -1,0 +1,42 @@
+"""ResourceQuotas and LimitRanges in a cluster: warnings of what Kubernetes never counts, and what a maximum does."""
+
+from __future__ import annotations
+
+from testbed import manifests
+
+HARD = {"limits.nvidia.com/gpu": "8", "requests.cpu": "8"}
+
+
+def limits(kind, team, **spec):
+    metadata = {"name": "gpus", "namespace": team}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def rules(answer):
+    assert answer.accepted
+    return [word for line in answer.warnings for word in line.split() if word.startswith("GA")]
+
+
+def test_quota_of_a_key_that_is_never_counted_gets_a_warning(cluster):
+    team = cluster.namespace()
+    assert rules(cluster.create(limits("ResourceQuota", team, hard=HARD))) == ["GA509"]
+
+
+def test_quota_without_devices_costs_no_call(cluster):
+    assert cluster.create(limits("ResourceQuota", cluster.namespace(), hard={"requests.cpu": "8"})).warnings == ()
+
+
+def test_limit_range_with_a_maximum_gets_a_warning_and_gives_gpus_to_every_container(cluster):
+    team = cluster.namespace()
+    answer = cluster.create(limits("LimitRange", team, limits=[{"type": "Container", "max": {"nvidia.com/gpu": "2"}}]))
+    assert rules(answer) == ["GA510"]
+    document = manifests.pod(team)
+    document["spec"]["containers"][0]["resources"] = {}
+    made = cluster.create(document)
+    assert made.accepted
+    assert made.object["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "2"}
+
+
+def test_limit_range_with_a_default_of_zero_gets_no_warning(cluster):
+    item = {"type": "Container", "max": {"nvidia.com/gpu": "2"}, "default": {"nvidia.com/gpu": "0"}}
+    assert rules(cluster.create(limits("LimitRange", cluster.namespace(), limits=[item]))) == []
