@@ -11,6 +11,7 @@ from policies.fleet import GPUAccess
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN, ClusterView
+from policies.nvidia.container_toolkit import RUNTIME_HANDLERS
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.rules.checks import PODS, problem
 from policies.rules.decision import Severity
@@ -143,14 +144,6 @@ def device_list(subject: Subject) -> Iterator[Problem]:
                 yield subject.problem(path, text, request_or(container, "remove the mount"))
 
 
-_HANDLERS = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"})
-"""The names of NVIDIA's runtime in the configuration of container runtimes, unless the ClusterPolicy sets another.
-
-Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gpu-operator assets/pre-requisites;
-`nvidia-experimental` existed until toolkit 1.14.
-"""
-
-
 @PODS.rule(
     "GA603",
     "A pod without a GPU request must not use NVIDIA's container runtime",
@@ -175,7 +168,7 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     if not isinstance(name, str) or not name or not subject.pod_containers:
         return
     handler = _handler(name, subject.view)
-    if handler not in _HANDLERS and handler not in subject.view.derive(_configured_handlers):
+    if handler not in RUNTIME_HANDLERS and handler not in subject.view.derive(_configured_handlers):
         return
     left_to_images = [each for each in subject.images if _is_left_to_its_image(each)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"

@@ -12,6 +12,7 @@ from policies.access.node_places import HostMount, NodePlaces, node_places, norm
 from policies.fleet import GPUAccess, RequestKind, container_requests
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
+from policies.nvidia.container_toolkit import VISIBLE_DEVICES, parse_device_list
 from policies.nvidia.pod_conditions import changed_cdi_annotations, changed_images
 from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
@@ -24,31 +25,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
-
-
-EVERY_GPU = ("all",)
-
-_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-"""The characters that Go's strings.TrimSpace removes; `str.strip` removes more, so it would change some names."""
-
-
-def parse_device_list(value: str) -> tuple[str, ...]:
-    """The devices that a value of NVIDIA_VISIBLE_DEVICES names: none, every GPU, or a list.
-
-    Spaces around names and empty names are ignored. `void` anywhere means no device. Otherwise the first of `all` and
-    `none` decides, and other names are ignored.
-
-    Source: nvidia-container-toolkit internal/config/image/cuda_image.go devicesFromEnvvars, devices.go.
-    """
-    named = tuple(name for part in value.split(",") if (name := part.strip(_SPACE)))
-    if "void" in named:
-        return ()
-    for name in named:
-        if name == "all":
-            return EVERY_GPU
-        if name == "none":
-            return ()
-    return named
 
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^()]*)\))")
@@ -110,8 +86,6 @@ def expand_references(text: str, variables: Mapping[str, Variable]) -> str | Non
             return None
     return "".join((*parts, text[end:]))
 
-
-VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 _LONGEST_PATH = 4096
 """Characters of a path that Linux opens (PATH_MAX). Many mounts of a longer one would otherwise take minutes."""

@@ -7,9 +7,10 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.access.subject import EVERY_GPU, EXEMPT, RECREATE, VISIBLE_DEVICES, parse_device_list, request_or
+from policies.access.subject import EXEMPT, RECREATE, request_or
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
+from policies.nvidia.container_toolkit import EVERY_GPU, VISIBLE_DEVICES, parse_device_list
 from policies.rules.checks import PODS, problem
 from policies.rules.decision import Severity
 

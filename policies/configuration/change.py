@@ -13,6 +13,7 @@ from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.schema import SchemaProblem, find_problems
+from policies.kubernetes.view import UNKNOWN
 from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Place, Severity
 
@@ -146,6 +147,14 @@ class Change(_Fields):
             return None
         old, namespace = request.old_object, request.namespace
         return cls(document, old, request.operation, request.user, namespace, facts, request.kind)
+
+    @cached_property
+    def stored(self) -> Object | None:
+        """A cluster-scoped object before the change; also of a file, if the cluster of the review has it."""
+        if self.old is not None:
+            return self.old
+        found = self.facts.view.list_before_review(self.kind)
+        return next((each for each in (() if found is UNKNOWN else found) if name_of(each) == self.name), None)
 
     @property
     def is_created(self) -> bool:

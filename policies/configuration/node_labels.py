@@ -16,7 +16,7 @@ from policies.configuration.config_maps.mig_profiles import LIST_PROFILES, NODE_
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload, runs_device_plugin
 from policies.kubernetes.names import is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE
@@ -296,14 +296,11 @@ def unused_gpus(change: Change) -> Iterator[Problem]:
     With other pods on the GPUs it fails, or these pods keep devices that no longer exist. A node that turns from
     containers to virtual machines loses the driver in the same way.
     """
-    known = change.facts.view.list_before_review("Node")
-    named = [each for each in (() if known is UNKNOWN else known) if name_of(each) == change.name]
-    stored = change.old if change.old is not None else next(iter(named), None)
-    if stored is None:
+    if change.stored is None:
         return
     for label, effect in _EFFECTS.items():
         value = labels_of(change.object).get(label, "")
-        value = "" if labels_of(stored).get(label) == value else value
+        value = "" if labels_of(change.stored).get(label) == value else value
         pods = gpu_pods(change.facts, lambda pod: _is_on(pod, change.name)) if value else []
         if pods:
             text = f'"{value}" {effect}; GPUs of this node are held by {counted_names("pod", pods)}'

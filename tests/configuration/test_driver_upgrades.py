@@ -212,6 +212,66 @@ def test_waiting_without_end_is_warned_of(examined):
     assert findings_of(examined(policy({"drain": "{enable: false, timeoutSeconds: 0}"})), "GA172") == []
 
 
+def using_pod(fields="", owner="", env="", namespace="team-a"):
+    return (
+        f"\n---\napiVersion: v1\nkind: Pod\nmetadata: {{name: tool, namespace: {namespace}{owner}}}\n"
+        f"spec: {{nodeName: gpu-1, {fields}containers: [{{name: main, {env}}}]}}\nstatus: {{phase: Running}}\n"
+    )
+
+
+EVERY = "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]"
+VOID = "env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]"
+RUNTIME = "runtimeClassName: nvidia, "
+REQUEST = "resources: {limits: {nvidia.com/gpu: 1}}"
+DAEMON_SET = ", ownerReferences: [{kind: DaemonSet, name: tool, controller: true}]"
+DRAINED = {"drain": "{enable: true, force: true}", "podDeletion": "{force: true}"}
+DRAIN = ", or write upgradePolicy.drain: {enable: true, force: true}"
+FORCED = {"podDeletion": "{force: true}"}
+
+
+def replaced(fields, users, *, before="580.95.05"):
+    new, old = (policy(fields, driver=f"    version: {each}\n") for each in ("595.91.07", before))
+    return f"{new}\n--- # before\n{old}{users}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "users", "drain"),
+    [
+        (FORCED, using_pod(env=EVERY), DRAIN),
+        (FORCED, using_pod(RUNTIME), DRAIN),
+        (FORCED, using_pod("volumes: [{name: gpu, hostPath: {path: /dev/nvidia0}}], "), DRAIN),
+        ({"autoUpgrade": "false"}, using_pod(env=EVERY), ""),
+        (FORCED, using_pod(owner=DAEMON_SET, env=REQUEST), ""),
+        (DRAINED, using_pod(owner=DAEMON_SET, env=EVERY), ""),
+    ],
+)
+def test_pods_that_keep_a_replaced_driver_in_use_are_warned_about(examined, fields, users, drain):
+    text = (
+        'spec.driver.version: replaces the driver, and upgrades do not end the pod "team-a/tool", which may use GPUs '
+        "without a request or as part of a DaemonSet; a driver in use is not unloaded; end these pods before"
+    )
+    assert findings_of(examined(replaced(fields, users)), "GA172") == [(Severity.WARN, text + drain)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "users"),
+    [
+        (FORCED, using_pod(env=VOID)),
+        (FORCED, using_pod(RUNTIME, env=VOID)),
+        (FORCED, using_pod(env=REQUEST)),
+        (FORCED, using_pod(env="image: web")),
+        (FORCED, using_pod(RUNTIME, namespace="gpu-operator")),
+        (DRAINED, using_pod(env=EVERY)),
+    ],
+)
+def test_pods_that_upgrades_end_or_that_use_no_gpu_are_left_alone(examined, fields, users):
+    assert findings_of(examined(replaced(fields, users)), "GA172") == []
+
+
+def test_driver_that_stays_disturbs_no_pod(examined):
+    assert findings_of(examined(replaced(FORCED, using_pod(env=EVERY), before="595.91.07")), "GA172") == []
+
+
 def test_pods_without_a_controller_are_warned_about(examined):
     assert findings_of(examined(policy(CHART) + pod()), "GA172") == [
         (

@@ -7,19 +7,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import CLUSTER_POLICY, OPERATOR, WITH_DRIVER, WITH_OPERANDS, Change, Section
-from policies.configuration.cluster_facts import counted_names, gpu_pods
+from policies.configuration.cluster_facts import counted_names, gpu_pods, namespaced_name
 from policies.configuration.drivers import drivers_of
+from policies.fleet import holds_gpu
 from policies.kubernetes.names import is_label_key, is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of, node_taint, tolerates_taint
-from policies.kubernetes.objects import Object, controller_of, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.objects import Object, controller_of, has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.selectors import LabelSelectorError, parse_label_selector
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.container_toolkit import names_gpus
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE
+from policies.nvidia.pod_conditions import has_claims, requested_names
 from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from policies.kubernetes.view import ClusterView
 
 
 _PERCENTAGE = re.compile(r"([+-]?[0-9]{1,9})%")
@@ -171,7 +176,8 @@ _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
     "Upgrades must be able to move the pods in their way",
     default=Severity.WARN,
     remedy="write a timeout in seconds, such as 300",
-    source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go, docs gpu-driver-upgrades",
+    source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/pod_manager.go; github.com/NVIDIA/gpu-operator "
+    "cmd/gpu-operator/main.go gpuPodSpecFilter, issue 2570; docs gpu-driver-upgrades",
     rows=("E-07", "E-09"),
 )
 def pods_in_the_way(change: Change) -> Iterator[Problem]:
@@ -180,7 +186,11 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
     Pods without a controller are deleted only with `podDeletion.force` or a forced drain, because they are not created
     again. Pods with emptyDir volumes are deleted only with `deleteEmptyDir`, because their content is lost. Otherwise the
     node ends in upgrade-failed, cordoned.
+
+    Pods that use GPUs without a request are not known to upgrades, and pods of DaemonSets are never deleted. The driver
+    that they use cannot be unloaded, so the new one does not start.
     """
+    yield from _pods_left_behind(change)
     policy = upgrade_policy(change)
     if policy is None or not policy.runs:
         return
@@ -214,6 +224,53 @@ _STOPS = (
     ),
 )
 """The field that lets upgrades delete pods, the pods that they stop at without it, what these have, and what to do."""
+
+
+def _pods_left_behind(change: Change) -> Iterator[Problem]:
+    """The pods that keep the present driver in use while a change replaces it."""
+    policy = upgrade_policy(change)
+    drains = policy is not None and policy.runs and policy.drains
+    for driver in drivers_of(change):
+        before = lookup(change.stored, ("spec", *driver.steps))
+        field = next((each for each in _REPLACING if driver.value(each) != lookup(before, (each,))), "")
+        if not isinstance(before, dict) or not field:
+            continue
+        nodes = driver.nodes()
+        own = None if nodes is UNKNOWN else {name_of(node) for node in nodes}
+        left = [
+            pod
+            for pod in change.facts.view.known_objects("Pod")
+            if namespace_of(pod) not in change.facts.operator_namespaces
+            and (node := lookup(pod, ("spec", "nodeName")))
+            and (own is None or node in own)
+            and not has_ended(pod)
+            and _stays(pod, change.facts.view, drains=drains)
+        ]
+        if left:
+            names = sorted(map(namespaced_name, left))
+            text = f"replaces the driver, and upgrades do not end {counted_names('pod', names)}, which may use GPUs"
+            text += " without a request or as part of a DaemonSet; a driver in use is not unloaded"
+            can_drain = policy is not None and policy.runs and not any(map(_is_of_daemon_set, left))
+            drain = ", or write upgradePolicy.drain: {enable: true, force: true}" if can_drain else ""
+            yield problem(driver.at(field), text, f"end these pods before{drain}")
+
+
+_REPLACING = ("version", "image", "repository", "usePrecompiled", "kernelModuleType", "useOpenKernelModules")
+"""The fields of a driver whose change replaces it."""
+_EVICTED = ("nvidia.com/gpu", "nvidia.com/mig-")
+
+
+def _stays(pod: Object, view: ClusterView, *, drains: bool) -> bool:
+    """True if a pod may use a GPU and an upgrade does not end it."""
+    if _is_of_daemon_set(pod):
+        return holds_gpu(pod, view) or names_gpus(pod)
+    is_known = has_claims(pod) or any(name.startswith(_EVICTED) for name in requested_names(pod))
+    return not (drains or is_known) and (holds_gpu(pod, view) or names_gpus(pod))
+
+
+def _is_of_daemon_set(pod: Object) -> bool:
+    controller = controller_of(pod)
+    return controller is not None and controller.get("kind") == "DaemonSet"
 
 
 @CLUSTER_POLICY.rule(
