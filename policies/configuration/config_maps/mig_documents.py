@@ -10,10 +10,11 @@ from policies.configuration.cluster_facts import quoted_names
 from policies.kubernetes.names import closest, write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.mig_configs import CONFIGS, FILE, LIMITS, Configs, Entry, configs_in, is_count
+from policies.nvidia.mig_configs import CONFIGS, DEFAULT, FILE, LIMITS, Configs, Entry, configs_in, is_count
 from policies.nvidia.mig_parted import ENTRY_FIELDS, entry_errors
 from policies.nvidia.mig_products import is_capable
 from policies.rules.checks import Problem, problem
@@ -85,6 +86,29 @@ class MIGFile(Embedded):
             for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
                 using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
         return using
+
+
+def unread(change: Change, config: str | int = "") -> str:
+    """The reason, as a clause, why nothing reads a ConfigMap of the MIG manager yet; empty if something may.
+
+    Args:
+        change: The ConfigMap.
+        config: The configuration in its file, which only the nodes that select it apply; empty for the whole file.
+    """
+    facts = change.facts
+    if not change.is_read_by_operator or not isinstance(facts.cluster_policy(), dict):
+        return ""
+    if change.name not in (facts.policy_value("migManager", each, "name") for each in ("config", "gpuClientsConfig")):
+        return "the ClusterPolicy does not name this ConfigMap, so nothing reads it yet"
+    default = facts.policy_value("migManager", "config", "default")
+    selected = (
+        DEFAULT if default is None else default,
+        *(labels_of(node)[MIG_CONFIG_LABEL] for node in facts.nodes_with(MIG_CONFIG_LABEL)),
+    )
+    if not config or config in selected:
+        return ""
+    node = "a known node" if facts.view.list("Node") is UNKNOWN else "a node"
+    return f'neither the default nor {node} selects "{config}", so nothing reads it yet'
 
 
 def are_skipped(nodes: Sequence[Object]) -> bool:

@@ -306,6 +306,41 @@ def test_profile_that_leaves_gpus_without_devices_is_refused_where_the_device_pl
     assert found == [("0.mig-devices.3g.21gb", "deny", said, 'write "3g.20gb"')]
 
 
+IMPOSSIBLE = "{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 8}}"
+UNNAMED = "the ClusterPolicy does not name this ConfigMap, so nothing reads it yet"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "reason"),
+    [
+        ((policy(name="another"),), UNNAMED),
+        ((policy(name="mig-config"),), 'neither the default nor a known node selects "mine", so nothing reads it yet'),
+        (
+            (policy(name="mig-config"), node("a100", "other", A100)),
+            'neither the default nor a node selects "mine", so nothing reads it yet',
+        ),
+    ],
+)
+def test_impossible_configuration_that_nothing_reads_is_only_warned_about(entry_findings, cluster, reason):
+    found = entry_findings("GA151", IMPOSSIBLE, *cluster)
+    assert [(each[1], each[2].endswith(reason)) for each in found] == [("warn", True)]
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [(), (policy(name="mig-config", default="mine"),), (policy(name="mig-config"), node("a100", "mine", A100))],
+)
+def test_impossible_configuration_that_may_be_read_is_refused(entry_findings, cluster):
+    assert [each[1] for each in entry_findings("GA151", IMPOSSIBLE, *cluster)] == ["deny"]
+
+
+def test_unreadable_entry_is_refused_where_the_file_is_read_and_only_warned_about_elsewhere(entry_findings):
+    unreadable = "{devices: all}"
+    for name, severity in (("mig-config", "deny"), ("another", "warn")):
+        found = entry_findings("GA150", unreadable, policy(name=name))
+        assert [each[1] for each in found] == [severity]
+
+
 def test_node_whose_gpus_mig_cannot_divide_is_warned_about(entry_findings):
     found = entry_findings(
         "GA151",
