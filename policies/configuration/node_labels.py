@@ -14,9 +14,10 @@ from policies.configuration.cluster_facts import (
 )
 from policies.configuration.config_maps.mig_profiles import LIST_PROFILES, NODE_FAILS, node_misfits
 from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_workload, runs_device_plugin
+from policies.fleet.offers.hardware import gpu_labels
 from policies.kubernetes.names import is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup, mapping_at
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE
@@ -29,12 +30,14 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
     from policies.configuration.cluster_facts import SelectableConfigs
+    from policies.kubernetes.objects import Object
     from policies.rules.request import UserInfo
 
 
+_STATE = "nvidia.com/mig.config.state"
 RESERVED = {
     "nvidia.com/gpu-operator.driver.owner": "says which NVIDIADriver a node belongs to",
-    "nvidia.com/mig.config.state": "says how far the MIG manager is",
+    _STATE: "says how far the MIG manager is",
     "nvidia.com/vgpu.config.state": "says how far the vGPU device manager is",
 }
 """Labels that the operator and its managers set, and what they say by them."""
@@ -213,8 +216,17 @@ def possible_mig(change: Change) -> Iterator[Problem]:
         yield from _for_machines(change)
 
 
+def _applied(change: Change) -> Object:
+    """The node after the change; a file is merged into the node that the cluster has, as `kubectl apply` does it."""
+    if change.old is not None or change.stored is None:
+        return change.object
+    labels = {**labels_of(change.stored), **labels_of(change.object)}
+    metadata = {**mapping_at(change.object, ("metadata",)), "labels": labels}
+    return {**change.stored, "metadata": metadata}
+
+
 def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
-    labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
+    labels, path = gpu_labels(_applied(change)), label_path(MIG_CONFIG_LABEL)
     entries = selectable.entries(config, labels)
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
@@ -227,7 +239,11 @@ def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Ite
         return
     # The MIG manager makes the operator's own configurations for each node, of the profiles that its GPUs have.
     is_made = config in shipped_configs() and config not in selectable.configs
+    kept = change.stored is not None and labels_of(change.stored).get(MIG_CONFIG_LABEL) == config
+    is_done = kept and labels.get(_STATE) == "success"
     for misfit in node_misfits(entries, labels):
+        if is_done and not misfit.profile:
+            continue
         what = f"requests {misfit.profile}, which {misfit.text}" if misfit.profile else misfit.text
         severity = None if misfit.is_certain else Severity.WARN
         consequence = NODE_FAILS if is_made and misfit.is_certain else misfit.consequence
@@ -243,9 +259,9 @@ def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Ite
 
 
 def _strategy_problems(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
-    labels, path = labels_of(change.object), label_path(MIG_CONFIG_LABEL)
+    labels, path = gpu_labels(_applied(change)), label_path(MIG_CONFIG_LABEL)
     entries = selectable.entries(config, labels)
-    if not runs_device_plugin(change.object, change.facts.view):
+    if not runs_device_plugin(_applied(change), change.facts.view):
         return
     known = isinstance(change.facts.cluster_policy(), dict)
     strategy = change.facts.policy_value("mig", "strategy") if known else labels.get(MIG_STRATEGY_LABEL)

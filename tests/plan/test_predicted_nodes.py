@@ -54,8 +54,8 @@ def test_gpus_that_are_unhealthy_stay_so():
     assert (found, labels[COUNT]) == ({GPU: "28"}, "8")
 
 
-def labelled(config):
-    return gpu_node(labels={"nvidia.com/mig.config": config})
+def labelled(config, **rest):
+    return gpu_node(labels={"nvidia.com/mig.config": config}, **rest)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +122,34 @@ def test_some_gpus_of_a_node_are_cut_by_a_configuration_of_ones_own():
     before = situation(gpu_node(), own, migManager={"config": {"name": "mig"}})
     found, _ = predicted(before, labelled("two"))
     assert found == {GPU: "6", "nvidia.com/mig-3g.20gb": "4"}
+
+
+def own_layout(*entries):
+    return config_map("mig", **{"config.yaml": {"version": "v1", "mig-configs": {"own": list(entries)}}})
+
+
+@pytest.mark.parametrize("profiles", [{"3g.21gb": 2}, {"3g.20gb": 1, "3g.40gb": 1}])
+def test_profile_that_the_gpus_lack_leaves_those_of_its_entry_without_devices(profiles):
+    entries = [
+        {"devices": [0, 1], "mig-enabled": True, "mig-devices": profiles},
+        {"devices": [2, 3], "mig-enabled": True, "mig-devices": {"1g.5gb": 7}},
+    ]
+    before = situation(gpu_node(gpus=5), own_layout(*entries), migManager={"config": {"name": "mig"}})
+    found, _ = predicted(before, labelled("own", gpus=5))
+    assert found == {"nvidia.com/mig-1g.5gb": "14", GPU: "1"}
+
+
+def test_entries_for_gpus_that_the_node_lacks_cut_the_others():
+    entries = [{"devices": list(range(8)), "mig-enabled": True, "mig-devices": {"1g.5gb": 7}}]
+    before = situation(gpu_node(gpus=4), own_layout(*entries), migManager={"config": {"name": "mig"}})
+    assert predicted(before, labelled("own", gpus=4))[0] == {"nvidia.com/mig-1g.5gb": "28"}
+
+
+def test_node_with_more_gpus_than_its_labels_count_is_unknown():
+    entries = [{"devices": "all", "mig-enabled": True, "mig-devices": {"1g.5gb": 7}}]
+    before = situation(gpu_node(gpus=4, **{GPU: "8"}), own_layout(*entries), migManager={"config": {"name": "mig"}})
+    found = plan(before, gpu_node(gpus=4, labels={"nvidia.com/mig.config": "own"}, **{GPU: "8"}))
+    assert [each.unknown for each in found.nodes] == ["its labels do not say which GPUs it has"]
 
 
 def test_node_on_which_mig_parted_fails_is_unknown():

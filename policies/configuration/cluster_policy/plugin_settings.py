@@ -15,6 +15,7 @@ from policies.configuration.cluster_facts import (
 from policies.configuration.config_maps.plugin_documents import configurations
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
+from policies.fleet.offers.hardware import gpu_labels
 from policies.fleet.offers.offer import MPS_WITH_MIXED
 from policies.kubernetes.names import closest, is_dns_label, shown
 from policies.kubernetes.nodes import labels_of
@@ -351,7 +352,7 @@ def _unfit_configs(
     config_map = change.text("migManager", "config", "name")
     found: dict[tuple[str, PluginRefusal], list[Object]] = {}
     for node in labelled:
-        name, labels = labels_of(node)[MIG_CONFIG_LABEL], labels_of(node)
+        name, labels = labels_of(node)[MIG_CONFIG_LABEL], gpu_labels(node)
         selectable = configs_named(change.facts, config_map, name_of(node))
         if refusal := selectable.plugin_refusal(name, labels, strategy):
             found.setdefault((name, refusal), []).append(node)

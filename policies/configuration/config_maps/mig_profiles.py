@@ -10,8 +10,8 @@ from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import OTHER_STRATEGY, SelectableConfigs, the_nodes
 from policies.configuration.config_maps.mig_documents import MIGFile, are_skipped, with_error
 from policies.fleet.device_plugin import runs_device_plugin
+from policies.fleet.offers.hardware import gpu_labels
 from policies.kubernetes.names import is_label_value
-from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig import MIGProfile
@@ -184,11 +184,11 @@ def _on_nodes(file: MIGFile, name: str, nodes: Sequence[Object], *, is_kept: boo
     strategy = facts.policy_value("mig", "strategy")
     kinds: dict[tuple[str | bool | None, ...], list[Object]] = {}
     for node in nodes:
-        labels = labels_of(node)
+        labels = gpu_labels(node)
         key = *(labels.get(label) for label in _GPU_LABELS), runs_device_plugin(node, facts.view)
         kinds.setdefault(key, []).append(node)
     for (*_, has_plugin), alike in kinds.items():
-        labels = labels_of(alike[0])
+        labels = gpu_labels(alike[0])
         is_served = has_plugin and strategy in ("single", "mixed")
         refusal = selectable.plugin_refusal(name, labels, strategy) if is_served else None
         severity = None if refusal and refusal.is_certain and not is_kept else Severity.WARN

@@ -19,10 +19,17 @@ from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import quantity_or_none
-from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, MIG_STRATEGY_LABEL
+from policies.nvidia.identifiers import (
+    COUNT_LABEL,
+    DRIVER,
+    GPU_RESOURCE,
+    MEMORY_LABEL,
+    MIG_STRATEGY_LABEL,
+    PRODUCT_LABEL,
+)
 from policies.nvidia.mig import Geometry, MIGProfile, parse_resource
 from policies.nvidia.mig_layouts import fewest_gpus
-from policies.nvidia.mig_products import Engines, MIGSize, mig_size, node_product, product_named
+from policies.nvidia.mig_products import Engines, MIGSize, is_lacking, mig_size, node_product, product_named
 from policies.nvidia.plugin_configs import PluginConfig
 
 if TYPE_CHECKING:
@@ -182,12 +189,36 @@ def gpu_number(device: Object) -> int | None:
     return int(match[1]) if match else None
 
 
+def has_several_models(node: Object) -> bool:
+    """True if a node shows more GPUs than its labels count, or MIG devices that those GPUs do not have.
+
+    The labels describe one of the models then, and which one is left to chance.
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/mig-strategy.go newGPULabelers.
+    """
+    labels = labels_of(node)
+    shown = LabelledResource(GPU_RESOURCE, labels)
+    if shown.product.profile is not None or shown.product.invalid:
+        return False
+    offered = _offered_amount(node, GPU_RESOURCE) // (shown.replicas or 1)
+    is_exceeded = shown.device_count is not None and offered > shown.device_count
+    return is_exceeded or any(is_lacking(str(each), labels) for each in _offered_devices(node))
+
+
+def gpu_labels(node: Object) -> Mapping[str, str]:
+    """The labels of a node, without what they say about its GPUs if these are of several models."""
+    labels = labels_of(node)
+    if not has_several_models(node):
+        return labels
+    return {name: value for name, value in labels.items() if name not in (PRODUCT_LABEL, COUNT_LABEL, MEMORY_LABEL)}
+
+
 def _by_labels(node: Object, labels: Mapping[str, str]) -> tuple[int, int | None, Cut] | None:
     """Number, memory and cut of the GPUs by labels, else by resources; None if unknown."""
     shown = LabelledResource(GPU_RESOURCE, labels)
     label, count, replicas, memory = shown.product, shown.device_count, shown.replicas, shown.memory
     mig, offered = node_product(labels), _offered_amount(node, GPU_RESOURCE) // (replicas or 1)
-    if label.invalid or (count or 0) > _MOST_GPUS:
+    if label.invalid or (count or 0) > _MOST_GPUS or has_several_models(node):
         return None
     if label.profile is not None:
         # Under the single strategy, the labels are those of the MIG devices.

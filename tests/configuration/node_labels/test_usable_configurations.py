@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tests.configuration.node_labels.objects import FILE, MIG, OWN, STATE, WORKLOAD, config_map, mig, policy
+from tests.configuration.node_labels.objects import FILE, MIG, OWN, STATE, WORKLOAD, config_map, mig, node, policy
 from webhook.cli import main
 
 A100 = {
@@ -291,3 +291,41 @@ def test_node_in_the_clusters_files_is_the_node_before_the_change(tmp_path):
     arguments = ["review", "-o", "json", str(tmp_path / "new.json"), "--cluster", str(tmp_path / "cluster.json")]
     found = json.loads(CliRunner().invoke(main, arguments).stdout)
     assert "GA156" in {each["rule"] for each in found[0]["findings"]}
+
+
+TWO_MODELS = """\
+  two-models:
+  - {devices: [0, 1], mig-enabled: true, mig-devices: {1g.6gb: 4}}
+  - {devices: [2, 3], mig-enabled: true, mig-devices: {3g.20gb: 2}}
+"""
+OF_TWO = (mig(migManager={"config": {"name": "cuts"}}), config_map("cuts", **{"config.yaml": FILE + TWO_MODELS}))
+
+
+def findings_on(examined, node, *cluster):
+    """The severities of GA155 on a node of which the cluster has the other labels and the status."""
+    found = examined("\n---\n".join(map(json.dumps, (node, *cluster))))
+    return [str(one.severity) for one in found if one.rule.id == "GA155"]
+
+
+@pytest.mark.parametrize(
+    ("offered", "found"),
+    [
+        ({"nvidia.com/gpu": "2"}, ["deny"]),
+        ({"nvidia.com/gpu": "4"}, []),
+        ({"nvidia.com/mig-1g.6gb": "8", "nvidia.com/mig-3g.20gb": "4"}, []),
+    ],
+)
+def test_gpus_of_a_second_model_are_not_judged_by_the_labels_of_the_first(examined, offered, found):
+    stored = {**node(**A100), "status": {"allocatable": offered}}
+    assert findings_on(examined, node(**{MIG: "two-models"}), stored, *OF_TWO) == found
+
+
+@pytest.mark.parametrize(("state", "found"), [("success", []), ("failed", ["deny"])])
+def test_layout_that_mig_parted_has_applied_is_not_refused(examined, state, found):
+    existing = node(**A100, **{MIG: "too-much", "nvidia.com/mig.config.state": state})
+    assert findings_on(examined, existing, existing, *OWN) == found
+
+
+def test_state_of_the_former_layout_says_nothing_about_a_new_one(examined):
+    stored = node(**A100, **{MIG: "halves", "nvidia.com/mig.config.state": "success"})
+    assert findings_on(examined, node(**{MIG: "too-much"}), stored, *OWN) == ["deny"]
