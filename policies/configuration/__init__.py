@@ -250,21 +250,21 @@ def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
             for configuration in plugin_documents.configurations(change):
                 found += _DEVICE_PLUGIN_DOCUMENT.run(configuration)
             for finding in found:
-                yield _lowered(finding, plugin_documents.unread(change, finding.path))
+                yield _lower_unread(finding, plugin_documents.unread(change, finding.path))
         case Role.MIG_PARTED:
             # mig-parted reads the whole file, so that mistakes in its shape break every configuration.
             for finding in mig_documents.readable_file(change):
-                yield _lowered(finding, mig_documents.unread(change))
+                yield _lower_unread(finding, mig_documents.unread(change))
             if (document := mig_documents.mig_file(change)) is not None:
                 for finding in _MIG_FILE.run(document):
                     is_of_file = finding.rule is mig_documents.readable_configs.rule
                     config = finding.path[3:4] if not is_of_file else ()
-                    yield _lowered(finding, mig_documents.unread(change, *config))
+                    yield _lower_unread(finding, mig_documents.unread(change, *config))
         case Role.DCGM_METRICS:
             yield from _DCGM_METRICS.run(change)
 
 
-def _lowered(finding: Finding, unread: str) -> Finding:
+def _lower_unread(finding: Finding, unread: str) -> Finding:
     """A finding; a warning instead of a denial if nothing reads what it is about, with the reason."""
     if not unread or finding.severity is not Severity.DENY:
         return finding

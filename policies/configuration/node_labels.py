@@ -216,8 +216,8 @@ def possible_mig(change: Change) -> Iterator[Problem]:
         yield from _for_machines(change)
 
 
-def _applied(change: Change) -> Object:
-    """The node after the change; a file is merged into the node that the cluster has, as `kubectl apply` does it."""
+def _applied_node(change: Change) -> Object:
+    """The node after the change, with what a file leaves out as the cluster has it."""
     if change.old is not None or change.stored is None:
         return change.object
     labels = {**labels_of(change.stored), **labels_of(change.object)}
@@ -226,7 +226,7 @@ def _applied(change: Change) -> Object:
 
 
 def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
-    labels, path = gpu_labels(_applied(change)), label_path(MIG_CONFIG_LABEL)
+    labels, path = gpu_labels(_applied_node(change)), label_path(MIG_CONFIG_LABEL)
     entries = selectable.entries(config, labels)
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
@@ -259,9 +259,9 @@ def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Ite
 
 
 def _strategy_problems(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
-    labels, path = gpu_labels(_applied(change)), label_path(MIG_CONFIG_LABEL)
+    labels, path = gpu_labels(_applied_node(change)), label_path(MIG_CONFIG_LABEL)
     entries = selectable.entries(config, labels)
-    if not runs_device_plugin(_applied(change), change.facts.view):
+    if not runs_device_plugin(_applied_node(change), change.facts.view):
         return
     known = isinstance(change.facts.cluster_policy(), dict)
     strategy = change.facts.policy_value("mig", "strategy") if known else labels.get(MIG_STRATEGY_LABEL)

@@ -89,7 +89,7 @@ class MIGFile(Embedded):
 
 
 def unread(change: Change, config: str | int = "") -> str:
-    """The reason, as a clause, why nothing reads a ConfigMap of the MIG manager yet; empty if something may.
+    """The reason why nothing reads a ConfigMap of the MIG manager yet; empty if something may.
 
     Args:
         change: The ConfigMap.
