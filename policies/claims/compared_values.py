@@ -277,7 +277,6 @@ def similar_values(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]
             meant = labels[proposal.names[0]] if proposal and not proposal.others and len(proposal.names) == 1 else None
         else:
             meant = closest(text, values, likeness=0.8)
-            meant = None if meant is None or re.sub("[0-9]+", "#", meant) == re.sub("[0-9]+", "#", text) else meant
         if meant is not None:
             message = f'no device of the cluster has the {what} "{cut(text)}"'
             yield LiteralProblem(offset, message, f'write "{meant}"')

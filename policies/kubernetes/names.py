@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -169,10 +170,14 @@ def list_command(kind: str, namespace: str = "") -> str:
 
 
 Otherwise = TypeVar("Otherwise", str, None)
+_NUMBER = re.compile(r"[0-9]+")
 
 
 def closest(text: Any, known: Iterable[str], *, likeness: float = 0.7) -> str | None:
     """The known name that was probably meant, if any is near.
+
+    A name with other numbers is another thing: another size, count or version. So a known name must have all numbers of
+    the text.
 
     Args:
         text: what was written; YAML makes booleans of `on` and `off`.
@@ -182,7 +187,8 @@ def closest(text: Any, known: Iterable[str], *, likeness: float = 0.7) -> str | 
     known = tuple(known)
     if not isinstance(text, str):
         return {True: "on", False: "off"}.get(text) if {"on", "off"} <= set(known) else None
-    by_lower = {name.lower(): name for name in known}
+    numbers = Counter(_NUMBER.findall(text))
+    by_lower = {name.lower(): name for name in known if numbers <= Counter(_NUMBER.findall(name))}
     matches = get_close_matches(text.lower(), by_lower, n=1, cutoff=likeness)
     return by_lower[matches[0]] if matches else None
 

@@ -206,7 +206,9 @@ def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Alternative:
     offered = {parsed.profile: parsed.name for parsed in _mig_offers(nodes) if parsed.profile}
     nearest = nearest_profile(profile, offered)
     if nearest:
-        return _offers_text(nodes), f'write "{offered[nearest]}", or wait for a node that advertises this one'
+        return _offers_text(
+            nodes
+        ), f'write "{offered[nearest]}" if that MIG device will do, or wait for a node with this one'
     if not offered and any(Product.parse(label).profile is None for label in handed_out):
         return _offers_text(nodes), f'write "{GPU_RESOURCE}" for a whole GPU, or wait for a node with such MIG devices'
     return _offers_text(nodes), None

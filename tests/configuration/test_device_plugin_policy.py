@@ -124,7 +124,8 @@ def test_a_config_map_named_like_a_volume_of_the_daemon_set_is_refused(findings_
     ("default", "keys", "there_are", "remedy"),
     [
         ("time-slicing", ["any"], 'which has "any"', 'write "any"'),
-        ("a100-80gb", ["a100-40gb", "tesla-t4"], 'which has "a100-40gb", "tesla-t4"', 'write "a100-40gb"'),
+        ("a100-80gb", ["a100-40gb", "tesla-t4"], 'which has "a100-40gb", "tesla-t4"', "write a key of the ConfigMap"),
+        ("a100-80g", ["a100-80gb", "tesla-t4"], 'which has "a100-80gb", "tesla-t4"', 'write "a100-80gb"'),
         (
             "x",
             ["one", "two", "three", "four"],

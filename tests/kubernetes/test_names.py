@@ -1,8 +1,8 @@
-"""Names: label values and DNS labels, as k8s.io/apimachinery/pkg/util/validation accepts them."""
+"""Names: label values and DNS labels, as apimachinery's validation accepts them, and the name that was probably meant."""
 
 import pytest
 
-from policies.kubernetes.names import is_dns_label, is_label_value
+from policies.kubernetes.names import closest, is_dns_label, is_label_value
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,18 @@ def test_dns_label(text):
 )
 def test_no_dns_label(text):
     assert not is_dns_label(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "meant"),
+    [
+        ("all-1g.5g", ["all-1g.10gb", "all-1g.5gb"], "all-1g.5gb"),
+        ("all-1g.5gb", ["all-1g.10gb", "all-2g.20gb"], None),
+        ("a10", ["a100", "a100-80gb"], None),
+        ("a100", ["a10", "a100-80gb"], "a100-80gb"),
+        ("time-slicing-10", ["time-slicing-4"], None),
+        ("time_slicing_4", ["time-slicing-4"], "time-slicing-4"),
+    ],
+)
+def test_name_with_other_numbers_is_not_meant(text, known, meant):
+    assert closest(text, known, likeness=0.6) == meant

@@ -71,13 +71,13 @@ ON_MIXED = "nvidia.com/mig-1g.5gb on 1 node, nvidia.com/mig-2g.10gb on 1 node an
             ("f2", "f1"),
             "mig-1g.10gb",
             "there is nvidia.com/gpu on 1 node, nvidia.com/mig-1g.5gb on 1 node, nvidia.com/mig-2g.10gb on 1 node and "
-            'nvidia.com/mig-3g.20gb on 1 node; write "nvidia.com/mig-1g.5gb", or wait for a node that advertises this one',
+            'nvidia.com/mig-3g.20gb on 1 node; write "nvidia.com/mig-1g.5gb" if that MIG device will do, or wait for a node with this one',
             id="profile of a GPU with more memory",
         ),
         pytest.param(
             ("f2",),
             "mig-4g.20gb",
-            f'there is {ON_MIXED}; write "nvidia.com/mig-3g.20gb", or wait for a node that advertises this one',
+            f'there is {ON_MIXED}; write "nvidia.com/mig-3g.20gb" if that MIG device will do, or wait for a node with this one',
             id="profile with as much memory",
         ),
         pytest.param(("f2",), "mig-7g.40gb", f"there is {ON_MIXED}; {RULE}", id="profile that is like no other"),

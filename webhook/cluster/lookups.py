@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.names import printable
+from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
@@ -48,6 +47,8 @@ _KEPT = {"Pod": "only pods that may get GPUs, and have not ended, are known by n
 """The objects that a live view keeps, for kinds that it keeps only in part."""
 
 
+_LIKENESS = 0.6
+"""Words of a command line are short, so that one letter is much of them."""
 _LONGEST_NAME = 253
 """Characters of a name, or of a kind with its group, that are read and shown."""
 
@@ -71,9 +72,9 @@ def find_resource(text: str, added: Iterable[AddedKind] = ()) -> Resource:
         if word in accepted and group in ("", resource.group):
             return resource
     usual = {name: accepted[0] for accepted in reversed(names.values()) for name in accepted}
-    alike = get_close_matches(word, usual, n=1)
+    guess = closest(word, usual, likeness=_LIKENESS)
     every = ", ".join(dict.fromkeys(accepted[0] for accepted in names.values()))
-    hint = f"did you mean {usual[alike[0]]}?" if alike else f"supported kinds: {every}"
+    hint = f"did you mean {usual[guess]}?" if guess else f"supported kinds: {every}"
     raise KindUnknownError(f"unknown kind {printable(text[:100])}; {hint}")
 
 
@@ -123,10 +124,9 @@ def _hint(objects: list[Object], name: str, namespace: str, *, hints_elsewhere: 
     if elsewhere and hints_elsewhere:
         others = f" and {len(elsewhere) - 1} more" if len(elsewhere) > 1 else ""
         return f"; one is in namespace {elsewhere[0]}{others}"
-    alike = get_close_matches(
-        name[:_LONGEST_NAME], {name_of(item) for item in objects if _namespace(item) == namespace}, n=1
-    )
-    return f"; did you mean {alike[0]}?" if alike else ""
+    names = {name_of(item) for item in objects if _namespace(item) == namespace}
+    guess = closest(name[:_LONGEST_NAME], sorted(names), likeness=_LIKENESS)
+    return f"; did you mean {guess}?" if guess else ""
 
 
 def _namespace(item: Object) -> str:

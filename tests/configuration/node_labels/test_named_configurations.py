@@ -61,7 +61,7 @@ from tests.configuration.node_labels.objects import (
                 '"all-9g.99gb" is not a configuration that the operator brings, and what the MIG '
                 "manager makes for this node is not known here"
             ),
-            'write "all-7g.96gb"',
+            "define it in a mig-parted ConfigMap that migManager.config.name names",
         ),
         (
             {MIG: "custom"},
@@ -133,7 +133,7 @@ from tests.configuration.node_labels.objects import (
                 '"a10" is not a key of the ConfigMap "slices", which has "a100", "any"; the device '
                 "plugin would exit with: specified config a10 does not exist"
             ),
-            'write "a100"',
+            "write one of these",
         ),
         (
             {PLUGIN: "slices"},

@@ -1,9 +1,8 @@
 """Refused calls for explanations: unknown callers, invalid questions, bodies that are too large."""
 
-from difflib import get_close_matches
-
 import pytest
 
+from policies.kubernetes.names import closest
 from tests.server.explain.calls import CLAIM, PATH, ask, plain
 from webhook.cluster.lookups import NotFoundError, find_resource, look_up
 from webhook.cluster.manifests import ManifestsView
@@ -127,9 +126,9 @@ def compared(monkeypatch):
 
     def guess(word, names, **options):
         lengths.append(len(word))
-        return get_close_matches(word, names, **options)
+        return closest(word, names, **options)
 
-    monkeypatch.setattr("webhook.cluster.lookups.get_close_matches", guess)
+    monkeypatch.setattr("webhook.cluster.lookups.closest", guess)
     return lengths
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from policies.admission import rule_book
-from policies.kubernetes.names import resource_name, shown
+from policies.kubernetes.names import closest, resource_name, shown
 from policies.kubernetes.objects import filled_record
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.rules.idle_settings import NEEDS
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from policies.rules.decision import Rule
 
 
-_LIKENESS = 0.7
-"""The least likeness of a kind and the written word, from 0 to 1."""
 _TONES = {
     Severity.DENY: Tone.BAD,
     Severity.WARN: Tone.WARN,
@@ -128,9 +126,9 @@ def _known_kind(text: str) -> str:
     names = {name: kind for kind in known for name in (kind.lower(), resource_name(kind))}
     if text.lower() in names:
         return names[text.lower()]
-    alike = dict.fromkeys(names[name] for name in get_close_matches(text.lower(), names, cutoff=_LIKENESS))
-    guess = f"did you mean {' or '.join(alike)}? Kinds" if alike else "kinds"
-    message = f"no rule reviews objects of kind {shown(text)}; {guess} with rules: {', '.join(known)}."
+    guess = closest(text, names)
+    hint = f"did you mean {names[guess]}? Kinds" if guess else "kinds"
+    message = f"no rule reviews objects of kind {shown(text)}; {hint} with rules: {', '.join(known)}."
     raise click.BadParameter(message, param_hint="'--kind'")
 
 
