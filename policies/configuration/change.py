@@ -169,7 +169,7 @@ class Change(_Fields):
     @property
     def is_read_by_operator(self) -> bool:
         """True if the object is in the operator's namespace, or in a file that names no namespace."""
-        return self.namespace in ("", *self.facts.operator_namespaces)
+        return self.namespace in ("", *self.facts.config_map_namespaces)
 
     @property
     def api_version(self) -> str:

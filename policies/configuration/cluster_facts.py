@@ -48,6 +48,11 @@ class Facts:
         return self.operator_place.namespaces
 
     @property
+    def config_map_namespaces(self) -> tuple[str, ...]:
+        """The namespaces whose ConfigMaps are reviewed as the operator's; a tenant excludes none of them."""
+        return (*self.operator_place.namespaces, *self.operator_place.others)
+
+    @property
     def trusted_namespaces(self) -> tuple[str, ...]:
         """The namespaces whose accounts the administrator takes for the operator's, by the settings alone."""
         return self._settings.configuration.operator_namespaces

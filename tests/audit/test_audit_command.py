@@ -39,6 +39,20 @@ def files(tmp_path, k8s):
     return write
 
 
+def test_operator_in_a_namespace_that_no_setting_names_is_noted_with_the_line_to_write(files):
+    policy = {
+        "apiVersion": "nvidia.com/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "cluster-policy"},
+        "spec": {},
+        "status": {"namespace": "nvidia"},
+    }
+    done = run("--cluster", files(policy), "-o", "json")
+    (note,) = json.loads(done.stdout)["notes"]
+    assert note.startswith("the GPU Operator runs in nvidia, which configuration.operatorNamespaces does not name")
+    assert note.endswith("write configuration: {operatorNamespaces: [nvidia, gpu-operator, nvidia-gpu-operator]}")
+
+
 def test_text_tells_what_is_broken_first_and_readiness_last(files, k8s):
     owners = k8s.owner("ReplicaSet", "train-5d8f")
     done = run(

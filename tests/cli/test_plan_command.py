@@ -41,6 +41,35 @@ def test_change_that_breaks_nothing(planned):
     assert done.stdout == "Nothing would break.\n\nNot affected: 1 workload with 1 pod.\n"
 
 
+@pytest.fixture
+def elsewhere(invoke, write):
+    """Plan in a cluster whose operator runs in the namespace nvidia, as its ClusterPolicy says."""
+
+    def elsewhere(*arguments):
+        stored = config_map(whole="version: v1\n")
+        stored["metadata"]["namespace"] = "nvidia"
+        running = {**policy(), "status": {"namespace": "nvidia"}}
+        cluster = write("cluster.yaml", *BASE, running, stored, gpu_node(), bound("a", gpus=8))
+        return invoke("plan", "--cluster", cluster, *arguments)
+
+    return elsewhere
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "team-a"]], ids=["all namespaces", "one namespace"])
+def test_config_map_without_a_namespace_is_where_the_operator_runs(elsewhere, write, options):
+    change = config_map(whole=time_slicing())
+    del change["metadata"]["namespace"]
+    done = elsewhere(*options, write("change.yaml", change))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == "1 pod would get shares instead of whole GPUs."
+
+
+def test_config_map_is_deleted_where_the_operator_runs(elsewhere):
+    done = elsewhere("--delete", "configmap/plugin")
+    assert "ConfigMap plugin: " in done.stdout
+    assert done.stdout.endswith("[GA107]\n")
+
+
 def test_first_line_counts_pods_that_would_get_other_gpus(planned):
     change = config_map(whole=time_slicing())
     done = planned(change, objects=[gpu_node(), bound("a", gpus=8)])

@@ -59,5 +59,5 @@ def situation(*objects, whole="version: v1\n", **spec):
 
 def plan(before, *manifests, deleted=()):
     """The plan of applied manifests."""
-    keyed = {key_of(each, "", "gpu-operator"): each for each in manifests}
+    keyed = {key_of(each, "", before): each for each in manifests}
     return plan_change(PlannedChange(before, changed_objects(keyed, deleted, before)))

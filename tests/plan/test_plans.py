@@ -253,7 +253,7 @@ def test_object_that_does_not_exist_cannot_be_deleted():
 )
 def test_objects_that_cannot_be_planned(document, message):
     with pytest.raises(ChangeError, match=f"^{message}"):
-        key_of(document, "", "gpu-operator")
+        key_of(document, "", situation())
 
 
 def test_manifest_of_a_node_is_merged_and_a_null_removes_a_label():

@@ -41,7 +41,7 @@ CHANGES = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_plan_agrees_with_a_comparison_of_everything(name):
     before = situation(*OBJECTS)
-    objects = changed_objects({key_of(each, "", "gpu-operator"): each for each in CHANGES[name]}, [], before)
+    objects = changed_objects({key_of(each, "", before): each for each in CHANGES[name]}, [], before)
     plan = plan_change(PlannedChange(before, objects))
     after = predict(before, objects, before.settings).after
     whole = {each.subject.label: each.outcome for each in compare_fits(subjects_of(*before), before, after)}
@@ -57,7 +57,7 @@ def test_plan_agrees_with_a_comparison_of_everything(name):
 def test_pods_on_other_nodes_are_left_out():
     before = situation(*OBJECTS)
     change = CHANGES["one node loses its plugin"]
-    objects = changed_objects({key_of(each, "", "gpu-operator"): each for each in change}, [], before)
+    objects = changed_objects({key_of(each, "", before): each for each in change}, [], before)
     left_out = {each.label for each in plan_change(PlannedChange(before, objects)).unaffected}
     assert left_out >= {"pod team-a/pinned", "pod team-a/product", "pod team-a/claimed"}
     assert "ReplicaSet team-a/api" not in left_out

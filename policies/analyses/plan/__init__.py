@@ -6,7 +6,7 @@ each node, and `plan_change` compares the cluster before and after.
 
 from __future__ import annotations
 
-from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, key_of
+from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, default_namespace, key_of
 from policies.analyses.plan.disruptions import Disruption
 from policies.analyses.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change, plan_json
 from policies.analyses.plan.prediction import NodeChange, Prediction, predict
@@ -22,6 +22,7 @@ __all__ = [
     "PlannedChange",
     "Prediction",
     "changed_objects",
+    "default_namespace",
     "key_of",
     "plan_change",
     "plan_json",

@@ -8,6 +8,7 @@ from policies.configuration.change import SPEC
 from policies.configuration.cluster_facts import Facts
 from policies.devices.deviceclasses import CREATED_LAST
 from policies.fleet.known_classes import known_classes
+from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count, format_list, list_command
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
@@ -92,10 +93,15 @@ class ChangeError(ValueError):
     """An object cannot be planned; the text is the reason, a clause."""
 
 
-def key_of(document: Object, namespace: str, operator_namespace: str) -> Key:
+def key_of(document: Object, namespace: str, before: Situation) -> Key:
     """The key of an object of a plan.
 
     A ConfigMap without a namespace is the operator's, because no other is planned.
+
+    Args:
+        document: The object.
+        namespace: The namespace of other objects that name none; empty for the default.
+        before: The cluster before the change.
 
     Raises:
         ChangeError: It is of another kind, or has no name.
@@ -111,8 +117,19 @@ def key_of(document: Object, namespace: str, operator_namespace: str) -> Key:
         raise ChangeError(f"{kind} has no metadata.name; write the name of the object that is to be changed")
     if not is_namespaced:
         return kind, "", name
-    default = operator_namespace if kind == "ConfigMap" else DEFAULT_NAMESPACE
-    return kind, namespace_of(document) or namespace or default, name
+    return kind, namespace_of(document) or default_namespace(kind, name, namespace, before), name
+
+
+def default_namespace(kind: str, name: str, namespace: str, before: Situation) -> str:
+    """The namespace of an object that names none; empty for a cluster-scoped one.
+
+    The other arguments are those of `key_of`.
+    """
+    if not KINDS[kind][1]:
+        return ""
+    if kind == "ConfigMap":
+        return operator_place(before.view, before.settings).config_map_namespace(name, before.view)
+    return namespace or DEFAULT_NAMESPACE
 
 
 def changed_objects(

@@ -467,7 +467,7 @@ def list_key(change: Change) -> Iterator[Problem]:
     lists = [key for key, _ in lists_of(change)]
     is_named = any(user.reference.role is Role.DCGM_METRICS for user in users(change))
     certain = is_named or lookup(change.object, ("metadata", "labels", LABEL)) == Role.DCGM_METRICS
-    if not certain and (lists in ([], [_STANDALONE_KEY]) or change.namespace not in change.facts.operator_namespaces):
+    if not certain and (lists in ([], [_STANDALONE_KEY]) or change.namespace not in change.facts.config_map_namespaces):
         return
     consequence = f"the exporter's pods would not start: references non-existent config key: {LIST_KEY}"
     severity = None if certain else Severity.WARN

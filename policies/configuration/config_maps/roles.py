@@ -263,7 +263,7 @@ def roles_of(change: Change) -> set[Role]:
         return certain
     is_near = change.is_read_by_operator or change.namespace in _OTHER_HOMES
     by_content = content_roles(change.object, with_mistakes=is_near)
-    if by_content or change.namespace not in change.facts.operator_namespaces:
+    if by_content or change.namespace not in change.facts.config_map_namespaces:
         return by_content
     return {role for name, role in _NAMES.items() if change.name == name or change.name.startswith(f"{name}-")}
 

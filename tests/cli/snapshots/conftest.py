@@ -94,6 +94,36 @@ def objects():
     ]
 
 
+CLUSTER_POLICIES = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusterpolicies.nvidia.com"},
+    "spec": {
+        "group": "nvidia.com",
+        "scope": "Cluster",
+        "names": {"plural": "clusterpolicies", "kind": "ClusterPolicy"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+def operator_elsewhere(sandbox):
+    """The cluster with the GPU Operator in a namespace that no setting names."""
+    sandbox.create(CLUSTER_POLICIES)
+    sandbox.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "acme-nvidia"}})
+    policy = {"apiVersion": "nvidia.com/v1", "kind": "ClusterPolicy", "metadata": {"name": "cluster-policy"}}
+    sandbox.create({**policy, "spec": {}, "status": {"namespace": "acme-nvidia", "state": "ready"}})
+    sandbox.create(config_map("plugin", "acme-nvidia", any=TIME_SLICING))
+
+
 @pytest.fixture
 async def sandbox(tmp_path):
     """A sandbox with this cluster; its kubeconfig is in `sandbox.file`."""

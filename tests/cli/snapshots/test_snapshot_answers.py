@@ -104,6 +104,16 @@ async def test_redacted_snapshot_has_no_name_that_users_chose(taken):
         assert CHOSEN.findall(file.read_text()) == [], file.name
 
 
+@pytest.mark.usefixtures("operator_elsewhere")
+async def test_redacted_snapshot_replaces_the_namespace_of_the_operator(taken):
+    folder = await taken("--redact")
+    read = {each: (folder / f"{each}.json").read_text() for each in ("clusterpolicies.nvidia.com", "configmaps")}
+    assert CHOSEN.findall("".join(read.values())) == []
+    (policy,) = json.loads(read["clusterpolicies.nvidia.com"])["items"]
+    namespaces = [each["metadata"]["namespace"] for each in json.loads(read["configmaps"])["items"]]
+    assert policy["status"]["namespace"] in namespaces
+
+
 async def test_redacted_snapshot_does_not_name_the_server_and_the_namespace(taken, sandbox):
     text = ((await taken("--redact", "-n", "team-a")) / "snapshot.yaml").read_text()
     assert sandbox.url not in text

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from testbed import libyaml
 from tests.cli.snapshots.conftest import SECRET
 from tests.sandbox import faults
@@ -65,6 +67,12 @@ async def test_config_maps_keep_their_content_only_if_they_configure_gpus(taken)
         "licence": {"token": ""},
         "time-slicing-config": {"any": items[1]["data"]["any"]},
     }
+
+
+@pytest.mark.usefixtures("operator_elsewhere")
+async def test_config_maps_are_read_where_the_operator_runs(taken):
+    items = listed(await taken(), "configmaps")["items"]
+    assert ("acme-nvidia", "plugin") in [(each["metadata"]["namespace"], each["metadata"]["name"]) for each in items]
 
 
 async def test_forbidden_kind_is_named_and_not_written(command, sandbox, tmp_path):

@@ -14,13 +14,14 @@ from policies.analyses.plan import (
     PlanJSON,
     PlannedChange,
     changed_objects,
+    default_namespace,
     key_of,
     plan_change,
     plan_json,
 )
 from policies.fleet.offers import estimates_clause
 from policies.kubernetes.names import format_count, format_list, with_capital
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
+from policies.kubernetes.objects import in_namespace
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome import Outcome, Situation
 from policies.rules.decision import Severity
@@ -123,11 +124,10 @@ def _by_key(
     manifests: Sequence[Manifest], namespace: str, before: Situation, reader: ManifestReader
 ) -> dict[Key, Manifest]:
     """The manifests by what they are about; others go to the reader's problems."""
-    operator = before.settings.configuration.operator_namespaces[0]
     found: dict[Key, Manifest] = {}
     for manifest in manifests:
         try:
-            key = key_of(manifest.object, namespace, operator)
+            key = key_of(manifest.object, namespace, before)
         except ChangeError as error:
             reader.problems.append(Problem(manifest.file, str(error), manifest.position()))
             continue
@@ -147,8 +147,7 @@ def _deleted_keys(given: PlanInput, before: Situation, reader: ManifestReader) -
             text = f"not KIND/NAME of configuration, such as deviceclass/gpu.nvidia.com; kinds: {', '.join(KINDS)}"
             reader.problems.append(Problem(f"--delete {argument}", text))
             continue
-        default = before.settings.configuration.operator_namespaces[0] if kind == "ConfigMap" else DEFAULT_NAMESPACE
-        yield kind, (given.source.namespace or default) if KINDS[kind][1] else "", name
+        yield kind, default_namespace(kind, name, given.source.namespace, before), name
 
 
 def _review(by_key: Mapping[Key, Manifest], objects: Mapping[Key, Object | None], before: Situation) -> Review:

@@ -9,6 +9,7 @@ import click
 
 from policies.admission import CONFIGURATIONS, uncovered_settings
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
+from policies.fleet.operator_place import unnamed_places
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN
@@ -77,7 +78,7 @@ def audit_files(source: ClusterOptions) -> Audited:
         if view.list(kind, source.namespace) is UNKNOWN:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
-    notes = (*files.notes, *uncovered_notes(stored, files.settings))
+    notes = (*files.notes, *settings_notes(stored, view, files.settings))
     with Progress() as progress:
         survey.add(progress.count("auditing", objects))
         return Audited(audit(view, files.settings, survey), notes, view, files.settings)
@@ -88,9 +89,10 @@ def as_json(audited: Audited) -> str:
     return output_text(audit_json(audited.report, audited.notes), AuditJSON)
 
 
-def uncovered_notes(stored: Sequence[Object], policy: GPUAdmissionPolicy) -> list[str]:
-    """Notes on settings that the stored webhook configurations do not cover."""
-    return [f"{path}: {sentence}" for path, sentence in uncovered_settings(stored, policy)]
+def settings_notes(stored: Sequence[Object], view: ClusterView, policy: GPUAdmissionPolicy) -> list[str]:
+    """Notes on settings without effect: not covered by the stored webhooks, or silent about the operator."""
+    place = unnamed_places(view, policy)
+    return [*([place] if place else []), *(f"{path}: {said}" for path, said in uncovered_settings(stored, policy))]
 
 
 _SECTIONS = {

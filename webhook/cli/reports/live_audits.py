@@ -27,7 +27,7 @@ from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.outcome import Audience
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
-from webhook.cli.reports.audit_reports import Audited, Published, uncovered_notes
+from webhook.cli.reports.audit_reports import Audited, Published, settings_notes
 from webhook.cli.running_clusters import connected_client, in_parallel, read_cluster
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.answers import APIError
@@ -105,7 +105,7 @@ async def audited_cluster(
             progress.show(f"auditing: {count:,} objects")
 
         await survey_cluster(client, survey, take)
-        notes = (*cluster.notes, *await _uncovered_notes(client, policy))
+        notes = (*cluster.notes, *await _settings_notes(client, cluster.view, policy))
         report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
         if api is not None:
             reports = policy_reports(report, api, namespace, _redaction(cluster.view))
@@ -124,7 +124,7 @@ def _redaction(view: ClusterView) -> Callable[[str, str], str]:
     return lambda namespace, text: redactor(namespace)(text) if namespace else text
 
 
-async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> list[str]:
+async def _settings_notes(client: APIClient, view: ClusterView, policy: GPUAdmissionPolicy) -> list[str]:
     stored = []
     for kind, name in CONFIGURATIONS:
         found = await read_object(client, RESOURCES[kind], name)
@@ -132,7 +132,7 @@ async def _uncovered_notes(client: APIClient, policy: GPUAdmissionPolicy) -> lis
             return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
         if found is not None:
             stored.append(found)
-    return uncovered_notes(stored, policy)
+    return settings_notes(stored, view, policy)
 
 
 _ATTEMPTS = 3

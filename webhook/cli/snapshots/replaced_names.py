@@ -143,7 +143,10 @@ class ReplacedNames:
         if kind == "GPUAdmissionPolicy":
             return {"spec": self._settings("", document.get("spec")), "status": {}}
         if kind in _KEPT_KINDS:
-            return {}
+            status = document.get("status")
+            if not isinstance(status, dict) or not isinstance(namespace := status.get("namespace"), str):
+                return {}
+            return {"status": {**status, "namespace": self.name("namespace", namespace)}}
         return {field: self._value(field, value) for field, value in document.items() if field != "metadata"}
 
     def _name_of(self, kind: str, name: str) -> str:

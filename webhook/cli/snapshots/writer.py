@@ -21,6 +21,7 @@ import yaml
 
 from policies.admission import CONFIGURATIONS
 from policies.configuration import is_configuration
+from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
@@ -198,19 +199,21 @@ class _Writer:
     async def _write_config_maps(self, wanted: list[Watched]) -> None:
         """The ConfigMaps of the operator's namespaces.
 
-        Those that configure GPUs are whole; of the others, which a ClusterPolicy may name, the keys are kept.
+        Those that configure GPUs are whole; of the others, which a ClusterPolicy may name, the keys are kept. The namespace
+        in the status of the ClusterPolicy counts too: a snapshot says that it has all ConfigMaps of the operator.
         """
-        view = ManifestsView(self.facts)
-        namespaces = [each for each in wanted if self.namespace in ("", each.namespace)]
+        view, resource = ManifestsView(self.facts), RESOURCES[_CONFIG_MAP]
+        places = (Watched(resource, each) for each in operator_place(view, self.settings).namespaces)
+        namespaces = [each for each in dict.fromkeys((*wanted, *places)) if self.namespace in ("", each.namespace)]
         if not namespaces:
             return
-        reduce = reduction_of(RESOURCES[_CONFIG_MAP])
+        reduce = reduction_of(resource)
 
         async def take(page: list[Object]) -> None:
             reduced = (found for item in page if (found := reduce(item)) is not None)
             self._add(file, [self._reduced_config_map(each, view) for each in reduced])
 
-        with ListFile(self.folder, RESOURCES[_CONFIG_MAP], self.namespace) as file:
+        with ListFile(self.folder, resource, self.namespace) as file:
             for each in namespaces:
                 if view.get(_NAMESPACE, each.namespace) is None:
                     continue
