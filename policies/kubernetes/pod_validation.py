@@ -10,9 +10,19 @@ by kubectl, which requests strict field validation, and by server-side apply; ot
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.kubernetes.names import closest, format_list, is_dns_label, is_label_key, is_label_value, quote, shown
+from policies.kubernetes.names import (
+    closest,
+    format_list,
+    is_dns_label,
+    is_dns_subdomain,
+    is_label_key,
+    is_label_value,
+    quote,
+    shown,
+)
 from policies.kubernetes.objects import FieldPath
 
 if TYPE_CHECKING:
@@ -55,6 +65,9 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _POD_LEVEL = re.compile(r"cpu|memory|hugepages-.*")
 _LIKE_GPU = re.compile(r"gpu|mig-|nvidia|cuda", re.IGNORECASE)
 _GPU_NAMES = ("gpu", "gpus", "nvidia-gpu", "nvidia.com")
+_NVIDIA_NAMES = re.compile(r"gpu\.shared|mig-[1-7]g\.[0-9]{1,3}gb[a-z.+]*")
+_MOST_COMPARED = 64
+"""The number of claims of a pod among which a misspelt name is looked for."""
 _UNKNOWN = "unknown field, which kubectl refuses and other clients drop"
 
 
@@ -73,7 +86,8 @@ def refused_fields(pod: Object) -> Iterator[FieldProblem]:
             yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"')
     yield from _pod_resources(path / "resources", spec.get("resources"))
     yield from _pod_claims(path / "resourceClaims", spec.get("resourceClaims"))
-    names = [name for each in _mappings(spec.get("resourceClaims")) if isinstance(name := each.get("name"), str)]
+    # In their order, for messages.
+    names = {name: None for each in _mappings(spec.get("resourceClaims")) if isinstance(name := each.get("name"), str)}
     for section in ("initContainers", "containers"):
         for index, container in enumerate(_list(spec.get(section))):
             if isinstance(container, dict):
@@ -148,6 +162,10 @@ def _pod_claims(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
         sources = [
             field for field in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(field) is not None
         ]
+        for field in sources:
+            if isinstance(source := claim[field], str) and not is_dns_subdomain(source):
+                message = f"{shown(source)} can name no object" if source else "is empty"
+                yield FieldProblem(place / field, message, "write the name that `kubectl get` shows")
         if len(sources) > 1:
             message = "has both resourceClaimName and resourceClaimTemplateName"
             yield FieldProblem(place, message, "remove one of them")
@@ -179,16 +197,20 @@ def _container(path: FieldPath, container: Mapping[str, Any], claims: Collection
     for name, section in amounts.items():
         if name == "claims":
             yield FieldProblem(path / section / name, "is no resource", "move it beside limits: resources.claims")
-        elif isinstance(name, str) and "/" not in name and _LIKE_GPU.search(name):
-            guess = "nvidia.com/gpu" if name.lower() in _GPU_NAMES else f"nvidia.com/{name}"
-            message = "is no resource that Kubernetes knows: names of devices have a domain"
-            yield FieldProblem(path / section / name, message, f'write "{guess}"')
+        elif isinstance(name, str) and _LIKE_GPU.search(name) and not ("/" in name and is_label_key(name)):
+            domain, _, device = name.lower().rpartition("/")
+            if domain in ("", "nvidia.com") and (device in _GPU_NAMES or _NVIDIA_NAMES.fullmatch(device)):
+                remedy = f'write "nvidia.com/{"gpu" if device in _GPU_NAMES else device}"'
+            else:
+                remedy = "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"
+            message = "is no resource that Kubernetes knows: names of devices have a domain, a slash and one name"
+            yield FieldProblem(path / section / name, message, remedy)
     yield from _container_claims(path / "claims", resources.get("claims"), claims)
 
 
 def _container_claims(path: FieldPath, items: Any, claims: Collection[str]) -> Iterator[FieldProblem]:
     """Source: validateResourceClaimNames."""
-    seen = set[tuple[str, str]]()
+    seen: dict[str, set[str]] = {}
     for index, item in enumerate(_list(items)):
         if not isinstance(item, dict):
             continue
@@ -202,12 +224,12 @@ def _container_claims(path: FieldPath, items: Any, claims: Collection[str]) -> I
         if request and not is_dns_label(request):
             remedy = f"write {quote(request.partition('/')[0])}, the request without its alternative"
             yield FieldProblem(place / "request", f"{shown(request)} is no DNS label", remedy)
-        others = {other for known, other in seen if known == name}
-        if request in others or (others and "" in (request, *others)):
+        others = seen.setdefault(name, set())
+        if others and (not request or not others.isdisjoint(("", request))):
             yield FieldProblem(place, f"the container has claim {shown(name)} already", "remove one of the two entries")
-        seen.add((name, request))
+        others.add(request)
         if name not in claims:
-            guess = closest(name, claims)
+            guess = closest(name, islice(claims, _MOST_COMPARED))
             message = f"claim {shown(name)} is not in spec.resourceClaims"
             message += f", which has {format_list([*claims])}" if claims else ", which is empty"
             remedy = f"add an entry with name: {name} there, with its resourceClaimTemplateName"

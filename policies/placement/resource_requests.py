@@ -10,7 +10,7 @@ from policies.fleet.device_plugin import SingleShares, enough_on_a_node, largest
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import sharing_strategy
 from policies.fleet.pod_claims import domain_template, missing_remedy, pod_claims
-from policies.kubernetes.names import closest, format_count, format_list, printable, shown
+from policies.kubernetes.names import closest, format_count, format_list, is_dns_label, printable, shown
 from policies.kubernetes.nodes import required_terms
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.pods import SPEC
@@ -309,7 +309,8 @@ def existing_requests(pod: Pod, claims: Iterable[PodClaim]) -> Iterator[Problem]
     for container in pod.all_containers:
         for index, item in enumerate(container.claims):
             names, request = known.get(item.get("name", "")), item.get("request")
-            if names is None or not request or request in names:
+            # The API server refuses a request that is no DNS label.
+            if names is None or not is_dns_label(request) or request in names:
                 continue
             path = container.path / "resources" / "claims" / index / "request"
             message = (

@@ -41,6 +41,14 @@ REFUSED = {
     "limit": (pod({"limit": GPU["limits"]}), ["spec.containers[0].resources.limit"]),
     "amount without limits": (pod({"nvidia.com/gpu": "1"}), ["spec.containers[0].resources[nvidia.com/gpu]"]),
     "resource without a domain": (pod({"limits": {"gpu": "1"}}), ["spec.containers[0].resources.limits.gpu"]),
+    "domain with capitals": (
+        pod({"limits": {"NVIDIA.com/gpu": "1"}}),
+        ["spec.containers[0].resources.limits[NVIDIA.com/gpu]"],
+    ),
+    "two slashes": (
+        pod({"limits": {"nvidia.com/gpu/h100": "1"}}),
+        ["spec.containers[0].resources.limits[nvidia.com/gpu/h100]"],
+    ),
     "claims under limits": (
         pod({"limits": {"claims": [{"name": "gpu"}]}}),
         ["spec.containers[0].resources.limits.claims"],
@@ -75,6 +83,14 @@ REFUSED = {
     "claim of two sources": (
         pod(resourceClaims=[{**TEMPLATE, "resourceClaimName": "mine"}]),
         ["spec.resourceClaims[0]"],
+    ),
+    "claim of an empty name": (
+        pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": ""}]),
+        ["spec.resourceClaims[0].resourceClaimTemplateName"],
+    ),
+    "claim of a name with capitals": (
+        pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "My_GPU"}]),
+        ["spec.resourceClaims[0].resourceClaimName"],
     ),
     "claim of no source": (pod(resourceClaims=[{"name": "gpu"}]), ["spec.resourceClaims[0]"]),
     "claim of Kubernetes 1.30": (
@@ -151,5 +167,7 @@ ACCEPTED = {
     "label selector of a term by fields": with_terms(
         matchFields=[{"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}]
     ),
+    "resource of another vendor": pod({"limits": {"amd.com/gpu": "1"}}),
+    "template with a dot in its name": pod(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpus.v1"}]),
     "restart rules of 1.35": of_container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "NotRequired"}]),
 }

@@ -1,22 +1,50 @@
 """Fields around devices that an API server refuses; tests/cluster asks a real one about the same pods."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.kubernetes.pod_validation import refused_fields
-from tests.kubernetes.refused_pods import ACCEPTED, REFUSED
+from tests.kubernetes.refused_pods import ACCEPTED, REFUSED, pod
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_field_is_named(name):
-    pod, paths = REFUSED[name]
-    assert [str(each.path) for each in refused_fields(pod)] == paths
+    refused, paths = REFUSED[name]
+    assert [str(each.path) for each in refused_fields(refused)] == paths
 
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_accepted_pod_has_no_problem(name):
     assert [*refused_fields(ACCEPTED[name])] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("gpu", 'write "nvidia.com/gpu"'),
+        ("NVIDIA.com/gpu", 'write "nvidia.com/gpu"'),
+        ("mig-1g.5gb", 'write "nvidia.com/mig-1g.5gb"'),
+        ("gpu.shared", 'write "nvidia.com/gpu.shared"'),
+        ("amd-gpu", "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"),
+        ("AMD.com/gpu", "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"),
+        ("nvidia.com/gpu/h100", "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"),
+    ],
+)
+def test_name_is_proposed_only_if_it_is_certainly_meant(name, remedy):
+    assert [each.remedy for each in refused_fields(pod({"limits": {name: "1"}}))] == [remedy]
+
+
+def test_pod_with_thousands_of_wrong_claims_is_read_in_a_moment():
+    claims = [{"name": f"claim-{number}"} for number in range(4000)]
+    used = [{"name": f"{each['name']}x", "request": str(number)} for number, each in enumerate(claims)]
+    requests = [{"name": "claim-0", "request": f"r{number}"} for number in range(20_000)]
+    start = time.process_time()
+    found = [*refused_fields(pod({"claims": [*used, *requests]}, resourceClaims=claims))]
+    assert len(found) == 8000
+    assert time.process_time() - start < 5
 
 
 JSON = st.recursive(

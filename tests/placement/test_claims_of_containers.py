@@ -48,6 +48,10 @@ def test_request_of_the_claim_and_the_whole_claim_pass(request_name):
     assert findings(request_name, template("first")) == {}
 
 
+def test_request_that_the_api_server_refuses_is_not_warned_about_too():
+    assert findings("first/small", template("first")) == {}
+
+
 def test_template_that_does_not_exist_is_warned_about_with_a_similar_one():
     assert findings("", template("first", name="gpu")) == {
         "GA417": 'spec.resourceClaims[0].resourceClaimTemplateName: ResourceClaimTemplate "gpus" does not exist in team-a, so '
