@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 SENTENCE = (
@@ -53,3 +57,11 @@ def test_exit_code_is_documented(invoke):
         "3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1."
         in reported
     )
+
+
+def test_full_disk_is_no_internal_error():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "webhook", "rules"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert (done.returncode, done.stderr) == (2, "Error: cannot write: [Errno 28] No space left on device\n")

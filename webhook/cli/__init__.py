@@ -6,6 +6,7 @@ the review of a folder of manifests.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["COMMANDS", "LazyGroup", "main"]
 
 
+_UNUSABLE = 2
+"""The exit code if the disk is full, as of input that cannot be read."""
 _FAILED = 3
 """The exit code of an internal error; the other codes are about the input."""
 _TRACE = "GPU_ADMISSION_TRACE"
@@ -41,6 +44,9 @@ class LazyGroup(click.Group):
         except Exception as error:  # noqa: BLE001 - errors that click does not handle are internal errors
             from policies.kubernetes.names import printable
 
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                click.echo(f"Error: cannot write: {printable(str(error))}", err=True)
+                sys.exit(_UNUSABLE)
             if os.environ.get(_TRACE) == "1":
                 import traceback
 

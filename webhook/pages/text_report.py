@@ -93,7 +93,8 @@ def _block(block: Block, width: int) -> Iterator[str]:
         case Entry():
             indent = " " * (_NAME_WIDTH + _GAP)
             lines = [line for text in block.texts for line in wrap_text(text, width - len(indent))]
-            yield f"{' ' * _GAP}{block.name:<{_NAME_WIDTH}}{lines[0]}"
+            name = f"{' ' * _GAP}{printable(block.name):<{_NAME_WIDTH}}"
+            yield f"{name}{lines[0]}" if lines else name.rstrip()
             yield from (f"{indent}{line}" for line in lines[1:])
         case Table():
             if block.rows:

@@ -1,0 +1,83 @@
+"""Reports as text: any content on terminals of every width."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import click
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.pages.report_model import (
+    Bar,
+    BarPart,
+    Bullets,
+    Column,
+    Entry,
+    Lines,
+    Paragraph,
+    Section,
+    Span,
+    Table,
+    Tone,
+)
+from webhook.pages.text_report import render_text
+
+TEXTS = st.text(max_size=200) | st.sampled_from(["\x1b[31mred\x1b[0m", "\u202eabc", "a\nb\tc", "- dash", "x" * 500])
+COLUMNS = st.builds(
+    Column,
+    title=st.text("ABC", max_size=8),
+    right=st.booleans(),
+    wraps=st.booleans(),
+    whole_words=st.booleans(),
+    share=st.sampled_from([0, 3]),
+    most_lines=st.sampled_from([None, 2]),
+)
+CELLS = TEXTS | st.builds(Span, TEXTS, st.sampled_from(Tone)) | st.lists(TEXTS, max_size=3)
+BLOCKS = st.one_of(
+    st.builds(Paragraph, TEXTS, st.sampled_from(Tone)),
+    st.builds(Lines, st.lists(TEXTS, max_size=3), st.integers(0, 4)),
+    st.builds(Bullets, st.lists(TEXTS, max_size=3), st.sampled_from([None, 0, 2])),
+    st.builds(Entry, TEXTS, st.lists(TEXTS, max_size=3)),
+    st.builds(
+        Table,
+        st.tuples(COLUMNS, COLUMNS),
+        st.lists(st.tuples(CELLS, CELLS), max_size=3),
+        st.sampled_from([None, 1]),
+        st.integers(0, 2),
+    ),
+)
+SECTIONS = st.builds(Section, st.lists(BLOCKS, max_size=3), TEXTS, TEXTS, st.sampled_from(Tone))
+
+
+@given(st.lists(SECTIONS, max_size=3), st.integers(60, 140))
+def test_any_content_is_shown_without_characters_that_a_terminal_obeys(sections, width):
+    shown = click.unstyle(render_text(sections, width)).replace("\n", "")
+    assert shown.isprintable()
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(60, 140))
+def test_wrapped_texts_are_never_wider_than_the_terminal(texts, width):
+    blocks = [*map(Paragraph, texts), Bullets(texts), Entry("name", texts)]
+    assert max(map(len, render_text([Section(blocks)], width).split("\n"))) <= width
+
+
+@pytest.mark.parametrize("texts", [[], [""]])
+def test_entry_without_texts_is_its_name(texts):
+    assert render_text([Section([Entry("certificate", texts)])], 60) == "  certificate"
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([], "[....................]"),
+        ([1], "[#...................]"),
+        ([99], "[###################.]"),
+        ([100], "[####################]"),
+        ([101], "[####################>"),
+    ],
+)
+def test_bar_is_empty_or_full_only_if_the_amount_is(parts, expected):
+    bar = Bar([BarPart(Fraction(each), "#", Tone.GOOD) for each in parts], Fraction(100))
+    assert click.unstyle(render_text([Section([Table(["USE"], [[bar]])])], 100)).splitlines()[1] == expected
