@@ -338,13 +338,13 @@ def not_found(
     if elsewhere:
         text += f", only in {elsewhere[0]}" + ("" if is_guess else ", where the operator does not look")
     remedy = f'create {kind} "{name}" in {namespaces[0]} first'
+    if keys:
+        remedy += f", with the key {' and '.join(keys)}"
     if is_guess:
         text += "; these are only the defaults of configuration.operatorNamespaces"
         remedy += ", or name the operator's namespace in that setting"
     if guess and not elsewhere:
         remedy = f'write "{guess}"'
-    elif keys:
-        remedy += f", with the key {' and '.join(keys)}"
     return problem(path, f"{text}; {consequence}", remedy, severity=Severity.WARN if is_guess else None)
 
 

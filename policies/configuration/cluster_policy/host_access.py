@@ -115,7 +115,8 @@ def privileged_namespace(change: Change) -> Iterator[Problem]:
             yield problem(path, text, f"label the namespace {_ENFORCE}=privileged", severity=Severity.WARN)
         return
     strict = {name: labels[_ENFORCE] for name, labels in namespaces.items() if labels.get(_ENFORCE) in _STANDARDS}
-    severity = None if len(strict) == len(namespaces) else Severity.WARN
+    is_certain = len(strict) == len(namespaces) and not change.facts.operator_place.is_guess
+    severity = None if is_certain else Severity.WARN
     for name, standard in strict.items():
         text = f'is false while the namespace "{name}" enforces the standard "{standard}", which forbids every operand'
         yield problem(path, text, severity=severity)
