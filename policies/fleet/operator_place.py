@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.kubernetes.names import format_list, is_dns_label
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.workloads import group_of
 from policies.rules.settings import DEFAULTS
 
 if TYPE_CHECKING:
@@ -92,10 +93,13 @@ def _workload_namespaces(view: ClusterView) -> tuple[str, ...]:
     for document in view.known_or_reviewed("Deployment"):
         containers = items_at(document, ("spec", "template", "spec", "containers"))
         is_image = any("gpu-operator" in str(lookup(each, ("image",))) for each in containers)
-        if name_of(document) == "gpu-operator" and is_image:
+        if group_of(document) == "apps" and name_of(document) == "gpu-operator" and is_image:
             found.append(namespace_of(document))
-    subscriptions = view.known_or_reviewed("Subscription")
-    found += [namespace_of(each) for each in subscriptions if lookup(each, ("spec", "name")) in _PACKAGES]
+    found += [
+        namespace_of(document)
+        for document in view.known_or_reviewed("Subscription")
+        if group_of(document) == "operators.coreos.com" and lookup(document, ("spec", "name")) in _PACKAGES
+    ]
     return _names(found)
 
 

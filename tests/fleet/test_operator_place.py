@@ -63,8 +63,16 @@ def test_status_of_a_policy_counts_that_a_manifest_without_status_replaces():
     assert operator_place(ManifestsView([POLICY], [manifest]), DEFAULTS).namespaces == ("nvidia",)
 
 
-@pytest.mark.parametrize("other", [deployment(name="train"), deployment(image="registry.example/train:1")])
-def test_deployment_of_others_shows_nothing(other):
+@pytest.mark.parametrize(
+    "other",
+    [
+        deployment(name="train"),
+        deployment(image="registry.example/train:1"),
+        {**deployment(), "apiVersion": "apps.example.com/v1"},
+        {**SUBSCRIPTION, "apiVersion": "messaging.knative.dev/v1"},
+    ],
+)
+def test_objects_of_others_show_nothing(other):
     assert operator_place(ManifestsView([other]), DEFAULTS).is_guess
 
 
