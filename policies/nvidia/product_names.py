@@ -58,6 +58,10 @@ _SUFFIXES = re.compile(
 )
 """A name, a MIG profile, and whether GPUs are shared."""
 _ALTERNATIVES = re.compile(r"[-_ ]+(?:or|and)[-_ ]+", re.IGNORECASE)
+_SEPARATORS = re.compile(r"[,;|/&+\n]|\b(?:or|and)\b", re.IGNORECASE)
+_NO_NAME = re.compile(r"[^A-Za-z0-9_.*? \N{HYPHEN}-\N{HORIZONTAL BAR}-]")
+"""Characters that are in no name."""
+_MOST_PARTS = 10
 _MOST_NAMED = 3
 _NEAR = 0.08
 """Maximum difference of an amount of memory from that of a GPU, as a fraction: 24 GB are sold, 22.5 GiB are reported."""
@@ -374,6 +378,15 @@ def propose_patterns(text: str, here: Collection[str] = ()) -> Proposal | None:
     is_here = not here or any(_admits(name, label) for name in names for label in here)
     others = "" if is_here else _other_gpus(list(map(_parse, parts)), here)
     return Proposal(names, others) if others or (names and is_here) else None
+
+
+def readable_patterns(text: str) -> str:
+    """The patterns that an unreadable list means: `H100*,A100*` for `H100|A100`; empty if unclear."""
+    parts = [_NO_NAME.sub("", part).strip() for part in _SEPARATORS.split(text)]
+    if "!" in text or len(parts) > _MOST_PARTS or any(len(part) > _LONGEST for part in parts):
+        return ""
+    proposal = propose_patterns(" or ".join(part.replace(" ", "-") for part in parts))
+    return ",".join(proposal.names) if proposal else ""
 
 
 def _propose_pattern(text: str, here: Collection[str]) -> str | None:

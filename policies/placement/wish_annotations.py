@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import IGNORE, PREFIX, RECORD, closest
 from policies.nvidia.pod_conditions import has_our_annotations
+from policies.nvidia.product_names import readable_patterns
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.pod_wishes import ANNOTATIONS, PodWishes, effective_wishes
 from policies.rules.checks import PODS, Problem, problem
@@ -54,7 +55,11 @@ def readable_wish(word: str, text: str) -> Iterator[Problem]:
     try:
         Wish.check(word, text)
     except WishError as error:
-        yield problem(ANNOTATIONS / (PREFIX + word), str(error), error.remedy)
+        remedy = error.remedy
+        if word == "product" and (patterns := readable_patterns(text)):
+            sharing = f', and {PREFIX}sharing: "shared"' if "shared" in text.lower() else ""
+            remedy = f'write "{patterns}"{sharing}'
+        yield problem(ANNOTATIONS / (PREFIX + word), str(error), remedy)
 
 
 def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> PodWishes:

@@ -143,3 +143,21 @@ def test_sixth_pattern_is_counted(findings_of):
     texts = findings_of("H10O*,A10O*,l4O*,Testla-T4,GB-200*,!H100-80GB")
     assert len(texts) == 6
     assert texts[-1] == f"{WISH}: one more pattern names no GPU that is known; {COMPARE}"
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("H100|A100", 'write "H100*,A100*"'),
+        ("H100/A100-80GB", 'write "H100*,A100*80GB*"'),
+        ("^(H100|A100).*", 'write "H100*,A100*"'),
+        ("NVIDIA\N{EM DASH}H100\N{EM DASH}80GB", 'write "H100-80GB-HBM3"'),
+        ("NVIDIA-L4-SHARED", 'write "L4", and gpu-admission.io/sharing: "shared"'),
+        ("Voodoo|Riva", "write a comma between names"),
+        ("!H100|A100", "write a comma between names"),
+    ],
+)
+def test_list_that_cannot_be_read_is_written_anew_where_its_names_are_clear(pod, cluster, text, remedy):
+    asking = pod({"nvidia.com/gpu": 1}, annotations={"gpu-admission.io/product": text})
+    (finding,) = read_wishes(asking, "team-a", cluster("f1"), DEFAULTS).findings
+    assert (finding.rule.id, finding.remedy) == ("GA401", remedy)

@@ -247,7 +247,7 @@ COUNTED = {
     "policies/cel/libraries/times.py": "zones that exist",
     "policies/devices/published_devices.py": "items of stored ResourceSlices",
     "policies/fleet/gpu_nodes.py": "labels and resources of nodes; keys of at most 256 characters",
-    "policies/nvidia/known_products.py": "names of at most 63 characters, and their words",
+    "policies/nvidia/product_names.py": "names of at most 64 characters and their words; the products of a cluster, for 16 states",
     "policies/nvidia/mig_layouts.py": "counts of a dozen profiles; only a command uses them",
     "policies/outcome/grants.py": "kinds of the GPUs that pods of a cluster get",
     "policies/placement/wish_labels.py": "the products of all nodes, for 4 states of the cluster; known MIG profiles",
