@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from policies.admission.coverage import reviewed_kind, reviewed_kinds
     from policies.admission.installed import NAME_LABEL, entry_of, opened_webhooks, uncovered_settings
     from policies.admission.objects import ObjectReview, Refusal, Verdict, review_object
+    from policies.admission.opt_in import (
+        ConversionResult,
+        ExpectedConversion,
+        expected_conversion,
+        is_converted,
+        requests_device_plugin,
+    )
     from policies.admission.pipeline import Charge, Course, Ensure, Failure, Finish, Judge, Part, Read, Step, decide
     from policies.admission.pod_forms import (
         REPEATABLE,
@@ -47,9 +54,11 @@ __all__ = [
     "REPEATABLE",
     "WEBHOOKS",
     "Charge",
+    "ConversionResult",
     "Course",
     "Ensure",
     "Entry",
+    "ExpectedConversion",
     "Failure",
     "Finish",
     "Judge",
@@ -68,8 +77,10 @@ __all__ = [
     "decide",
     "entries_called",
     "entry_of",
+    "expected_conversion",
     "finish",
     "form_of",
+    "is_converted",
     "judge",
     "judged_findings",
     "kinds_of",
@@ -77,6 +88,7 @@ __all__ = [
     "missing_templates",
     "needed_by_workloads",
     "opened_webhooks",
+    "requests_device_plugin",
     "review",
     "review_concern",
     "review_object",
@@ -106,6 +118,14 @@ if not TYPE_CHECKING:
                 from policies.admission import installed as home
             case "ObjectReview" | "Refusal" | "Verdict" | "review_object":
                 from policies.admission import objects as home
+            case (
+                "ConversionResult"
+                | "ExpectedConversion"
+                | "expected_conversion"
+                | "is_converted"
+                | "requests_device_plugin"
+            ):
+                from policies.admission import opt_in as home
             case "Charge" | "Course" | "Ensure" | "Failure" | "Finish" | "Judge" | "Part" | "Read" | "Step" | "decide":
                 from policies.admission import pipeline as home
             case (

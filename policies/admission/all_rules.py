@@ -31,6 +31,7 @@ def checks() -> tuple[Check[...], ...]:
         namespaces.known_values,
         namespaces.exempt_namespace,
         namespaces.unchecked_rights,
+        namespaces.converting_workloads,
         pods.known_namespace,
         pods.well_formed_pod,
         pods.accepted_fields,

@@ -85,6 +85,11 @@ def judge_concern(
             return _claims(request, view, own)
         case "configuration":
             return judge_configuration(request, view, own)
+        case "opt-in":
+            from policies.admission.opt_in import opt_in
+
+            # Controllers create the pods, and they are not exempt because the user of the label is.
+            return opt_in(request, view, settings)
 
 
 def judge_configuration(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:

@@ -61,7 +61,7 @@ def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Probl
 
 
 OFFLINE_KINDS = KINDS_OF_QUEUES | {("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")}
-"""Group and kind of objects that are reviewed only in files and by the audit: no webhook is called for one."""
+"""Group and kind of objects whose configuration is reviewed only in files and by the audit: no webhook is called for it."""
 _KINDS = {*CALLS, *OFFLINE_KINDS} - {*WORKLOADS}
 """Group and kind of the objects that rules look at, beside workloads."""
 _GROUPS_WITHOUT_PODS = {

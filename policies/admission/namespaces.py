@@ -6,20 +6,21 @@ values in the same words, and also checks the rights of the user, which a review
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.claims.admin_access import validate_namespace
 from policies.conversion.exemptions import STRATEGIES
-from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL
+from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL, format_count
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Decision, Severity
 from policies.rules.settings.exemptions import exemption_in_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Finding
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -102,6 +103,46 @@ def unchecked_rights(request: Request) -> Iterator[Problem]:
     for label, _value in _changed_labels(request) if not request.entry else ():
         text = f'setting it requires the verb "set" on {_RIGHTS[label]}.gpu-admission.io, which was not checked'
         yield problem(_LABELS / label, text)
+
+
+class StoppedWorkloads(NamedTuple):
+    """Workloads of a namespace that conversion would refuse or leave alone, for one reason."""
+
+    first: str
+    """Kind and name of the first; empty if the namespace has none, and a pod with one GPU stands for those to come."""
+    finding: Finding
+    """The reason, at the pod of the first."""
+    number: int
+    is_refused: bool
+
+
+_MOST_REASONS = 5
+
+
+@NAMESPACES.rule(
+    "GA339",
+    "A namespace must opt in once conversion takes its workloads",
+    default=Severity.WARN,
+    remedy=f"label it {DRA_LABEL}: preview first, so that its pods get warnings and nothing else",
+    source="docs/conversion.md",
+)
+def converting_workloads(
+    path: FieldPath, summary: str, stopped: Sequence[StoppedWorkloads], *, is_preview: bool
+) -> Iterator[Problem]:
+    """The label decides about pods that are created from then on.
+
+    A Deployment whose pods are refused keeps the pods that it has, and shows the refusal only in events when one of them is
+    replaced. So the label says it before: how many workloads of the namespace would be converted, stay with the device
+    plugin or be refused, with one finding for each reason. Pods of one form count once, and at most 200 forms are tried.
+    """
+    if stopped and summary:
+        yield problem(path, summary, "" if is_preview else None)
+    for first, finding, number, is_refused in stopped[:_MOST_REASONS]:
+        becomes = "would be refused" if is_refused else "would stay with the device plugin"
+        subject = f"{format_count(number, 'workload')}, such as {first}," if first else "a pod that requests 1 GPU"
+        yield problem(path, f"{subject} {becomes}: {finding.path}: {finding.message} ({finding.rule})", finding.remedy)
+    if len(stopped) > _MOST_REASONS:
+        yield problem(path, f"there are {len(stopped) - _MOST_REASONS} more reasons", "see gpu-admission audit")
 
 
 def _changed_labels(request: Request) -> Iterator[tuple[str, object]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.admission.concerns import judge_concern, judge_configuration
-from policies.admission.coverage import find_gap
+from policies.admission.coverage import OFFLINE_KINDS, find_gap
 from policies.admission.pipeline import Charge, Course, Ensure, Finish, Judge, Read, decide
 from policies.admission.pods import accepted_fields, creates_pod, known_namespace, reapplies_pod, refused_amounts
 from policies.admission.severities import finish, judged_findings
@@ -120,8 +120,8 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
 
     Of the webhooks' conditions, only those of `reapply` and those on what pods request or change are evaluated; a malformed
     pod meets all of these, so that a concern reports it. Kinds that settings add count as installed. Three kinds of requests are
-    reviewed although no webhook is called: updates of claims, namespaces and PriorityClasses, and objects of a kind that
-    may be misspelt.
+    reviewed although no webhook is called: updates of claims, objects of `OFFLINE_KINDS`, and those of a kind that may be
+    misspelt.
     """
     kind = request.group, request.kind
     is_malformed = kind == ("", "Pod") and _is_malformed(request)
@@ -135,7 +135,7 @@ def entries_called(request: Request, view: ClusterView, settings: GPUAdmissionPo
             called.add("workloads")
         elif kind in CLAIM_KINDS:
             called.add("claims")
-        elif kind not in CALLS:
+        elif kind not in CALLS or kind in OFFLINE_KINDS:
             called.add("configuration")
     return tuple(
         entry

@@ -86,6 +86,7 @@ _ENTRIES = (
     Entry("guard-changes", {"access": "Ignore"}, exempt_from=("access",)),
     Entry("configuration", {"configuration": "Ignore"}),
     Entry("nodes", {"configuration": "Ignore"}),
+    Entry("opt-in", {"opt-in": "Ignore"}, exempt_from=("conversion",)),
 )
 
 ENTRIES = {entry.name: entry for entry in _ENTRIES}
@@ -336,6 +337,13 @@ WEBHOOKS = (
             ResourceRule(("UPDATE",), "", ("Node/status",), scope="Cluster"),
         ),
         conditions={"watched-labels": conditions.WATCHED_LABELS_CHANGED},
+    ),
+    Webhook(
+        ENTRIES["opt-in"],
+        mutating=False,
+        note="Namespaces that choose conversion, or another strategy. Says what becomes of their workloads; warnings only.",
+        rules=(ResourceRule(WRITES, "", ("Namespace",), scope="Cluster"),),
+        conditions={"conversion-changes": conditions.CONVERSION_CHANGED},
     ),
 )
 """In the order of the manifests, which is that in which the API server calls mutating webhooks."""

@@ -141,3 +141,8 @@ WATCHED_LABELS_CHANGED = """\
 "nvidia.com/gpu-operator.driver.owner", "nvidia.com/mig.config.state", "nvidia.com/vgpu.config.state"].exists(k,
 object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])"""
 """A node whose watched labels change."""
+
+CONVERSION_CHANGED = """\
+["gpu-admission.io/dra", "gpu-admission.io/dra-strategy"].exists(k,
+object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])"""
+"""A namespace whose labels about conversion change."""

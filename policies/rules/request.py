@@ -23,6 +23,7 @@ Concern = Literal[
     "workloads",
     "claims",
     "configuration",
+    "opt-in",
 ]
 """One part of the review of an object. An entry has one or more."""
 

@@ -71,3 +71,25 @@ NODES = {
 @pytest.mark.parametrize(("new", "old", "expected"), NODES.values(), ids=NODES)
 def test_nodes_match_when_a_watched_label_changes(webhooks, new, old, expected):
     assert called(webhooks["validating", "nodes"], Question(new, old)) is expected
+
+
+DRA = {"gpu-admission.io/dra": "enabled"}
+NAMESPACES = {
+    "created without labels": (labelled("Namespace"), None, False),
+    "created with it": (labelled("Namespace", DRA), None, True),
+    "set": (labelled("Namespace", {**DRA, "a": "b"}), labelled("Namespace", {"a": "b"}), True),
+    "first label of all": (labelled("Namespace", DRA), labelled("Namespace"), True),
+    "taken away": (labelled("Namespace"), labelled("Namespace", DRA), True),
+    "strategy": (
+        labelled("Namespace", DRA | {"gpu-admission.io/dra-strategy": "rename"}),
+        labelled("Namespace", DRA),
+        True,
+    ),
+    "quota": (labelled("Namespace", DRA | {"gpu-admission.io/quota": "enforced"}), labelled("Namespace", DRA), False),
+    "the same": (labelled("Namespace", {**DRA, "a": "b"}), labelled("Namespace", DRA), False),
+}
+
+
+@pytest.mark.parametrize(("new", "old", "expected"), NAMESPACES.values(), ids=NAMESPACES)
+def test_namespaces_match_when_their_choice_of_conversion_changes(webhooks, new, old, expected):
+    assert called(webhooks["validating", "opt-in"], Question(new, old)) is expected

@@ -66,7 +66,7 @@ def test_trouble_of_webhooks_is_named(changed, status, what):
 
 def test_webhooks_of_this_version_are_ok():
     assert good(webhook_checks(configurations())) == [
-        "all 15 webhooks of this version are installed, with their failurePolicy"
+        "all 16 webhooks of this version are installed, with their failurePolicy"
     ]
 
 

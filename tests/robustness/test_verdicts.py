@@ -155,7 +155,7 @@ def test_summary_counts_each_verdict(review):
         an_object("v1", "ConfigMap"),
         output="text",
     )
-    assert text.splitlines()[-1] == "6 objects: 3 admitted (1 converted), 1 refused, 2 not reviewed"
+    assert text.splitlines()[-1] == ("6 objects: 3 admitted (1 with warnings, 1 converted), 1 refused, 2 not reviewed")
 
 
 def test_unreviewed_objects_are_among_the_printed(review):

@@ -106,6 +106,7 @@ async def test_ignore_entry_lets_pass_with_the_ids_of_its_log(broken, pod, revie
         "workloads": {"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"template": {"spec": pod(1)["spec"]}}},
         "claims": RESOURCE_CLAIM,
         "configuration": {"kind": "ConfigMap", "metadata": {"name": "time-slicing", "namespace": "gpu-operator"}},
+        "opt-in": {"kind": "Namespace", "metadata": {"name": "a", "labels": {"gpu-admission.io/dra": "enabled"}}},
         "nodes": {"kind": "Node", "metadata": {"name": "a", "labels": {"nvidia.com/mig.config": "all-1g.10gb"}}},
     }
     document = documents.get(entry, pod())

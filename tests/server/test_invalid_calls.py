@@ -9,7 +9,7 @@ from policies.admission.webhooks import ENTRIES
 NO_PATH = (
     "No webhook has this path; POST an AdmissionReview to one of /convert-pods, /place-pods, "
     "/place-unconverted-pods, /reapply, /workloads, /claims, /enforce-converted-pods, /enforce-quota, /check-pods, "
-    "/check-unconverted-pods, /guard-pods, /guard-changes, /configuration, /nodes.\n"
+    "/check-unconverted-pods, /guard-pods, /guard-changes, /configuration, /nodes, /opt-in.\n"
 )
 
 

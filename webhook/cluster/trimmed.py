@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from policies.conversion.preemption import gpu_holding
 from policies.fleet import may_request_gpu
 from policies.kubernetes.names import PREFIX, SCHEDULABLE
+from policies.kubernetes.neighbours import KEYS_READ
 from policies.kubernetes.objects import has_ended, lookup
 from policies.quota.ledger.recount import awaits_replicas
 from webhook.cluster.store import DeletedUids, OtherPods, Sharing, Store
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from webhook.cluster.watched_kinds import Watched
 
 
-_OURS = (PREFIX, "resource.kubernetes.io/")
+_OURS = (PREFIX, "resource.kubernetes.io/", *KEYS_READ)
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CONDITIONS: Mapping[str, tuple[str, ...]] = {
     "PodScheduled": ("type", "status"),
@@ -52,7 +53,7 @@ class _Keep(Enum):
     TEXTS = "texts"
     """With interned strings of a mapping, or of the mappings in a list."""
     OURS = "ours"
-    """Only our annotations, and Kubernetes' own that name the pod of a claim."""
+    """Only our annotations, those by which a neighbour is recognized, and Kubernetes' own that name the pod of a claim."""
     WRITTEN = "written"
     """All annotations except kubectl's copy of the whole object."""
     CONDITIONS = "conditions"

@@ -818,4 +818,38 @@ webhooks:
       ["nvidia.com/mig.config", "nvidia.com/device-plugin.config", "nvidia.com/gpu.workload.config",
       "nvidia.com/gpu-operator.driver.owner", "nvidia.com/mig.config.state", "nvidia.com/vgpu.config.state"].exists(k,
       object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])
+# Namespaces that choose conversion, or another strategy. Says what becomes of their workloads; warnings only.
+- name: opt-in.gpu-admission.io
+  admissionReviewVersions: [v1]
+  clientConfig:
+    {{- with .Values.certificates.caBundle }}
+    caBundle: {{ b64enc . }}
+    {{- end }}
+    service:
+      name: gpu-admission
+      namespace: gpu-admission
+      path: /opt-in
+      port: 443
+  failurePolicy: Ignore
+  sideEffects: None
+  timeoutSeconds: 5
+  matchPolicy: Equivalent
+  namespaceSelector:
+    matchExpressions:
+    - key: kubernetes.io/metadata.name
+      operator: NotIn
+      values:
+      {{- include "gpu-admission.excludedNames" (list . "conversion") | nindent 6 }}
+  objectSelector: {}
+  rules:
+  - apiGroups: [""]
+    apiVersions: [v1]
+    operations: [CREATE, UPDATE]
+    resources: [namespaces]
+    scope: Cluster
+  matchConditions:
+  - name: conversion-changes
+    expression: >-
+      ["gpu-admission.io/dra", "gpu-admission.io/dra-strategy"].exists(k,
+      object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])
 {{- end -}}

@@ -6,9 +6,17 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from policies.admission import judged_findings, kinds_of, missing_templates, review, review_concern
+from policies.admission import (
+    ConversionResult,
+    is_converted,
+    judged_findings,
+    kinds_of,
+    missing_templates,
+    requests_device_plugin,
+    review,
+    review_concern,
+)
 from policies.analyses.audit.audit_report import AuditFinding
-from policies.analyses.audit.survey import ConversionResult, is_converted, requests_device_plugin
 from policies.conversion.check import converted_pod
 from policies.conversion.exemptions import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord

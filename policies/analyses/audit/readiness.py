@@ -11,7 +11,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.analyses.audit.survey import Conversion, ConversionResult, is_converted, requests_device_plugin
+from policies.admission import ConversionResult, ExpectedConversion, is_converted, requests_device_plugin
 from policies.conversion.exemptions import Mode, mode_of
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import FieldPath, name_of
@@ -117,7 +117,7 @@ class SurveyProver:
 _MOST_OBSTACLES = 5
 _MOST_OWNERS = 5
 """Controllers above a pod that are followed: Deployment, ReplicaSet, pod are two."""
-_CONVERTED = Conversion(ConversionResult.CONVERTED, ())
+_CONVERTED = ExpectedConversion(ConversionResult.CONVERTED, ())
 _DECISIVE = ("fit", "devices")
 """The properties without which a workload is not known to keep what it has."""
 
@@ -221,7 +221,7 @@ class _Tally:
     """Workloads that convert and lose preemption, each with the finding."""
 
     def add(
-        self, label: str, count: int, conversions: Sequence[Conversion], proofs: Iterable[WorkloadProof | None]
+        self, label: str, count: int, conversions: Sequence[ExpectedConversion], proofs: Iterable[WorkloadProof | None]
     ) -> None:
         """Count `count` workloads, the first of them called `label`.
 
@@ -264,7 +264,7 @@ class _Tally:
         )
 
 
-def _judge_conversion(conversion: Conversion) -> tuple[_Verdict, tuple[Finding, ...]]:
+def _judge_conversion(conversion: ExpectedConversion) -> tuple[_Verdict, tuple[Finding, ...]]:
     match conversion.result:
         case ConversionResult.REFUSED:
             return _Verdict.REFUSED, conversion.findings
@@ -312,7 +312,7 @@ def readiness(
             of_pods = [conversions.of(workload.namespace, form, pod) for form, pod, _ in requesting]
             proofs = prover.of_workload(workload, pods_by_workload.get((workload.namespace, label), ()))
             tallies[workload.namespace].add(label, 1, of_pods, list(proofs))
-    lone: dict[tuple[str, str], tuple[int, list[Conversion], list[WorkloadProof | None]]] = {}
+    lone: dict[tuple[str, str], tuple[int, list[ExpectedConversion], list[WorkloadProof | None]]] = {}
     for pods in survey.pods.values():
         check_cancelled()
         if (conversion := _conversion_of_lone_pods(pods, conversions, view)) is None:
@@ -347,7 +347,7 @@ def _pods_by_workload(survey: Survey) -> dict[tuple[str, str], list[OwnPods]]:
     return found
 
 
-def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: ClusterView) -> Conversion | None:
+def _conversion_of_lone_pods(pods: PodForm, conversions: Conversions, view: ClusterView) -> ExpectedConversion | None:
     """The conversion of pods without a known workload; None if they have one, or request no GPUs."""
     if pods.has_workload or pods.pod is None or conversions.never_converts(pods.namespace):
         return None

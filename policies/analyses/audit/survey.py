@@ -7,19 +7,21 @@ while a page is at hand, because they need environment, mounts and images, which
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.admission import as_created, controller_label, form_of, review_concern, slim_pod, templates_of
-from policies.conversion.converted_pods import conversion_record
-from policies.conversion.exemptions import strategy_of
-from policies.conversion.preemption import no_lost_preemption
-from policies.conversion.strategies import reported_choice
-from policies.fleet import RequestKind, extended_requests, may_request_gpu
+from policies.admission import (
+    as_created,
+    controller_label,
+    expected_conversion,
+    form_of,
+    review_concern,
+    slim_pod,
+    templates_of,
+)
+from policies.fleet import may_request_gpu
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import controller_of, has_ended, lookup, name_of, namespace_of, uid_of
 from policies.kubernetes.pod_templates import pod_of, with_defaults
-from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.workloads import group_of, has_finished
 from policies.rules.request import Request
 from policies.rules.settings.choices import workload_kinds
@@ -28,6 +30,7 @@ from policies.rules.settings.exemptions import exemption_in_cluster
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from policies.admission import ExpectedConversion
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
@@ -178,65 +181,21 @@ class Survey:
         return isinstance(kind, str) and (group_of(owner), kind) in self._workload_kinds
 
 
-class ConversionResult(Enum):
-    """The result of conversion for a pod in a namespace that converts."""
-
-    CONVERTED = "converted"
-    UNNEEDED = "unneeded"
-    """The pod stays as it is and gets its GPUs by DRA: a DeviceClass stands for the resource that it requests."""
-    DEVICE_PLUGIN = "device plugin"
-    """The pod stays as it is and gets its GPUs from the device plugin."""
-    REFUSED = "refused"
-
-
-class Conversion(NamedTuple):
-    """The result of converting an existing pod."""
-
-    result: ConversionResult
-    findings: tuple[Finding, ...]
-    """The reasons why the pod is refused or not converted, or its losses by conversion."""
-
-
 class Conversions:
     """Converts pods as at their creation, whatever the labels of their namespaces."""
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
         self._view = view
         self._settings = settings
-        self._by_form: dict[tuple[str, bytes], Conversion] = {}
+        self._by_form: dict[tuple[str, bytes], ExpectedConversion] = {}
 
     def never_converts(self, namespace: str) -> bool:
         """True if a namespace is exempt from conversion, whatever its label says."""
         return bool(exemption_in_cluster("conversion", namespace, self._settings))
 
-    def of(self, namespace: str, form: bytes, pod: Object) -> Conversion:
+    def of(self, namespace: str, form: bytes, pod: Object) -> ExpectedConversion:
         """The conversion of a pod as it is created; the same for all pods of this form."""
         key = (namespace, form)
         if key not in self._by_form:
-            self._by_form[key] = self._conversion(namespace, pod)
+            self._by_form[key] = expected_conversion(pod, namespace, self._view, self._settings)
         return self._by_form[key]
-
-    def _conversion(self, namespace: str, pod: Object) -> Conversion:
-        decision = review_concern("conversion", Request(pod, namespace=namespace), self._view, self._settings)
-        if not decision.allowed:
-            return Conversion(ConversionResult.REFUSED, decision.denials)
-        if decision.patch:
-            lost = tuple(finding for finding in decision.findings if finding.rule is no_lost_preemption.rule)
-            return Conversion(ConversionResult.CONVERTED, lost)
-        leaves = strategy_of(namespace, self._view) in ("leave", "auto")
-        if leaves and all(finding.rule is reported_choice.rule for finding in decision.findings):
-            return Conversion(ConversionResult.UNNEEDED, ())
-        return Conversion(ConversionResult.DEVICE_PLUGIN, decision.findings)
-
-
-def requests_device_plugin(pod: Object, view: ClusterView) -> bool:
-    """True if a pod of any shape requests a resource of the device plugin."""
-    return any(each.kind is RequestKind.DEVICE_PLUGIN for each in extended_requests(pod, view))
-
-
-def is_converted(pod: Object) -> bool:
-    """True if a pod was converted, as far as its marks prove it."""
-    try:
-        return conversion_record(Pod.read(pod)) is not None
-    except MalformedPodError:
-        return False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from policies.rules.settings.choices import Exemption
 
 
-_OF_CONVERSION = ("conversion", "preview", "conversion-check")
+_OF_CONVERSION = ("conversion", "preview", "conversion-check", "opt-in")
 _WILD = re.compile(r"[*?\[]")
 
 NEVER_MATCHED = ("kube-system", "gpu-admission")
