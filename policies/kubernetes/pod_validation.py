@@ -347,6 +347,12 @@ def refused_workload_fields(
         if not selector:
             remedy = "write selector: {matchLabels: ...} with labels of the pod template"
             yield FieldProblem(path, f"is missing; a {kind} finds its pods by it", remedy)
+        elif isinstance(selector, dict) and not wanted and not selector.get("matchExpressions"):
+            others = [*_unknown(selector, ("matchLabels", "matchExpressions"))]
+            remedy = f"write {format_list(others)} below matchLabels" if others else "add labels of the pod template"
+            if guess := next(filter(None, (closest(each, ["matchLabels"]) for each in others)), None):
+                remedy = f'write "{guess}"'
+            yield FieldProblem(path, f"selects no label; a {kind} finds its pods by it", remedy)
         elif isinstance(wanted, dict):
             have = labels if isinstance(labels, dict) else {}
             for key, value in wanted.items():

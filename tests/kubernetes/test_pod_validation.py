@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kubernetes.pod_validation import refused_fields
+from policies.kubernetes.pod_validation import refused_fields, refused_workload_fields
 from tests.kubernetes.refused_pods import ACCEPTED, REFUSED, pod
 
 
@@ -65,3 +65,30 @@ SPEC = st.dictionaries(
 @given(SPEC)
 def test_values_of_any_type_are_passed_over(spec):
     assert all(each.path[0] == "spec" for each in refused_fields({"spec": spec}))
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (None, ("spec.selector", "write selector: {matchLabels: ...} with labels of the pod template")),
+        ({"matchLabels": {}}, ("spec.selector", "add labels of the pod template")),
+        ({"app": "train"}, ("spec.selector", "write app below matchLabels")),
+        ({"matchLabel": {"app": "train"}}, ("spec.selector", 'write "matchLabels"')),
+        (
+            {"matchLabels": {"app": "x"}},
+            ("spec.selector.matchLabels.app", "write app: x in the labels of the template"),
+        ),
+    ],
+)
+def test_selector_that_finds_no_pod_of_its_workload_is_refused(selector, expected):
+    workload = {"spec": {"selector": selector}}
+    found = [*refused_workload_fields("apps", "Deployment", workload, "Always", {"app": "train"})]
+    assert [(str(each.path), each.remedy) for each in found] == [expected]
+
+
+@pytest.mark.parametrize(
+    "selector", [{"matchLabels": {"app": "train"}}, {"matchExpressions": [{"key": "app", "operator": "Exists"}]}, "app"]
+)
+def test_selector_of_the_template_passes(selector):
+    workload = {"spec": {"selector": selector}}
+    assert [*refused_workload_fields("apps", "Deployment", workload, None, {"app": "train"})] == []
