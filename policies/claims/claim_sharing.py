@@ -41,7 +41,7 @@ _TELLING = ("cudaComputeCapability", "architecture", "productName")
     "GA246",
     "Settings of MPS must be within their bounds",
     remedy="write a percentage from 0 to 100",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go Validate, "
     "cmd/gpu-kubelet-plugin/mps_capability.go",
 )
 def mps_settings(subject: Subject) -> Iterator[Problem]:
@@ -228,7 +228,7 @@ _INTERVALS = ("Default", "Short", "Medium", "Long")
     "GA245",
     "A time-slice interval must be one that the driver knows",
     remedy="write interval: Default, or leave timeSlicingConfig out",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go Validate",
 )
 def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
     """There are four intervals. The default is Default; with an empty timeSlicingConfig the driver fails.

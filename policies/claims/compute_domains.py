@@ -79,7 +79,7 @@ _MADE_BY_CONTROLLERS = (
     "Configs of ComputeDomains must be left to the controller of the driver",
     default=Severity.WARN,
     remedy="create a ComputeDomain, and have pods name the ResourceClaimTemplate that it makes",
-    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go Create",
 )
 def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     """A ComputeDomain that is created again has a new id, so a config written by hand stops working.
@@ -134,7 +134,7 @@ _NODES = FieldPath(("spec", "numNodes"))
     "GA256",
     "The template of a ComputeDomain must have a name that is free",
     remedy="write a name that no other ResourceClaimTemplate of the namespace has",
-    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go",
+    source="dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go Create",
 )
 def template_names(subject: Subject) -> Iterator[Problem]:
     """The controller creates a ResourceClaimTemplate of this name, and retries for ever if it cannot.

@@ -16,7 +16,7 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, has_ended, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, ChangedView, ClusterView, Unknown
-from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.identifiers import DRIVER, MIG_CONFIG_LABEL
 from policies.nvidia.mig_configs import configs_of, shipped_entries
 from policies.nvidia.mig_parted import apply_on_node
 from policies.nvidia.mig_products import gpu_count, is_capable, is_lacking, node_product, shipped_configs
@@ -106,6 +106,20 @@ class Facts:
             for node in self.view.known_objects("Node")
             if label in labels_of(node) and (value is None or labels_of(node)[label] == value)
         ]
+
+    def applies_default_layout(self) -> bool:
+        """False if every node that MIG can divide selects a MIG configuration itself.
+
+        True as long as nodes are unknown: the operator labels the others with the default one.
+
+        Source: github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go.
+        """
+        nodes = self.gpu_nodes()
+        if nodes is UNKNOWN:
+            return True
+        return any(
+            is_capable(labels_of(node)) is not False and MIG_CONFIG_LABEL not in labels_of(node) for node in nodes
+        )
 
     def operator_variables(self) -> set[str] | Unknown:
         """The names of the environment variables of the operator, which hold its default images."""

@@ -132,25 +132,30 @@ nvcr.io/nvidia/driver.
     "GA117",
     "A precompiled driver must be named by its branch, any other by its full version",
     remedy="write the version that the registry has a tag for",
-    source="docs.nvidia.com GPU Operator, precompiled driver containers",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go resolveDriverTag; docs.nvidia.com GPU Operator, "
+    "precompiled driver containers",
     rows=("C-01", "C-02"),
 )
 def version_form(change: Change) -> Iterator[Problem]:
     """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
 
-    With the other form the operator composes a tag that no registry has, and the driver pods stay in ImagePullBackOff.
+    With the other form the operator composes a tag that NVIDIA's registry does not have, and the driver pods stay in
+    ImagePullBackOff. Other registries may have any tag, so there it is only warned about.
     """
     for driver in drivers_of(change):
+        severity = None if driver.text("repository") in ("", _NVIDIA) else Severity.WARN
         version, text, path = driver.version, driver.text("version"), driver.at("version")
         if version is not None and driver.is_precompiled and not version.is_branch:
             message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" does not exist'
-            yield problem(path, message, f'write version: "{version.branch}", or set usePrecompiled: false')
+            remedy = f'write version: "{version.branch}", or set usePrecompiled: false'
+            yield problem(path, message, remedy, severity=severity)
         elif version is not None and version.is_branch and not driver.is_precompiled:
             message = f'"{text}" is a branch, but only precompiled drivers are tagged by branch'
             message += f': "{text}-<os>" does not exist'
             full = _FULL_VERSIONS.get(version.branch)
             example = f" such as {full}" if full else ""
-            yield problem(path, message, f"write a full version of the branch{example}, or set usePrecompiled: true")
+            remedy = f"write a full version of the branch{example}, or set usePrecompiled: true"
+            yield problem(path, message, remedy, severity=severity)
 
 
 _FULL_VERSIONS = {580: "580.95.05", 595: "595.91.07"}
@@ -397,7 +402,8 @@ def driver_objects(change: Change) -> Iterator[Problem]:
     "GA197",
     "Objects that an NVIDIADriver refers to must exist and be mountable",
     remedy="write the name of a ConfigMap in the operator's namespace",
-    source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go, controllers/nvidiadriver_controller.go",
+    source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go getDriverAdditionalConfigs, "
+    "controllers/nvidiadriver_controller.go Reconcile",
     rows=("K-16", "K-19"),
 )
 def nvidia_driver_objects(change: Change) -> Iterator[Problem]:

@@ -112,8 +112,9 @@ _FAILED = "nvidia.com/mig.config.state would become failed"
     "GA154",
     "Labels of a node must name configurations that exist",
     remedy="write the name of a configuration that exists",
-    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
-    "github.com/NVIDIA/mig-parted deployments/systemd/config-default.yaml; docs gpu-operator-mig",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfigName; "
+    "github.com/NVIDIA/mig-parted cmd/nvidia-mig-parted/assert/assert.go GetSelectedMigConfig, "
+    "deployments/systemd/config-default.yaml; docs gpu-operator-mig",
     rows=("A-04", "G-05", "H-07", "S-51"),
 )
 def existing_configs(change: Change) -> Iterator[Problem]:
@@ -196,8 +197,10 @@ def _has(names: Collection[str]) -> str:
     "GA155",
     "The MIG configuration of a node must be possible on its GPUs and served by the device plugin",
     remedy="write a configuration that suits the node",
-    source="github.com/NVIDIA/go-nvlib pkg/nvlib/device/mig_profile.go; "
-    "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go; docs gpu-operator-mig, gpu-operator-kubevirt",
+    source="github.com/NVIDIA/mig-parted pkg/mig/config/config.go SetMigConfig, pkg/types/mig_config.go "
+    "Flatten; github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go "
+    "assertAllMigDevicesAreValid, buildMigDeviceMap; docs gpu-operator-mig, gpu-operator-kubevirt",
+    runs="mig-parted",
     rows=("H-01", "H-02", "H-06", "H-08", "H-09", "H-14", "J-17"),
 )
 def possible_mig(change: Change) -> Iterator[Problem]:

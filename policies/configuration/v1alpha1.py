@@ -66,8 +66,8 @@ def named_image(change: Change) -> Iterator[Problem]:
     "GA194",
     "Settings of an NVIDIADriver must fit its driver type, which must not change",
     remedy="set usePrecompiled: false, or disable gds and gdrcopy",
-    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go, config/crd/bases; docs.nvidia.com GPU "
-    "Operator, driver configuration",
+    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go Reconcile, config/crd/bases; "
+    "docs.nvidia.com GPU Operator, driver configuration",
     rows=("K-07", "K-08", "K-11", "K-18"),
 )
 def fitting_kind(change: Change) -> Iterator[Problem]:
@@ -133,7 +133,8 @@ _OF_KUBERNETES = {"initialDelaySeconds": 0, "periodSeconds": 10, "timeoutSeconds
     "GA196",
     "A startup probe must be complete, and settings must reach the pods of the driver",
     remedy="remove startupProbe, or write all of its fields",
-    source="github.com/NVIDIA/gpu-operator internal/state/driver.go, manifests/state-driver/0500_daemonset.yaml",
+    source="github.com/NVIDIA/gpu-operator internal/state/driver.go getDriverSpec, getDefaultStartupProbe, "
+    "manifests/state-driver/0500_daemonset.yaml",
     rows=("K-12", "K-13", "K-17"),
 )
 def whole_probe(change: Change) -> Iterator[Problem]:
@@ -192,7 +193,8 @@ def selects(selector: dict[str, Any], node: Object) -> bool:
     "GA192",
     "A node must have one NVIDIADriver",
     remedy="give each NVIDIADriver a nodeSelector of its own, and default: true to the one for the rest",
-    source="github.com/NVIDIA/gpu-operator internal/validator/validator.go; issues 2259, 1661, 2355",
+    source="github.com/NVIDIA/gpu-operator internal/validator/validator.go Validate; "
+    "github.com/NVIDIA/gpu-operator issues 2259, 1661, 2355",
     rows=("K-01", "K-02", "K-03", "K-04"),
 )
 def one_driver_per_node(change: Change) -> Iterator[Problem]:
@@ -262,8 +264,8 @@ _BY_ADMINISTRATORS = (MIG_CONFIG_LABEL, "nvidia.com/vgpu.config")
     "An NVIDIADriver must select at least one node",
     default=Severity.WARN,
     remedy="select nodes by a label of Node Feature Discovery or of your own",
-    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go; docs.nvidia.com GPU Operator, driver "
-    "configuration",
+    source="github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go Reconcile; docs.nvidia.com "
+    "GPU Operator, driver configuration",
     rows=("K-06", "K-09", "K-10", "K-14"),
 )
 def nodes_to_run_on(change: Change) -> Iterator[Problem]:
@@ -316,7 +318,7 @@ _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
     "GA198",
     "A GPUCluster must have Kubernetes 1.34, driver 580 and no ClusterPolicy around it",
     remedy="stay with the ClusterPolicy, or delete it first",
-    source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go, "
+    source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go validatePrerequisites, "
     "deployments/gpu-operator/templates/validations.yaml; docs.nvidia.com GPU Operator, DRA",
     rows=("A-02", "L-01", "L-05"),
 )
@@ -370,8 +372,9 @@ _EXITS = "the DRA driver would exit with: feature gate validation failed: featur
     "GA199",
     "The DRA driver must be able to start with its feature gates and ports",
     remedy="write false for one of the two",
-    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go, cmd/gpu-kubelet-plugin; "
-    "github.com/NVIDIA/gpu-operator internal/state/dra_driver.go",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go "
+    "ValidateFeatureGates, cmd/gpu-kubelet-plugin; github.com/NVIDIA/gpu-operator "
+    "internal/state/dra_driver.go",
     rows=("L-02", "L-03", "L-04"),
 )
 def startable(change: Change) -> Iterator[Problem]:

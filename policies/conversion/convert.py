@@ -178,7 +178,8 @@ def _claim_findings(record: ConversionRecord, places: dict[str, FieldPath], view
     "GA307",
     "A node label that selects GPUs must have an exact equivalent on a device",
     remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
-    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu deviceinfo.go",
+    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu "
+    "cmd/gpu-kubelet-plugin/deviceinfo.go",
 )
 def exact_labels(error: ConstraintError) -> Iterator[Problem]:
     """Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery.

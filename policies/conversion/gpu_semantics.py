@@ -208,7 +208,8 @@ def shares_of(device: Device) -> int | None:
     "A shared GPU must be wished for only where the DRA driver offers shares",
     remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
     "or enable ConsumableShares in the DRA driver",
-    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go; KEP-5075",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go "
+    "applyConsumableShares; KEP-5075",
 )
 def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[UnofferedShare]) -> Iterator[Problem]:
     """The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared).
@@ -229,7 +230,8 @@ def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[Unoffe
     "Shared GPUs must be converted only where the DRA driver offers shares",
     default=Severity.WARN,
     remedy="keep this pod on device-plugin nodes, or enable ConsumableShares in the DRA driver",
-    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go "
+    "applyConsumableShares",
 )
 def offered_shares(
     record: ConversionRecord,

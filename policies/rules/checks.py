@@ -83,6 +83,7 @@ class RulesOn:
         setting: str = "",
         fixed: bool = False,
         shared_cause: bool = False,
+        runs: str = "",
     ) -> Callable[[Callable[P, Iterable[Problem]]], Check[P]]:
         """Declare a function as the check of a rule; its docstring is the rule's reason.
 
@@ -104,6 +105,7 @@ class RulesOn:
                 rows=rows,
                 fixed=fixed,
                 shared_cause=shared_cause,
+                runs=runs,
                 cluster_scoped=self._cluster_scoped,
             )
             return Check(declared, function)

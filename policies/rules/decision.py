@@ -127,6 +127,9 @@ class Rule:
     remedy: str
     source: str
     """The source of the rule: an upstream file, a page of documentation, or a design decision."""
+    runs: str = ""
+    """The runs of NVIDIA's own components that a test compares the rule with: `mig-parted` or `sharing`; empty if upstream's
+    source was only read."""
     setting: str = ""
     """The setting that sets the rule's severity, besides `spec.rules`."""
     kinds: tuple[str, ...] = ("Pod", WORKLOAD)

@@ -72,7 +72,38 @@ def catalogue_page(text):
         facts = "yes" if (ROOT / "tests/configuration/catalogue/cluster" / f"{row}.yaml").exists() else ""
         names = ", ".join(rule.id for rule in rows[row])
         reported.append(f"| {row} | {names} | {cell(rows[row][0].title)} | {facts} |")
-    return f"{start}<!-- rows -->\n" + "\n".join(reported) + f"\n<!-- end of rows -->\n{end}"
+    before, _, rest = end.partition("<!-- upstream -->\n")
+    after = rest.partition("<!-- end of upstream -->\n")[2]
+    upstream = f"<!-- upstream -->\n{upstream_rows()}\n<!-- end of upstream -->\n"
+    return f"{start}<!-- rows -->\n" + "\n".join(reported) + f"\n<!-- end of rows -->\n{before}{upstream}{after}"
+
+
+COMPONENTS = (
+    "gpu-operator",
+    "k8s-device-plugin",
+    "mig-parted",
+    "dra-driver-nvidia-gpu",
+    "gpu-driver-container",
+    "k8s-operator-libs",
+    "dcgm-exporter",
+    "nvidia-container-toolkit",
+)
+"""NVIDIA's repositories of components that rules make predictions about."""
+OF_A_COMPONENT = re.compile(rf"(?:github\.com/)?(?:[\w-]+/)?(?:{'|'.join(COMPONENTS)})\s+\S")
+
+
+def component_rules():
+    """The rules that follow from the source of a component of NVIDIA's, in the words of `Rule.source`."""
+    return [rule for rule in rule_book().rules if OF_A_COMPONENT.search(rule.source)]
+
+
+def upstream_rows():
+    compared = {"": "read only", **{name: f"{name}-runs.json" for name in ("mig-parted", "sharing")}}
+    rows = ["| rule | severity | upstream file and function | run |", "|---|---|---|---|"]
+    rows += [
+        f"| {rule.id} | {rule.default} | {cell(rule.source)} | {compared[rule.runs]} |" for rule in component_rules()
+    ]
+    return "\n".join(rows)
 
 
 def cell(text):
@@ -100,6 +131,25 @@ def test_catalogue_covers_nearly_everything():
     assert not covered & left
     assert len(covered | left) == 211
     assert len(covered) >= 190
+
+
+NAMES_A_COMPONENT = re.compile(
+    r"\b(operator|device plugin|config-manager|mig-parted|MIG manager|exporter|DRA driver)\b"
+)
+
+
+def test_rules_about_components_name_their_source():
+    """Rules that follow from Kubernetes' own checks name those instead."""
+    rules = [rule for rule in rule_book().rules if rule.subject in ("configuration", "claims")]
+    named = {rule.id for rule in rules if NAMES_A_COMPONENT.search(rule.why) and not rule.source.startswith("k8s.io/")}
+    assert len(named) > 60
+    assert named <= {rule.id for rule in component_rules()}
+
+
+def test_rules_that_were_compared_with_runs_have_a_row():
+    compared = {rule.id for rule in rule_book().rules if rule.runs}
+    assert compared
+    assert compared <= {rule.id for rule in component_rules()}
 
 
 if __name__ == "__main__":

@@ -61,6 +61,12 @@ def test_other_driver_has_a_full_version(findings_of):
     ]
 
 
+@pytest.mark.parametrize("setting", ["usePrecompiled: true, version: 580.65.06", "version: '580'"])
+def test_version_of_another_form_is_only_warned_about_in_a_registry_of_ones_own(findings_of, setting):
+    own = f"driver: {{repository: registry.example.com, image: driver, {setting}}}"
+    assert [each[1] for each in findings_of("GA117", own)] == ["warn"]
+
+
 @pytest.mark.parametrize("setting", ["enabled: false", "useNvidiaDriverCRD: true"])
 def test_driver_that_is_not_deployed_is_not_judged(findings_of, setting):
     assert findings_of("GA117", f"driver: {{{setting}, {IMAGE}, version: '580'}}") == []

@@ -44,7 +44,8 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
     "GA184",
     "Host paths must be absolute, and match the nodes",
     remedy="write an absolute path of its own without going up",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; k8s.io/kubernetes pkg/apis/core/validation",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go transformForHostRoot, "
+    "transformForDriverInstallDir, TransformToolkit; k8s.io/kubernetes pkg/apis/core/validation",
     rows=("F-11", "F-16", "F-17"),
 )
 def host_paths(change: Change) -> Iterator[Problem]:
@@ -95,7 +96,7 @@ _OPENSHIFT_NAMESPACE = "nvidia-gpu-operator"
     "GA185",
     "The namespace of the operator must admit privileged pods",
     remedy=f"write psa.enabled: true, or label the namespace {_ENFORCE}=privileged",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go setPodSecurityLabelsForNamespace",
     rows=("F-14", "F-15"),
 )
 def privileged_namespace(change: Change) -> Iterator[Problem]:
@@ -191,7 +192,8 @@ def _driver(change: Change) -> Section | None:
     "Settings of RDMA, GPUDirect Storage and GDRCopy must not be overruled by others",
     default=Severity.WARN,
     remedy="write rdma.enabled: true beside it, or remove it",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDevicePlugin, "
+    "transformDriverContainer",
     rows=("D-01", "D-10", "S-59"),
 )
 def settings_take_effect(change: Change) -> Iterator[Problem]:
@@ -222,7 +224,9 @@ def settings_take_effect(change: Change) -> Iterator[Problem]:
     "GA167",
     "GPUDirect Storage must run on the open kernel modules",
     remedy="write kernelModuleType: open, or disable gds",
-    source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go, docs gpu-operator-rdma",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/nvidiadriver_types.go "
+    "IsOpenKernelModulesRequired, controllers/nvidiadriver_controller.go Reconcile; docs "
+    "gpu-operator-rdma",
     rows=("D-04", "D-05"),
 )
 def gds_on_open_modules(change: Change) -> Iterator[Problem]:
@@ -250,7 +254,8 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     "GA168",
     "GPUDirect Storage and GDRCopy must name their images",
     remedy="write repository, image and version",
-    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, api/nvidia/v1alpha1/nvidiadriver_types.go",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePath, "
+    "api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath",
     rows=("D-09",),
 )
 def sidecars_name_images(change: Change) -> Iterator[Problem]:

@@ -90,7 +90,7 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
     "GA131",
     "A selected device-plugin configuration must be a key of the ConfigMap",
     remedy="write a key of the ConfigMap",
-    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfigName",
     rows=("G-02", "G-03", "G-04", "G-05", "S-03"),
 )
 def selected_keys(change: Change) -> Iterator[Problem]:
@@ -144,8 +144,9 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
     "GA143",
     "The ClusterPolicy and the ConfigMap of the device plugin must agree",
     remedy="change one of them",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go; "
-    "github.com/NVIDIA/k8s-device-plugin api/config/v1/flags.go, cmd/nvidia-device-plugin/main.go",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyMIGConfiguration; "
+    "github.com/NVIDIA/k8s-device-plugin api/config/v1/flags.go UpdateFromCLIFlags, "
+    "cmd/nvidia-device-plugin/main.go validateFlags",
     rows=("G-12", "G-21", "G-28"),
 )
 def agreeing_settings(change: Change) -> Iterator[Problem]:
@@ -252,7 +253,8 @@ _FILES = {"config": "config.yaml", "gpuClientsConfig": "clients.yaml"}
     "GA146",
     "ConfigMaps of the MIG manager must exist and have the files that it reads",
     remedy="create the ConfigMap first",
-    source="github.com/NVIDIA/gpu-operator assets/state-mig-manager, controllers/object_controls.go",
+    source="github.com/NVIDIA/gpu-operator assets/state-mig-manager, controllers/object_controls.go "
+    "TransformMIGManager, controllers/nodelabeling_controller.go",
     rows=("H-03", "H-04", "H-10"),
 )
 def mounted_files(change: Change) -> Iterator[Problem]:
@@ -272,7 +274,9 @@ def mounted_files(change: Change) -> Iterator[Problem]:
     configs = configs_of(config_map) if isinstance(config_map, dict) else None
     if configs and DEFAULT not in configs and manager.value("config", "default") in (None, DEFAULT):
         text = f'"{name}" has {quoted_names(sorted(configs))} and not {DEFAULT}, which nodes without a label get'
-        yield problem(manager.at("config", "name"), text, f'add {DEFAULT} to ConfigMap "{name}", or write default: ""')
+        remedy = f'add {DEFAULT} to ConfigMap "{name}", or write default: ""'
+        severity = None if change.facts.applies_default_layout() else Severity.WARN
+        yield problem(manager.at("config", "name"), text, remedy, severity=severity)
 
 
 @CLUSTER_POLICY.rule(
@@ -313,7 +317,8 @@ def manager_settings(change: Change) -> Iterator[Problem]:
     "GA147",
     "The MIG strategy must suit the MIG configurations of the nodes",
     remedy="write strategy: mixed, and let pods request resources such as nvidia.com/mig-1g.10gb",
-    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go, internal/lm/mig-strategy.go; "
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go assertAllMigDevicesAreValid, "
+    "buildMigDeviceMap, internal/lm/mig-strategy.go newMigStrategySingleLabeler; "
     "github.com/NVIDIA/gpu-operator issue 603",
     rows=("H-01", "H-02"),
 )

@@ -98,8 +98,8 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
     "A ClusterPolicy must not configure a driver that NVIDIADrivers replace",
     default=Severity.WARN,
     remedy="set it in an NVIDIADriver, and remove it here",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go; docs.nvidia.com GPU Operator, NVIDIA GPU "
-    "driver custom resource definition",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; docs.nvidia.com GPU "
+    "Operator, NVIDIA GPU driver custom resource definition",
     rows=("C-16",),
 )
 def replaced_driver(change: Change) -> Iterator[Problem]:
@@ -227,7 +227,8 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
     "GA105",
     "A cluster must have one ClusterPolicy, and no GPUCluster beside it",
     remedy="change the existing one, or delete it first",
-    source="github.com/NVIDIA/gpu-operator controllers/active_config.go, controllers/clusterpolicy_controller.go",
+    source="github.com/NVIDIA/gpu-operator controllers/active_config.go resolveActiveConfig, "
+    "controllers/clusterpolicy_controller.go Reconcile",
     rows=("A-01", "A-02", "A-07"),
 )
 def one_cluster_policy(change: Change) -> Iterator[Problem]:
@@ -289,7 +290,8 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
     "The driver must not be disabled on running nodes",
     default=Severity.WARN,
     remedy="drain the nodes first",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go, controllers/nvidiadriver_controller.go",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, "
+    "controllers/nvidiadriver_controller.go Reconcile",
     rows=("A-05", "A-06"),
 )
 def driver_kept(change: Change) -> Iterator[Problem]:

@@ -152,8 +152,8 @@ def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
     "The NRI plugin must suit the runtimes and the workloads",
     default=Severity.WARN,
     remedy="write nriPluginEnabled: false",
-    source="docs.nvidia.com/datacenter/cloud-native/gpu-operator cdi.html; "
-    "github.com/NVIDIA/gpu-operator controllers/state_manager.go",
+    source="docs.nvidia.com/datacenter/cloud-native/gpu-operator cdi.html; github.com/NVIDIA/gpu-operator "
+    "controllers/state_manager.go isStateEnabled",
     rows=("F-04", "F-05"),
 )
 def nri_suits(change: Change) -> Iterator[Problem]:

@@ -200,7 +200,7 @@ _FILE = "config.yaml"
     "GA189",
     "The vGPU Manager must have its own, private image, and guests a driver that can be licensed",
     remedy="write repository, image and version of the vGPU Manager that you have built",
-    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go, docs gpu-operator-kubevirt",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePath; docs gpu-operator-kubevirt",
     rows=("J-08", "J-09", "J-16"),
 )
 def vgpu_images(change: Change) -> Iterator[Problem]:
@@ -230,8 +230,8 @@ def vgpu_images(change: Change) -> Iterator[Problem]:
     "GA190",
     "Defaults of the components of sandbox workloads must exist",
     remedy="write the name of a configuration that the ConfigMap has",
-    source="github.com/NVIDIA/gpu-operator assets/state-vgpu-device-manager, controllers/object_controls.go; "
-    "issues 600, 591, 447",
+    source="github.com/NVIDIA/gpu-operator assets/state-vgpu-device-manager, controllers/object_controls.go "
+    "TransformVGPUDeviceManager; issues 600, 591, 447",
     rows=("J-10", "J-11"),
 )
 def defaults_exist(change: Change) -> Iterator[Problem]:

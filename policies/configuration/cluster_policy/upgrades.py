@@ -74,8 +74,9 @@ _NOT_READ = "; it is not read while autoUpgrade is false"
     "GA169",
     "Upgrades must set maxUnavailable to a number or a percentage above zero",
     remedy='write a number such as 1, without quotes, or a percentage such as "25%"',
-    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, "
-    "github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
+    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go "
+    "reconcileClusterPolicyDriverUpgrades; github.com/NVIDIA/k8s-operator-libs "
+    "pkg/upgrade/common_manager.go",
     rows=("E-01", "E-02", "E-03"),
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
@@ -136,7 +137,8 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     "GA171",
     "Upgrades must select pods by valid label selectors",
     remedy='write a label selector such as "app=training" or "team in (a,b)"',
-    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, k8s.io/apimachinery pkg/labels",
+    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go "
+    "reconcileClusterPolicyDriverUpgrades; k8s.io/apimachinery pkg/labels",
     rows=("E-06", "E-08"),
 )
 def pod_selectors(change: Change) -> Iterator[Problem]:
@@ -278,7 +280,7 @@ def _is_of_daemon_set(pod: Object) -> bool:
     "Automatic upgrades must be configured only where the operator can run them",
     default=Severity.WARN,
     remedy="write autoUpgrade: false, and upgrade drivers node by node",
-    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go, issue 2417",
+    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go Reconcile, issue 2417",
     rows=("E-10", "E-11", "J-15"),
 )
 def upgrades_run(change: Change) -> Iterator[Problem]:
@@ -329,7 +331,8 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
     "GA174",
     "The rolling update of operands must be a number of nodes or a percentage",
     remedy='write a number or a percentage in quotes, such as "1" or "25%"',
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/kubernetes pkg/apis/apps/validation",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyUpdateStrategyConfig; "
+    "k8s.io/kubernetes pkg/apis/apps/validation",
     rows=("E-13", "E-14", "E-15", "E-16"),
 )
 def rolling_update(change: Change) -> Iterator[Problem]:
@@ -377,7 +380,7 @@ def _refusal(text: str) -> str:
     "GA178",
     "Operands must have a priority class that exists and the user that they need",
     remedy="remove runAsNonRoot",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig",
     rows=("E-22", "E-23"),
 )
 def pods_may_run(change: Change) -> Iterator[Problem]:
@@ -415,7 +418,8 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
     "GA177",
     "Labels and annotations of operands must be valid and take effect",
     remedy="write a name of at most 63 letters, digits, -, _ and ., with a DNS name and a slash before it if need be",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, k8s.io/apimachinery pkg/util/validation",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetMetadata; "
+    "k8s.io/apimachinery pkg/util/validation",
     rows=("E-20", "E-21"),
 )
 def pod_metadata(change: Change) -> Iterator[Problem]:
@@ -457,7 +461,8 @@ _COMPARING = ("Lt", "Gt")
     "Operands must tolerate the taints of GPU nodes",
     default=Severity.WARN,
     remedy="add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, issues 2717, 270, 26, 397",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig, issues "
+    "2717, 270, 26, 397",
     rows=("E-17", "E-18"),
 )
 def taints_tolerated(change: Change) -> Iterator[Problem]:

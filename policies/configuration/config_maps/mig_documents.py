@@ -139,7 +139,9 @@ def mig_file(change: Change) -> MIGFile | None:
     "GA149",
     "A ConfigMap of the MIG manager must have a file that it can read: config.yaml, or clients.yaml",
     remedy=_EXAMPLE,
-    source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted api/spec/v1/spec.go",
+    source="github.com/NVIDIA/gpu-operator assets/state-mig-manager; github.com/NVIDIA/mig-parted "
+    "api/spec/v1/spec.go UnmarshalJSON, cmd/nvidia-mig-manager/main.go",
+    runs="mig-parted",
     rows=("H-03", "H-05", "S-68"),
 )
 def readable_file(change: Change) -> Iterator[Problem]:
@@ -237,7 +239,8 @@ _ENTRY = "{devices: all, mig-enabled: false}"
     "GA150",
     "A MIG configuration must be one that mig-parted can read",
     remedy=f"write version: {_VERSION} and, below {CONFIGS}:, a list of entries for each name",
-    source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go, pkg/types/mig_config.go",
+    source="github.com/NVIDIA/mig-parted api/spec/v1/spec.go UnmarshalJSON, pkg/types/mig_config.go AssertValidFormat",
+    runs="mig-parted",
     rows=("H-05",),
 )
 def readable_configs(file: MIGFile) -> Iterator[Problem]:

@@ -142,6 +142,7 @@ def _instead(profile: MIGProfile, product: MIGProduct) -> str:
     source="github.com/NVIDIA/mig-parted pkg/mig/config/config.go SetMigConfig, pkg/types/mig_config.go Flatten; "
     "github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go assertAllMigDevicesAreValid, buildMigDeviceMap; "
     "NVIDIA MIG user guide, supported profiles; github.com/NVIDIA/gpu-operator issues 603, 262, 351",
+    runs="mig-parted",
     rows=("H-02", "H-06", "H-14"),
 )
 def possible_profiles(file: MIGFile) -> Iterator[Problem]:
@@ -254,7 +255,8 @@ def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     "GA153",
     "MIG configurations must have names that nodes can select, and include the default one",
     remedy=f"add {DEFAULT} with - devices: all and mig-enabled: false",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go",
+    source="github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go, api/nvidia/v1/clusterpolicy_types.go "
+    "MIGPartedConfigSpec",
     rows=("H-04", "H-07"),
 )
 def selectable_names(file: MIGFile) -> Iterator[Problem]:
@@ -277,7 +279,8 @@ def selectable_names(file: MIGFile) -> Iterator[Problem]:
     text = f"has no {DEFAULT}, which the operator labels nodes with unless migManager.config.default is empty"
     if change.facts.cluster_policy() is UNKNOWN:
         text += "; whether the ClusterPolicy names this ConfigMap is not known here"
-    yield file.problem((CONFIGS,), text, severity=None if used else Severity.WARN, of_key=True)
+    is_certain = used and change.facts.applies_default_layout()
+    yield file.problem((CONFIGS,), text, severity=None if is_certain else Severity.WARN, of_key=True)
 
 
 _COMPARED = 64
@@ -289,7 +292,10 @@ _COMPARED = 64
     "Each entry of a MIG configuration must be for some GPU and contradict no other entry",
     default=Severity.WARN,
     remedy="tell the GPUs apart by device-filter or devices",
-    source="github.com/NVIDIA/mig-parted pkg/types/device.go, cmd/nvidia-mig-parted/apply/mode.go ApplyMigMode, config.go ApplyMigConfig",
+    source="github.com/NVIDIA/mig-parted pkg/types/device.go NewDeviceIDFromString, "
+    "cmd/nvidia-mig-parted/apply/mode.go ApplyMigMode, cmd/nvidia-mig-parted/apply/config.go "
+    "ApplyMigConfig",
+    runs="mig-parted",
     rows=("H-12", "H-13"),
 )
 def separate_entries(file: MIGFile) -> Iterator[Problem]:

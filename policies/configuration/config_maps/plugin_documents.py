@@ -158,7 +158,8 @@ _EMPTY = 'write "version: v1" to share nothing'
     "GA133",
     "A key of a device-plugin ConfigMap must hold one YAML document under a name that nodes can select",
     remedy="write one YAML document, as a text block that begins with |-",
-    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go, cmd/config-manager/main.go",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go parseConfigFrom, "
+    "cmd/config-manager/main.go getConfigFileNameMap",
     rows=("G-07", "G-08", "G-23", "S-44"),
 )
 def readable_documents(change: Change) -> Iterator[Problem]:
@@ -228,7 +229,9 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
     "GA134",
     "Fields of a device-plugin configuration must have values that the plugin can read",
     remedy="write a value that the device plugin can read",
-    source="github.com/NVIDIA/k8s-device-plugin api/config/v1, cmd/nvidia-device-plugin/main.go validateFlags",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go UnmarshalJSON, "
+    "api/config/v1/resources.go NewResourceName, cmd/nvidia-device-plugin/main.go validateFlags",
+    runs="sharing",
     rows=("G-08", "G-29", "G-30"),
 )
 def readable_values(configuration: Configuration) -> Iterator[Problem]:
@@ -246,7 +249,7 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
     "GA135",
     "Fields of a device-plugin configuration must exist",
     remedy="remove it",
-    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go: the file is not parsed strictly",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go parseConfigFrom",
     rows=("G-20", "S-02"),
 )
 def existing_fields(configuration: Configuration) -> Iterator[Problem]:
@@ -270,7 +273,8 @@ _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"
     default=Severity.WARN,
     remedy="restart the device plugin after the change",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "
-    "github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go",
+    "github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfigName, "
+    "getConfigFileNameMap",
     rows=("G-02", "G-05", "G-27"),
 )
 def read_again(change: Change) -> Iterator[Problem]:

@@ -52,7 +52,8 @@ MANY_SLICES = 20
     "GA139",
     "A GPU must not be shared by more pods than it can serve",
     remedy="write fewer replicas",
-    source="github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go; docs.nvidia.com gpu-sharing",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go assertReplicas; "
+    "docs.nvidia.com gpu-sharing",
     rows=("G-14", "G-24"),
 )
 def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
@@ -113,7 +114,7 @@ def _capability(node: Object) -> tuple[int, int] | None:
     default=Severity.WARN,
     remedy="change the pods first",
     source="docs.nvidia.com/datacenter/cloud-native/gpu-operator gpu-sharing; "
-    "github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go",
+    "github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest",
     rows=("G-17", "G-19"),
 )
 def fitting_pods(configuration: Configuration) -> Iterator[Problem]:
@@ -184,8 +185,9 @@ _MPS_ROOT = "/run/nvidia/mps"
     "Settings of a device-plugin configuration must take effect",
     default=Severity.WARN,
     remedy="remove it",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go, assets/state-device-plugin; "
-    "github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDevicePlugin; "
+    "github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go DisableResourceNamingInConfig, "
+    "api/config/v1/flags.go UpdateFromCLIFlags",
     rows=("G-16", "G-18", "G-21", "G-22", "S-45"),
 )
 def effective_settings(configuration: Configuration) -> Iterator[Problem]:

@@ -38,7 +38,8 @@ _FEWEST = 2
     "GA132",
     "A time-slicing resource must have at least two replicas",
     remedy="write how many pods may share one GPU, 2 or more",
-    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go UnmarshalJSON",
+    runs="sharing",
     rows=("G-09",),
 )
 def at_least_two_replicas(configuration: Configuration) -> Iterator[Problem]:
@@ -83,7 +84,9 @@ _GO_KINDS = {str: "string", bool: "bool", list: "array", dict: "object"}
     "GA136",
     "A sharing strategy must list the resources that it shares",
     remedy="write resources: [{name: nvidia.com/gpu, replicas: 4}]",
-    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go, resources.go",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/replicas.go UnmarshalJSON, "
+    "api/config/v1/resources.go NewResourceName",
+    runs="sharing",
     rows=("G-08", "G-10", "S-01"),
 )
 def listed_resources(configuration: Configuration) -> Iterator[Problem]:
@@ -161,8 +164,10 @@ def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Prob
 @CONFIG_MAP.rule(
     "GA137",
     "A device-plugin configuration must share GPUs in one way only",
+    default=Severity.WARN,
     remedy="remove timeSlicing or mps; where different nodes are to have each, give each a key of its own",
-    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/sharing.go, README.md",
+    source="github.com/NVIDIA/k8s-device-plugin api/config/v1/sharing.go SharingStrategy, ReplicatedResources",
+    runs="sharing",
     rows=("G-11",),
 )
 def one_strategy(configuration: Configuration) -> Iterator[Problem]:
@@ -185,7 +190,9 @@ MIXED = f"the device plugin would exit with: {MPS_WITH_MIXED}"
     "GA138",
     "MPS must share whole GPUs, not MIG devices",
     remedy="share MIG devices by timeSlicing, or whole GPUs by mps",
-    source="github.com/NVIDIA/k8s-device-plugin cmd/nvidia-device-plugin/main.go, internal/lm/nvml.go",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/nvidia-device-plugin/main.go validateFlags, "
+    "internal/plugin/mps.go getMPSOptions, internal/lm/nvml.go newSharingLabeler",
+    runs="sharing",
     rows=("G-12", "G-13"),
 )
 def no_mps_with_mig(configuration: Configuration) -> Iterator[Problem]:
@@ -251,7 +258,8 @@ def has_mig_devices(node: Object) -> bool:
     "GA140",
     "A shared resource must be one that the device plugin has",
     remedy="write nvidia.com/gpu, or nvidia.com/mig-<profile> with migStrategy mixed",
-    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go updateDeviceMapWithReplicas",
+    runs="sharing",
     rows=("G-15", "G-25", "S-31", "S-52"),
 )
 def known_resources(configuration: Configuration) -> Iterator[Problem]:

@@ -277,8 +277,8 @@ _OWNERS = frozenset({"ClusterPolicy", "NVIDIADriver", "GPUCluster"})
     "GA107",
     "A ConfigMap must stay while something depends on it, and the operator's own must be left to it",
     remedy="change what refers to it first",
-    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go; "
-    "github.com/NVIDIA/gpu-operator controllers/object_controls.go",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfigName; "
+    "github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMap",
     rows=("A-04",),
 )
 def in_use(change: Change) -> Iterator[Problem]:

@@ -46,12 +46,12 @@ def test_a_config_map_that_goes_away_is_not_judged_for_what_is_in_it(examined):
 EXITS = "the device plugin would exit with"
 
 
-def test_both_strategies_are_refused(findings_of):
+def test_both_strategies_are_warned_about(findings_of):
     both = {"sharing": {"timeSlicing": {"resources": [GPU]}, "mps": {"resources": [GPU]}}}
     assert findings_of(config_map(any=both), policy()) == [
         (
             "GA137",
-            Severity.DENY,
+            Severity.WARN,
             (
                 "data.any.sharing.timeSlicing: stands beside mps, and the device plugin silently takes mps; "
                 "time-slicing has no effect; remove timeSlicing or mps; where different nodes are to have each, give each a "

@@ -4,6 +4,24 @@ import pytest
 
 from tests.configuration.mig_parted.config_maps import HEAD, config_map, policy
 
+CAPABLE = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}
+
+
+def gpu_node(**labels):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {**CAPABLE, **labels}}}
+
+
+@pytest.mark.parametrize(
+    ("node", "severity"),
+    [
+        (gpu_node(), "deny"),
+        (gpu_node(**{"nvidia.com/mig.config": "halves"}), "warn"),
+        (gpu_node(**{"nvidia.com/gpu.product": "Tesla-T4"}), "warn"),
+    ],
+)
+def test_default_layout_must_exist_only_where_a_node_gets_it(findings_of, node, severity):
+    assert [one[1] for one in findings_of("GA153", WITHOUT, policy(name="mig-config"), node)] == [severity]
+
 
 def test_other_key_is_reported_at_that_key(examined):
     (found,) = [one for one in examined(config_map(HEAD, key="mig.yaml")) if one.rule.id == "GA149"]
