@@ -24,6 +24,7 @@ from policies.kubernetes.objects import (
     name_of,
     namespace_of,
 )
+from policies.kubernetes.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -448,3 +449,33 @@ def is_pod_group(reference: Object) -> bool:
     """True if an object or ownerReference is Kubernetes' PodGroup; other projects have kinds of that name."""
     group = str(reference.get("apiVersion", "")).partition("/")[0]
     return (group, reference.get("kind")) == (_API_GROUP, POD_GROUP)
+
+
+_JOBS_SHARE_CLAIMS_SINCE = (1, 37)
+
+
+def with_shared_claims(
+    pod: Object, claims: Sequence[Object], name: str, namespace: str, view: ClusterView
+) -> tuple[Object, ClusterView]:
+    """A pod of a Job that shares claims, in the PodGroup that the Job controller makes; the view with it.
+
+    Both unchanged before Kubernetes 1.37, whose API server drops `spec.scheduling` of a Job; an unknown version keeps it.
+
+    Args:
+        pod: The pod of the template.
+        claims: The entries of `spec.scheduling.resourceClaims`.
+        name: The name of the PodGroup; with a blank, it is that of no other group.
+        namespace: The namespace of the Job.
+        view: The cluster.
+    """
+    version, spec = view.server_version(), pod.get("spec")
+    if not isinstance(spec, dict) or (version is not UNKNOWN and version < _JOBS_SHARE_CLAIMS_SINCE):
+        return pod, view
+    group = {
+        "apiVersion": f"{_API_GROUP}/v1alpha3",
+        "kind": POD_GROUP,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"resourceClaims": [*claims]},
+    }
+    grouped = {**pod, "spec": {**spec, "schedulingGroup": {"podGroupName": name}}}
+    return grouped, ChangedView(view, {(POD_GROUP, namespace, name): group})

@@ -12,7 +12,7 @@ from policies.admission import as_created, review, templates_of
 from policies.conversion.exemptions import Mode, mode_of
 from policies.conversion.surroundings import admitted_claims, existing_device
 from policies.devices.native_quotas import QuotaUse
-from policies.devices.resource_claims import Claim
+from policies.devices.resource_claims import Claim, with_shared_claims
 from policies.fleet.device_plugin import enough_on_a_node
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import controller_of, generate_name_of, lookup, name_of, namespace_of
@@ -121,17 +121,14 @@ def questions(
             return (_claim_question(document, home, view, settings, stored=stored),)
     templates = templates_of(document, view, settings)
     label = f"{document.get('kind')} {home}/{_name(document)}"
-    return tuple(
-        pod_question(
-            pod_of(found.template, document, home),
-            label if len(templates) == 1 else f"{label}, {found.path}",
-            home,
-            view,
-            settings,
-            stored=False,
-        )
-        for found in templates
-    )
+    found_questions = []
+    for number, each in enumerate(templates):
+        pod, seen = pod_of(each.template, document, home), view
+        if each.shared_claims:
+            pod, seen = with_shared_claims(pod, each.shared_claims, f"group {number}", home, view)
+        named = label if len(templates) == 1 else f"{label}, {each.path}"
+        found_questions.append(pod_question(pod, named, home, seen, settings, stored=False))
+    return tuple(found_questions)
 
 
 def _name(document: Object) -> str:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from policies.devices.resource_claims import POD_GROUP
-from policies.kubernetes.objects import lookup
-from policies.kubernetes.view import UNKNOWN, ChangedView, PassingView
+from policies.devices.resource_claims import with_shared_claims
+from policies.kubernetes.view import ChangedView, PassingView
 from policies.quota.charging import charge_decision
 from policies.quota.counting import decisive_ledger
 from policies.quota.demands.bills import Uncountable, charge_under
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 
 
 _Decided = tuple["Decision", "PodCount", "tuple[Object, ...]"]
-_JOBS_SHARE_CLAIMS_SINCE = (1, 37)
-
 _Piece = tuple[str, str]
 """The uid of a PodGroup, and the name of one of its claims."""
 
@@ -116,34 +113,17 @@ def _charges(
     view: ClusterView,
     settings: GPUAdmissionPolicy,
 ) -> Iterator[PodsAtOnce]:
-    shares = _stores_shared_claims(view)
     for number, (decision, count, shared) in enumerate(pods):
-        pod, known = decision.object, {each.key: each.manifest() for each in decision.templates}
-        spec = lookup(pod, ("spec",))
-        if shared and shares and pod is not None and isinstance(spec, dict):
-            group = f"group {number}"
-            known[POD_GROUP, namespace, group] = _pod_group(group, namespace, shared)
-            pod = {**pod, "spec": {**spec, "schedulingGroup": {"podGroupName": group}}}
-        seen = ChangedView(view, known)
+        seen: ClusterView = ChangedView(view, {each.key: each.manifest() for each in decision.templates})
+        pod = decision.object
+        if shared and pod is not None:
+            pod, seen = with_shared_claims(pod, shared, f"group {number}", namespace, seen)
         for charge in charge_decision(Request(pod, namespace=namespace), seen, settings).charges:
             try:
                 yield PodsAtOnce(charge_under(charge, quota), count)
             except Uncountable:
                 # The pod has its own finding.
                 continue
-
-
-def _stores_shared_claims(view: ClusterView) -> bool:
-    """True if Jobs keep `spec.scheduling`; older API servers drop it, and an unknown one may keep it."""
-    version = view.server_version()
-    return version is UNKNOWN or version >= _JOBS_SHARE_CLAIMS_SINCE
-
-
-def _pod_group(name: str, namespace: str, claims: tuple[Object, ...]) -> Object:
-    """The PodGroup that the Job controller makes; a name with a blank is that of no other group."""
-    metadata = {"name": name, "namespace": namespace}
-    spec = {"resourceClaims": [*claims]}
-    return {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": POD_GROUP, "metadata": metadata, "spec": spec}
 
 
 class _Unclaimed(PassingView):

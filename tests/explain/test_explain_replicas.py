@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 
 def replicas(answer):
     return answer.replicas, answer.replicas_at_least
@@ -131,3 +133,23 @@ def test_daemon_set_with_claims_has_one_pod_on_a_node(ask, k8s):
     slices = [k8s.resource_slice(k8s.gpus(4), name) for name in ("node-1", "node-2")]
     answer = ask(daemon_set(templated(k8s)), k8s.node(), k8s.node("node-2"), *slices, k8s.template())
     assert replicas(answer) == (2, False)
+
+
+@pytest.mark.parametrize(("minor", "expected"), [(36, 4), (37, 110)])
+def test_pods_of_a_job_share_its_claims_since_1_37(ask, k8s, minor, expected):
+    entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
+    spec = k8s.pod({"cpu": "1"}, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))["spec"]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {
+            "parallelism": 4,
+            "scheduling": {"resourceClaims": [entry]},
+            "template": {"spec": {**spec, "restartPolicy": "Never"}},
+        },
+    }
+    nodes = [k8s.node(f"node-{number}") for number in range(2)]
+    slices = [k8s.resource_slice(k8s.gpus(8), f"node-{number}") for number in range(2)]
+    version = {"serverVersion": {"gitVersion": f"v1.{minor}.0"}}
+    assert replicas(ask(job, *nodes, *slices, k8s.template({"count": 4}), version)) == (expected, False)
