@@ -168,11 +168,20 @@ def alternative_to(resource: str, nodes: GPUNodes) -> Alternative:
 
 
 def _without_offers(nodes: GPUNodes) -> Alternative:
+    """The reason why no node offers GPUs.
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/mig-strategy.go newInvalidMigStrategyLabeler.
+    """
     if not nodes.nodes:
         count = nodes.others
         return "the only node has no GPU" if count == 1 else f"none of the {count:,} nodes has a GPU", None
     count = len(nodes.nodes)
     has = "1 node has GPUs by its labels" if count == 1 else f"{count:,} nodes have GPUs by their labels"
+    invalid = sum(Product.parse(node.labels.get(PRODUCT_LABEL, "")).invalid for node in nodes.nodes)
+    if invalid:
+        said = f"{has}; mig.strategy single does not allow the MIG devices of {format_count(invalid, 'node')} "
+        said += f"({PRODUCT_LABEL} ends with -MIG-INVALID), so the device plugin exits there"
+        return said, "let an administrator set mig.strategy: mixed, or select a MIG configuration with one profile"
     return f"{has}, and nothing advertises them", "check whether NVIDIA's device plugin runs there"
 
 

@@ -146,6 +146,18 @@ ON_MIXED = "nvidia.com/mig-1g.5gb on 1 node, nvidia.com/mig-2g.10gb on 1 node an
             "1 node has GPUs by its labels, and nothing advertises them; check whether NVIDIA's device plugin runs there",
             id="no device plugin",
         ),
+        pytest.param(
+            (
+                empty_node(
+                    **{"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB-MIG-INVALID"}
+                ),
+            ),
+            "gpu",
+            "1 node has GPUs by its labels; mig.strategy single does not allow the MIG devices of 1 node "
+            "(nvidia.com/gpu.product ends with -MIG-INVALID), so the device plugin exits there; let an administrator set "
+            "mig.strategy: mixed, or select a MIG configuration with one profile",
+            id="a device plugin that exits",
+        ),
     ],
 )
 def test_what_no_node_advertises_is_reported_with_what_there_is(pod, cluster, parts, resource, text):
