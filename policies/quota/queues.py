@@ -110,7 +110,7 @@ def _missed_label(key: str, value: str, seen: set[str]) -> Problem:
         return problem(_NODE_LABELS / key, f"no node has the label {key}, so pods of this flavor stay Pending")
     text = f"{shown(value)} is the {key} of no node, so pods of this flavor stay Pending"
     if key == PRODUCT_LABEL and (proposal := propose_labels(value, seen)):
-        return problem(_NODE_LABELS / key, text, proposal.remedy())
+        return problem(_NODE_LABELS / key, proposal.message(text), proposal.remedy())
     meant = closest(value, seen) if key != PRODUCT_LABEL else None
     remedy = f"write {shown(meant)}" if meant else f"write what nodes have: {format_list(sorted(seen), _MOST_NAMED)}"
     return problem(_NODE_LABELS / key, text, remedy)
