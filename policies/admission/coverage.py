@@ -72,21 +72,29 @@ _GROUPS_WITHOUT_PODS = {
     "autoscaling.openshift.io",
     "certificates.k8s.io",
     "coordination.k8s.io",
+    "dashboard.opendatahub.io",
     "discovery.k8s.io",
     "events.k8s.io",
     "flowcontrol.apiserver.k8s.io",
+    "holodeck.nvidia.com",
     "image.openshift.io",
+    "infrastructure.opendatahub.io",
+    "k3d.io",
     "karpenter.sh",
+    "kind.x-k8s.io",
+    "kubescheduler.config.k8s.io",
+    "machine.openshift.io",
     "monitoring.coreos.com",
     "monitoring.openshift.io",
     "networking.k8s.io",
     "node.k8s.io",
     "rbac.authorization.k8s.io",
     "storage.k8s.io",
+    "svc.dpu.nvidia.com",
     *(group for each in NEIGHBOURS for group in each.groups_without_pods),
 }
 """API groups whose objects neither make pods nor configure GPUs: RBAC, definitions of kinds, alerts, networks, disks,
-node provisioning, queues and their limits."""
+clusters and nodes to create, services on DPUs, schedulers, profiles for users to choose, queues and their limits."""
 _KINDS_WITHOUT_PODS = {
     ("", "Endpoints"),
     ("", "Event"),
@@ -95,33 +103,56 @@ _KINDS_WITHOUT_PODS = {
     ("", "Secret"),
     ("", "Service"),
     ("", "ServiceAccount"),
+    ("grove.io", "ClusterTopology"),
+    ("grove.io", "ClusterTopologyBinding"),
+    ("kai.scheduler", "Topology"),
     ("resource.nvidia.com", "ComputeDomainClique"),
 }
 _TAINT_RULE = "it makes no pods, and gpu-admission does not read which devices it taints"
+_OF_CHART = "review what it installs: the output of `helm template`"
+_OF_DRIVER = (
+    "write what it says into the requests and configs of a claim; only drivers for Kubernetes before 1.31 read it"
+)
 _REMEDIES = {
-    ("argoproj.io", "Application"): "review what it installs: the output of `helm template` or `kubectl kustomize`",
+    ("argoproj.io", "Application"): f"{_OF_CHART} or `kubectl kustomize`",
+    ("argoproj.io", "ApplicationSet"): f"{_OF_CHART} or `kubectl kustomize`",
+    ("gpu.resource.nvidia.com", "DeviceClassParameters"): _OF_DRIVER,
+    ("gpu.resource.nvidia.com", "GpuClaimParameters"): _OF_DRIVER,
+    ("gpu.resource.nvidia.com", "MigDeviceClaimParameters"): _OF_DRIVER,
+    ("helm.cattle.io", "HelmChart"): _OF_CHART,
+    ("helm.cattle.io", "HelmChartConfig"): _OF_CHART,
+    ("helm.toolkit.fluxcd.io", "HelmRelease"): _OF_CHART,
+    ("nfd.k8s-sigs.io", "NodeFeatureRule"): "review the Nodes that it labels",
     ("resource.k8s.io", "ResourceSlice"): "if the cluster has it, give it with --cluster",
+    ("template.openshift.io", "Template"): "review what it creates: the output of `oc process --local -f`",
 }
 """Remedies for kinds that are not reviewed and make no pods themselves."""
 _NAME = re.compile(
-    r"(?<![\w./@-])(?:[\w-]+\.)*(?:nvidia\.com|gpu-admission\.io)/[A-Za-z]"
+    r"(?<![\w./@-])(?!(?:[\w-]+\.)*(?:dpu|net)\.nvidia\.com)(?:[\w-]+\.)*(?:nvidia\.com|gpu-admission\.io)/[A-Za-z]"
     r"|deviceclass\.resource\.kubernetes\.io/"
-    r"|^[\w-]+\.nvidia\.com$"
+    r"|^(?!dpu\.|net\.)[\w-]+\.nvidia\.com$"
 )
-"""A name of NVIDIA's or of ours, or a DeviceClass; not an address such as https://docs.nvidia.com/."""
+"""A name of NVIDIA's or of ours, or a DeviceClass; not an address such as https://docs.nvidia.com/, and no name of
+NVIDIA's DPUs and network cards."""
 _GPU = re.compile("gpu", re.IGNORECASE)
+_MANIFEST = re.compile(r"^ *metadata:", re.MULTILINE)
+"""In the text of an object."""
 _AMOUNTS = {"hard", "limits", "requests", "resources"}
 """Fields whose keys name resources."""
 _LAST = ("metadata", "kind", "apiVersion")
 _SKIPPED = {
-    "affinity",
-    "tolerations",
+    "clusterPermissions",
+    "permissions",
     "managedFields",
     "status",
     "kubectl.kubernetes.io/last-applied-configuration",
+    "opendatahub.io/recommended-accelerators",
     IGNORE,
 }
-"""Fields that request no GPU: conditions on nodes, what controllers, the API server and kubectl add, and waivers."""
+"""Fields that request no GPU: RBAC of operators, what controllers, the API server and kubectl add, what dashboards recommend,
+and waivers."""
+_CONDITIONS = ("affinity", "tolerations")
+"""The ends of fields with conditions on nodes, such as CSI_PLUGIN_TOLERATIONS of Rook's ConfigMap."""
 
 
 class Uncovered(NamedTuple):
@@ -186,6 +217,9 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
         return f'no webhook is called for namespace "{request.namespace}"', remedy
     if kind == ("", "ConfigMap"):
         remedy = "if GPU software reads it, label it gpu-admission.io/config: device-plugin, mig-parted or dcgm-metrics"
+        texts = (request.object or {}).get("data")
+        if isinstance(texts, dict) and any(isinstance(each, str) and _MANIFEST.search(each) for each in texts.values()):
+            remedy = "review the objects whose text it holds"
         return "it is not recognised as GPU configuration", remedy
     if kind in _KINDS:
         return None
@@ -241,8 +275,12 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
 
 
 def _template_around(path: FieldPath) -> str:
-    """The path of the pod template around a field, as the settings write it; empty if there is none."""
-    steps = path[: path.index("containers")] if "containers" in path else ()
+    """The path of the pod template around a field, as the settings write it; empty if there is none.
+
+    Values of Helm charts also have `containers`, but by name instead of in a list.
+    """
+    index = path.index("containers") if "containers" in path else len(path)
+    steps = path[:index] if isinstance(next(iter(path[index + 1 :]), None), int) else ()
     text = ""
     for step in steps[:-1] if len(steps) > 1 and steps[-1] == "spec" else steps:
         text += "[*]" if isinstance(step, int) else f".{step}"
@@ -269,7 +307,7 @@ def _mentions(document: Any) -> Iterator[FieldPath]:
 
 def _mentions_at(path: FieldPath, value: Any) -> Iterator[FieldPath]:
     step = path[-1]
-    if step in _SKIPPED:
+    if step in _SKIPPED or (isinstance(step, str) and step.lower().endswith(_CONDITIONS)):
         return
     if isinstance(step, str) and (_NAME.search(step) or (path[-2:-1] and path[-2] in _AMOUNTS and _GPU.search(step))):
         yield path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from policies.fleet.operator_place import OperatorPlace
     from policies.nvidia.mig_configs import Configs, Entry
     from policies.rules.settings import GPUAdmissionPolicy
+
+
+_VERSION = re.compile(r"(?:gpu-operator-)?v?(\d+)\.(\d+)\.\d+")
 
 
 class Facts:
@@ -128,6 +132,22 @@ class Facts:
             return UNKNOWN
         variables = items_at(deployment, ("spec", "template", "spec", "containers", 0, "env"))
         return {name for each in variables if isinstance(name := lookup(each, ("name",)), str)}
+
+    def operator_version(self, policy: Object) -> tuple[int, int] | None:
+        """The operator's version, by its running pod, its Deployment or the chart's label on a ClusterPolicy."""
+        labels = lookup(policy, ("metadata", "labels"))
+        chart = labels.get("helm.sh/chart") if isinstance(labels, dict) else None
+        pods = [
+            pod
+            for pod in self.view.known_objects("Pod")
+            if namespace_of(pod) in self.operator_namespaces
+            and lookup(pod, ("metadata", "labels", "app")) == "gpu-operator"
+        ]
+        template = lookup(self.operator_object("Deployment", "gpu-operator"), ("spec", "template"))
+        images = (lookup(each, ("spec", "containers", 0, "image")) for each in (*pods, template))
+        tags = (text.rpartition(":")[2] for text in (*images, chart) if isinstance(text, str))
+        match = next(filter(None, map(_VERSION.match, tags)), None)
+        return (int(match[1]), int(match[2])) if match else None
 
 
 class _AfterStored(ChangedView):

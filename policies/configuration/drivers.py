@@ -143,15 +143,18 @@ def version_form(change: Change) -> Iterator[Problem]:
     ImagePullBackOff. Other registries may have any tag, so there it is only warned about.
     """
     for driver in drivers_of(change):
-        severity = None if driver.text("repository") in ("", _NVIDIA) else Severity.WARN
+        registry = driver.text("repository")
+        is_nvidias = registry in ("", _NVIDIA)
+        severity = None if is_nvidias else Severity.WARN
+        outcome = "does not exist" if is_nvidias else f'must exist in "{registry}"'
         version, text, path = driver.version, driver.text("version"), driver.at("version")
         if version is not None and driver.is_precompiled and not version.is_branch:
-            message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" does not exist'
+            message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" {outcome}'
             remedy = f'write version: "{version.branch}", or set usePrecompiled: false'
             yield problem(path, message, remedy, severity=severity)
         elif version is not None and version.is_branch and not driver.is_precompiled:
             message = f'"{text}" is a branch, but only precompiled drivers are tagged by branch'
-            message += f': "{text}-<os>" does not exist'
+            message += f': "{text}-<os>" {outcome}'
             full = _FULL_VERSIONS.get(version.branch)
             example = f" such as {full}" if full else ""
             remedy = f"write a full version of the branch{example}, or set usePrecompiled: true"

@@ -210,11 +210,21 @@ def test_old_driver_manager_is_warned_of(findings_of):
         (
             "spec.driver.manager.version",
             "warn",
-            '"v0.6.3" is older than v0.6.4, the oldest that works with this operator',
+            '"v0.6.3" is older than v0.6.4, the oldest that works with operators from 24.3',
         )
     ]
     assert findings_of("GA127", manager % "v0.6.4") == []
     assert findings_of("GA127", manager % "v0.12.0") == []
+
+
+@pytest.mark.parametrize(("operator", "severities"), [("v22.9.1", []), ("v24.3.0", ["warn"])])
+def test_driver_manager_of_the_operators_own_release_passes(findings_of, operator, severities):
+    manager = "driver: {manager: {repository: nvcr.io/nvidia/cloud-native, image: k8s-driver-manager, version: v0.5.1}}"
+    deployment = f"""apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: gpu-operator, namespace: gpu-operator}}
+spec: {{template: {{spec: {{containers: [{{name: gpu-operator, image: "nvcr.io/nvidia/gpu-operator:{operator}"}}]}}}}}}"""
+    assert [each[1] for each in findings_of("GA127", manager, deployment)] == severities
 
 
 def namespace(level):

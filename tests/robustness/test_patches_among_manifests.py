@@ -9,7 +9,7 @@ from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from webhook.cli import main
-from webhook.cli.folders import patch_files
+from webhook.cli.folders import patch_files, read_kustomizations
 from webhook.cluster.manifests import ManifestsView
 
 HINT = "review the output of `kubectl kustomize`"
@@ -104,4 +104,27 @@ def test_strategic_merge_patches_are_named_by_their_path_or_written_out(tmp_path
     (tmp_path / "broken").mkdir()
     broken = tmp_path / "broken" / "kustomization.yaml"
     broken.write_text("patches: [")
-    assert patch_files([str(kustomization), str(broken), "b.yaml"]) == {str(tmp_path / "a.yaml")}
+    found = read_kustomizations([str(kustomization), str(broken), "b.yaml"])
+    assert patch_files(found) == {str(tmp_path / "a.yaml")}
+
+
+@pytest.mark.parametrize(
+    ("field", "exit_code"),
+    [
+        ({"labels": [{"pairs": {"app": "llm"}, "includeSelectors": True}]}, 0),
+        ({"commonLabels": {"app": "llm"}}, 0),
+        ({"labels": [{"pairs": {"app": "llm"}}]}, 1),
+    ],
+)
+def test_selectors_that_a_kustomization_writes_are_not_missing(tmp_path, field, exit_code):
+    template = {"spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "llm"},
+        "spec": {"template": template},
+    }
+    (tmp_path / "deployment.yaml").write_text(yaml.safe_dump(deployment))
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["deployment.yaml"], **field}))
+    done = CliRunner().invoke(main, ["review", str(tmp_path)])
+    assert (done.exit_code, "spec.selector: is missing" in done.output) == (exit_code, exit_code == 1)

@@ -192,6 +192,7 @@ class OtherFiles:
         self._is_of_cluster = is_of_cluster
         self._counts: Counter[tuple[str, str]] = Counter()
         self._patches: frozenset[str] = frozenset()
+        self._labels: dict[str, dict[str, str]] = {}
 
     @property
     def lines(self) -> list[str]:
@@ -204,8 +205,10 @@ class OtherFiles:
         ]
 
     def enter(self, files: Iterable[str]) -> None:
-        """Start the next folder; its Kustomizations may name some of its files as patches."""
-        self._patches = patch_files(files)
+        """Start the next folder; its Kustomizations name patches among its files, and complete selectors."""
+        kustomizations = read_kustomizations(files)
+        self._patches = patch_files(kustomizations)
+        self._labels = selector_labels(kustomizations)
 
     def skip_named(self, option: str) -> None:
         """Count a file that is skipped because an option names it."""
@@ -234,9 +237,12 @@ class OtherFiles:
         return is_skipped
 
     def sort(
-        self, documents: Sequence[Document], errors: Sequence[YAMLError]
+        self, file: str, documents: Sequence[Document], errors: Sequence[YAMLError]
     ) -> tuple[list[Document], list[YAMLError]]:
-        """The manifests of a file, and the errors in broken manifests; suites are not counted."""
+        """The manifests of a file, and the errors in broken manifests; suites are not counted.
+
+        Selectors that a Kustomization of the folder writes are written.
+        """
         found = [document for document in documents if not is_suite(document.value)]
         if not found and documents and not errors:
             return [], []
@@ -252,12 +258,23 @@ class OtherFiles:
             elif _is_template(document.value):
                 reasons.append(TEMPLATES)
             else:
+                self._complete(file, document)
                 written.append(document)
         if written or broken:
             self._counts.update(("document", reason) for reason in reasons)
         else:
             self._counts["file", TEMPLATES if TEMPLATES in reasons else NO_OBJECTS] += 1
         return written, broken
+
+    def _complete(self, file: str, document: Document) -> None:
+        """Write a selector that is left to the file's Kustomization, as bases of kustomize do."""
+        value, labels = document.value, self._labels.get(os.path.abspath(file))
+        spec = lookup(value, ("spec",))
+        if labels and value.get("apiVersion") == "apps/v1" and isinstance(spec, dict) and "selector" not in spec:
+            template, metadata = (lookup(spec, path) or {} for path in (("template",), ("template", "metadata")))
+            own = lookup(metadata, ("labels",)) or {}
+            completed = {**template, "metadata": {**metadata, "labels": {**own, **labels}}}
+            document.value = {**value, "spec": {**spec, "selector": {"matchLabels": labels}, "template": completed}}
 
     def _is_wanted(self, value: Any) -> bool:
         return _is_manifest(value) or (self._is_of_cluster and (is_version(value) or _has_kind(value)))
@@ -347,17 +364,40 @@ _LISTS = ("patches", "patchesStrategicMerge", "patchesJson6902")
 """Fields of a Kustomization or Component with patches: file names, or mappings with a `path`."""
 
 
-def patch_files(files: Iterable[str]) -> frozenset[str]:
-    """The absolute paths of files that Kustomizations name as patches.
-
-    A Kustomization that cannot be read is skipped here; the review of the folder reports it.
-    """
+def patch_files(kustomizations: Iterable[tuple[str, Any]]) -> frozenset[str]:
+    """The absolute paths of files that Kustomizations name as patches."""
     return frozenset(
-        os.path.abspath(os.path.join(os.path.dirname(file), patch))
-        for file in files
-        if os.path.basename(file) in _NAMES
-        for patch in _patches(_kustomization(file))
+        os.path.abspath(os.path.join(folder, patch))
+        for folder, kustomization in kustomizations
+        for patch in _patches(kustomization)
     )
+
+
+def selector_labels(kustomizations: Iterable[tuple[str, Any]]) -> dict[str, dict[str, str]]:
+    """The labels that Kustomizations add to selectors and templates, by absolute path of a resource.
+
+    Source: sigs.k8s.io/kustomize api/internal/builtins LabelTransformer, api/internal/konfig/builtinpluginconsts
+    commonlabels.go.
+    """
+    added: dict[str, dict[str, str]] = {}
+    for folder, kustomization in kustomizations:
+        labels: dict[str, str] = {}
+        for each in (kustomization.get("commonLabels"), *_selector_pairs(kustomization)):
+            labels |= each if isinstance(each, dict) else {}
+        resources = kustomization.get("resources")
+        for file in resources if labels and isinstance(resources, list) else ():
+            if isinstance(file, str):
+                added.setdefault(os.path.abspath(os.path.join(folder, file)), {}).update(labels)
+    return added
+
+
+def read_kustomizations(files: Iterable[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The Kustomizations and Components among files, each with its folder.
+
+    One that cannot be read is skipped here; the review of the folder reports it.
+    """
+    found = ((os.path.dirname(file), _kustomization(file)) for file in files if os.path.basename(file) in _NAMES)
+    return [(folder, value) for folder, value in found if isinstance(value, dict)]
 
 
 def _patches(kustomization: Any) -> Iterator[str]:
@@ -367,6 +407,13 @@ def _patches(kustomization: Any) -> Iterator[str]:
             path = lookup(item, ("path",)) if isinstance(item, dict) else item
             if isinstance(path, str) and "\n" not in path:
                 yield path
+
+
+def _selector_pairs(kustomization: dict[str, Any]) -> Iterator[Any]:
+    listed = kustomization.get("labels")
+    for item in listed if isinstance(listed, list) else ():
+        if lookup(item, ("includeSelectors",)) is True:
+            yield lookup(item, ("pairs",))
 
 
 def _kustomization(file: str) -> Any:

@@ -203,7 +203,7 @@ class ManifestReader:
     def _read_documents(self, found: Content) -> list[Document]:
         documents, errors = self._parse(found.content)
         if found.others is not None:
-            documents, errors = found.others.sort(documents, errors)
+            documents, errors = found.others.sort(found.file, documents, errors)
         self._add_broken(found.file, errors)
         for document in documents:
             for path in document.duplicates:

@@ -75,7 +75,7 @@ class RepositoryReader(ManifestReader):
         """The objects of a file that may have other documents."""
         if others.skips_json(found.quick_json):
             return
-        documents, errors = others.sort(*self._parse(found.content))
+        documents, errors = others.sort(found.file, *self._parse(found.content))
         self._add_broken(found.file, errors)
         for document in documents:
             yield from self._objects_of_document(found.file, document)

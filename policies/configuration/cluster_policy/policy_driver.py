@@ -126,6 +126,8 @@ _PROBE_FIELDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "succ
 _BUILD_SECONDS = 600
 _MANAGER = re.compile(r"v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})")
 _OLDEST_MANAGER = (0, 6, 4)
+_FIRST_TO_NEED_IT = (24, 3)
+"""The operator whose chart first forbids older driver managers; charts before have older ones themselves."""
 
 
 @CLUSTER_POLICY.rule(
@@ -194,8 +196,9 @@ def driver_manager(change: Change) -> Iterator[Problem]:
     for driver in drivers_of(change):
         version = driver.text("manager", "version")
         match = _MANAGER.fullmatch(version)
-        if match and tuple(map(int, match.groups())) < _OLDEST_MANAGER:
-            text = f'"{version}" is older than v0.6.4, the oldest that works with this operator'
+        is_old = match is not None and tuple(map(int, match.groups())) < _OLDEST_MANAGER
+        if is_old and (change.facts.operator_version(change.object) or _FIRST_TO_NEED_IT) >= _FIRST_TO_NEED_IT:
+            text = f'"{version}" is older than v0.6.4, the oldest that works with operators from 24.3'
             yield problem(driver.at("manager", "version"), text, "write version: v0.12.0, or what your registry has")
         if driver.flag("upgradePolicy", "autoUpgrade"):
             for index, name, value in driver.variables("manager", "env"):

@@ -166,7 +166,6 @@ def pod_selectors(change: Change) -> Iterator[Problem]:
         yield problem(policy.at("waitForCompletion", "timeoutSeconds"), text, remedy, severity=Severity.WARN)
 
 
-_VERSION = re.compile(r"(?:gpu-operator-)?v?(\d+)\.(\d+)\.\d+")
 _PANICS_UP_TO = (26, 3)
 """The last operator that reads `drain` without a check."""
 _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
@@ -298,26 +297,11 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     is_customised = selects or forces or any(policy.value(key) not in (None, usual) for key, usual in _CHART.items())
     if change.flag("sandboxWorkloads", "enabled") and is_customised:
         yield problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
-    version = None if isinstance(policy.value("drain"), dict) else _operator_version(change)
+    version = None if isinstance(policy.value("drain"), dict) else change.facts.operator_version(change.object)
     if version is not None and version <= _PANICS_UP_TO:
         running = f"operator {version[0]}.{version[1]}"
         text = f"is true without drain, and {running} would crash with a nil pointer dereference"
         yield problem(path, text, "write drain: {enable: false} beside it")
-
-
-def _operator_version(change: Change) -> tuple[int, int] | None:
-    """The operator's version: of its running pod, or as its Helm chart labels the ClusterPolicy."""
-    labels = lookup(change.object, ("metadata", "labels"))
-    chart = labels.get("helm.sh/chart") if isinstance(labels, dict) else None
-    images = [
-        lookup(pod, ("spec", "containers", 0, "image"))
-        for pod in change.facts.view.known_objects("Pod")
-        if namespace_of(pod) in change.facts.operator_namespaces
-        and lookup(pod, ("metadata", "labels", "app")) == "gpu-operator"
-    ]
-    tags = (text.rpartition(":")[2] for text in (*images, chart) if isinstance(text, str))
-    match = next(filter(None, map(_VERSION.match, tags)), None)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 _ROLLING_UPDATE = ("daemonsets", "rollingUpdate", "maxUnavailable")
