@@ -24,6 +24,7 @@ from policies.kubernetes.names import (
     shown,
 )
 from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.selectors import NodeRequirement
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -321,6 +322,18 @@ def _term(path: FieldPath, term: Any) -> Iterator[FieldProblem]:
             yield FieldProblem(place / "key", message, "write it as `kubectl get nodes --show-labels` does")
 
 
+def _contradicts(expression: Any, labels: Mapping[str, Any]) -> bool:
+    """True if an expression of a label selector is well-formed, and labels do not meet it."""
+    parts = expression if isinstance(expression, dict) else {}
+    operator, values = parts.get("operator"), _list(parts.get("values"))
+    if operator not in ("In", "NotIn", "Exists", "DoesNotExist") or not all(
+        isinstance(each, str) for each in (parts.get("key"), *values)
+    ):
+        return False
+    requirement = NodeRequirement.read({**parts, "values": values})
+    return requirement is not None and not requirement.holds(labels)
+
+
 _ALWAYS = frozenset({("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")})
 
 
@@ -353,14 +366,19 @@ def refused_workload_fields(
             if guess := next(filter(None, (closest(each, ["matchLabels"]) for each in others)), None):
                 remedy = f'write "{guess}"'
             yield FieldProblem(path, f"selects no label; a {kind} finds its pods by it", remedy)
-        elif isinstance(wanted, dict):
+        elif isinstance(selector, dict):
             have = labels if isinstance(labels, dict) else {}
-            for key, value in wanted.items():
+            for key, value in (wanted if isinstance(wanted, dict) else {}).items():
                 if have.get(key) != value:
                     message = f"selects {key}: {value}, and the pod template has {quote(have[key]) if key in have else 'no such label'}"
                     yield FieldProblem(
                         path / "matchLabels" / key, message, f"write {key}: {value} in the labels of the template"
                     )
+            for index, expression in enumerate(_list(selector.get("matchExpressions"))):
+                if _contradicts(expression, have):
+                    place = path / "matchExpressions" / index
+                    remedy = "write a condition that the labels meet, or change the labels"
+                    yield FieldProblem(place, "does not match the labels of the pod template", remedy)
         if restart not in (None, "Always"):
             yield FieldProblem(
                 template, f"is {shown(restart)}; pods of a {kind} start again always", "remove it, or use a Job"

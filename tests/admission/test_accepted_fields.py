@@ -6,6 +6,7 @@ from policies.admission import review_object
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.kubernetes.refused_pods import GPU, of_container, pod
+from tests.kubernetes.refused_workloads import ACCEPTED, REFUSED
 from webhook.cluster.manifests import ManifestsView
 
 LABELS = {"app": "train"}
@@ -17,17 +18,6 @@ def deployment(template=None, selector=LABELS, **spec):
     template = {"metadata": {"labels": LABELS}, "spec": template["spec"] | spec}
     fields = {"template": template, **({} if selector is None else {"selector": {"matchLabels": selector}})}
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "train"}, "spec": fields}
-
-
-def job(policy="Never"):
-    """A Job whose pods request a GPU."""
-    template = pod(GPU, restartPolicy=policy)
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": "train"},
-        "spec": {"template": {"spec": template["spec"]}},
-    }
 
 
 def refused(document, entry=""):
@@ -47,23 +37,19 @@ def test_field_of_a_pod_template_is_named_where_the_workload_has_it():
     assert refused(deployment(of_container(**GPU))) == ["GA711 spec.template.spec.containers[0].limits"]
 
 
-@pytest.mark.parametrize("document", [pod(GPU), deployment(), job()], ids=lambda each: each["kind"])
-def test_object_that_the_api_server_accepts_passes(document):
-    assert refused(document) == []
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_workload_that_the_api_server_accepts_passes(name):
+    assert refused(ACCEPTED[name]) == []
 
 
-@pytest.mark.parametrize(
-    ("document", "path"),
-    [
-        (deployment(selector=None), "spec.selector"),
-        (deployment(selector={"app": "other"}), "spec.selector.matchLabels.app"),
-        (deployment(restartPolicy="Never"), "spec.template.spec.restartPolicy"),
-        (job("Always"), "spec.template.spec.restartPolicy"),
-    ],
-    ids=["no selector", "selector of other pods", "Deployment that ends", "Job that does not end"],
-)
-def test_workload_that_the_api_server_refuses_is_refused(document, path):
-    assert refused(document) == [f"GA711 {path}"]
+@pytest.mark.parametrize("name", REFUSED)
+def test_workload_that_the_api_server_refuses_is_refused(name):
+    workload, path = REFUSED[name]
+    assert refused(workload) == [f"GA711 {path}"]
+
+
+def test_pod_that_the_api_server_accepts_passes():
+    assert refused(pod(GPU)) == []
 
 
 def test_workload_without_gpus_is_left_to_other_tools():
