@@ -39,7 +39,8 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
     "A container must not mount GPUs of the node, nor their driver without a GPU request",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or remove the mount; {EXEMPT}",
+    remedy="request nvidia.com/gpu: 1 in resources.limits, or remove the mount",
+    administrator=EXEMPT,
     source="gpu-operator assets and controllers/object_controls.go",
 )
 def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
@@ -58,7 +59,7 @@ def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
             continue
         if place.common:
             text = f"{container.title} mounts {mount.text} of the node: {place.what}"
-            yield problem(mount.path, text, f"remove the mount; {EXEMPT}", severity=Severity.AUDIT)
+            yield problem(mount.path, text, "remove the mount", severity=Severity.AUDIT)
         elif container.requests_gpu:
             severity = Severity.WARN if container.gets_gpu_whatever_changes else subject.severity
             yield from _other_gpus(container, mount, place, severity)
@@ -83,7 +84,7 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
     else:
         return
     text = f"{container.title} requests a GPU and mounts {mount.text} of the node: {what}"
-    remedy = f"remove the mount: the GPU that it requests comes without one; {EXEMPT}"
+    remedy = "remove the mount: the GPU that it requests comes without one"
     yield problem(mount.path, text, remedy, severity=severity)
 
 
@@ -92,9 +93,8 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
     "Only components that hand out GPUs must mount the paths by which GPUs are handed out",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=(
-        "remove the mount; exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces"
-    ),
+    remedy="remove the mount",
+    administrator="exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces",
     source="k8s.io/kubelet pkg/apis/deviceplugin/v1beta1; tags.cncf.io/container-device-interface; gpu-operator assets",
 )
 def distribution(subject: Subject) -> Iterator[Problem]:
@@ -119,7 +119,8 @@ def distribution(subject: Subject) -> Iterator[Problem]:
     "A container must not name GPUs by volume mounts",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"request nvidia.com/gpu: 1 in resources.limits, and remove the mount; {EXEMPT}",
+    remedy="request nvidia.com/gpu: 1 in resources.limits, and remove the mount",
+    administrator=EXEMPT,
     source="nvidia-container-toolkit internal/config/image/cuda_image.go requestsFromMounts",
 )
 def device_list(subject: Subject) -> Iterator[Problem]:
@@ -151,8 +152,9 @@ def device_list(subject: Subject) -> Iterator[Problem]:
     setting="access.mode",
     remedy=(
         "request nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void "
-        f"in every container; {EXEMPT}"
+        "in every container"
     ),
+    administrator=EXEMPT,
     source="gpu-operator assets/pre-requisites; nvidia-container-toolkit internal/config/image/cuda_image.go",
 )
 def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
@@ -188,7 +190,7 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
                 who = f"{container.title} {container.lack}"
                 remedy = (
                     f"remove {container.loss.field} or runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void in every "
-                    f"container; {EXEMPT}"
+                    "container"
                 )
                 break
         text = (
@@ -220,7 +222,8 @@ def _configured_handlers(view: ClusterView) -> frozenset[str]:
     "A pod must not name GPUs by annotations that NVIDIA's NRI plugin or container runtime reads",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"request nvidia.com/gpu: 1 in resources.limits, and remove the annotation; {EXEMPT}",
+    remedy="request nvidia.com/gpu: 1 in resources.limits, and remove the annotation",
+    administrator=EXEMPT,
     source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, "
     "internal/modifier/cdi.go getAnnotationDevices",
 )

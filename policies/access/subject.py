@@ -365,20 +365,20 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
 
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-"""The end of remedies: what to do if the access is intended."""
+"""What an administrator can do if the access is intended."""
 
 
-RECREATE = f"keep what the pod has, or create another pod that requests nvidia.com/gpu: 1 in resources.limits; {EXEMPT}"
+RECREATE = "keep what the pod has, or create another pod that requests nvidia.com/gpu: 1 in resources.limits"
 """The remedy for a change of a pod that exists: its requests cannot change."""
 
 
 def request_or(container: Container, otherwise: str) -> str:
     """A remedy: request a GPU so that it is allocated, or `otherwise`; only that for ephemeral containers."""
     if container.list_name == "ephemeralContainers":
-        return f"{otherwise}: an ephemeral container cannot request GPUs; {EXEMPT}"
+        return f"{otherwise}: an ephemeral container cannot request GPUs"
     if container.loss is not None:
-        return f"remove {container.loss.field}, or {otherwise}; {EXEMPT}"
-    return f"request nvidia.com/gpu: 1 in resources.limits, or {otherwise}; {EXEMPT}"
+        return f"remove {container.loss.field}, or {otherwise}"
+    return f"request nvidia.com/gpu: 1 in resources.limits, or {otherwise}"
 
 
 def is_exempt(subject: Subject) -> bool:

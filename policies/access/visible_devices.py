@@ -35,7 +35,8 @@ _SOURCES = {
     "A container without a GPU request must not set NVIDIA_VISIBLE_DEVICES",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set it to void; {EXEMPT}",
+    remedy="request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void",
+    administrator=EXEMPT,
     source="nvidia-container-toolkit internal/config/image/cuda_image.go; kubelet makeEnvironmentVariables",
 )
 def unrequested_devices(subject: Subject) -> Iterator[Problem]:
@@ -49,7 +50,7 @@ def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     for container, what in _named_devices(subject):
         if not container.requests_gpu:
             text = f"{what.text} in {container.title}, which {container.lack}: {_consequence(what, 'it')}"
-            yield subject.problem(what.path, text, request_or(container, "set it to void"))
+            yield subject.problem(what.path, text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
 
 
 @PODS.rule(
@@ -57,7 +58,8 @@ def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     "A container with a GPU request must not set NVIDIA_VISIBLE_DEVICES itself",
     default=Severity.WARN,
     setting="access.mode",
-    remedy=f"remove the variable; {EXEMPT}",
+    remedy="remove the variable",
+    administrator=EXEMPT,
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go GenerateRunContainerOptions; containerd oci.WithEnv",
 )
 def replaced_devices(subject: Subject) -> Iterator[Problem]:
@@ -172,7 +174,8 @@ def _decoded_text(value: Any) -> str | None:
     "GA607",
     "NVIDIA_VISIBLE_DEVICES must not come from a ConfigMap or Secret",
     default=Severity.WARN,
-    remedy=f"remove it there, or set it to void in the container's env, which wins; {EXEMPT}",
+    remedy="remove the variable there, or set it to void in the container's env, which wins",
+    administrator=EXEMPT,
     source="k8s.io/kubernetes pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
 )
 def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
@@ -199,7 +202,8 @@ _REQUIRE = "NVIDIA_REQUIRE_CUDA"
     "GA610",
     "A container that sets CUDA_VERSION must say which GPUs are visible",
     default=Severity.WARN,
-    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
+    remedy="request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void",
+    administrator=EXEMPT,
     source="nvidia-container-toolkit internal/config/image/cuda_image.go IsLegacy",
 )
 def legacy_image(subject: Subject) -> Iterator[Problem]:
@@ -253,7 +257,8 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
     "GA608",
     "A container with a CUDA image must request a GPU, or see none",
     default=Severity.AUDIT,
-    remedy=f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}",
+    remedy="request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void",
+    administrator=EXEMPT,
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
 )
 def visible_by_image(subject: Subject) -> Iterator[Problem]:

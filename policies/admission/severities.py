@@ -69,7 +69,7 @@ def _preview_warnings(converted: Decision, request: Request) -> Decision:
     `placement` reviews the same pod and reports what is wrong with its wish.
     """
     findings = tuple(
-        finding.as_announcement("would be refused") if finding.severity is Severity.DENY else finding
+        finding.as_announcement("the pod would be refused") if finding.severity is Severity.DENY else finding
         for finding in converted.findings
         if finding.rule.subject != "placement"
     )

@@ -148,10 +148,8 @@ def _warnings(answer: Decision, template: PodTemplate, request: Request) -> Iter
     for finding in answer.findings:
         if finding.rule.id in _OF_FILES or (finding.rule.id == _OVER_QUOTA and request.operation != "CREATE"):
             continue
-        moved = replace(finding, path=template.home(finding.path))
-        if finding.severity is Severity.DENY:
-            moved = moved.as_announcement("its pods would be refused")
-        yield moved
+        told = finding.as_announcement("its pods would be refused") if finding.severity is Severity.DENY else finding
+        yield replace(told, path=template.home(finding.path))
 
 
 def shortage(pods: WorkloadPods) -> Iterable[Finding]:

@@ -174,10 +174,13 @@ def _claim_findings(record: ConversionRecord, places: dict[str, FieldPath], view
         yield from short_selectors(claim, places)
 
 
+_OTHER_LABELS = "or select by nvidia.com/gpu.product, .memory or .family"
+
+
 @PODS.rule(
     "GA307",
     "A node label that selects GPUs must have an exact equivalent on a device",
-    remedy="drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family",
+    remedy=f"remove the condition, {_OTHER_LABELS}",
     source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu "
     "cmd/gpu-kubelet-plugin/deviceinfo.go",
 )
@@ -189,7 +192,9 @@ def exact_labels(error: ConstraintError) -> Iterator[Problem]:
     count things, and no device attribute says the same.
     """
     if not (error.shared or error.mixed):
-        yield problem(error.path, str(error))
+        *_, field, key = error.path
+        condition = f"{key} from nodeSelector" if field == "nodeSelector" else "the expression"
+        yield problem(error.path, str(error), f"remove {condition}, {_OTHER_LABELS}")
 
 
 @PODS.rule(
@@ -225,8 +230,7 @@ def few_devices(error: TooManyDevicesError, places: Mapping[str, FieldPath]) -> 
 @PODS.rule(
     "GA311",
     "The conditions on a device must fit into CEL expressions of 10 KiB",
-    remedy="name fewer values, or a family or memory instead of a list of products (nvidia.com/gpu.family, gpu.memory; as "
-    "wishes, gpu-admission.io/family, min-memory)",
+    remedy="name fewer values, or select by family or memory instead of a list of products",
     source="k8s.io/api/resource/v1 types.go CELSelectorExpressionMaxLength",
 )
 def short_selectors(claim: RecordedClaim, places: Mapping[str, FieldPath]) -> Iterator[Problem]:

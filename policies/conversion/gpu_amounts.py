@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,11 @@ def _amount_of(amounts: Mapping[str, Any], resource: str) -> int | str | None:
         return f"{shown(value)} {error}"
     if parts == 1 and count >= 0:
         return count
-    return f"{shown(value)} {'is not a whole number of devices' if parts != 1 else 'is negative'}"
+    if parts == 1:
+        return f"{shown(value)} is negative"
+    # The API server writes the author's 0.5 as 500m.
+    milli = isinstance(value, str) and len(value) < 20 and value.endswith("m")
+    return f"{f'{Decimal(count) / parts:f}' if milli else shown(value)} is not a whole number of devices"
 
 
 @PODS.rule(

@@ -206,8 +206,8 @@ def shares_of(device: Device) -> int | None:
 @PODS.rule(
     "GA327",
     "A shared GPU must be wished for only where the DRA driver offers shares",
-    remedy='write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
-    "or enable ConsumableShares in the DRA driver",
+    remedy='write gpu-admission.io/sharing: "any", or keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled)',
+    administrator="enable ConsumableShares in the DRA driver",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go "
     "applyConsumableShares; KEP-5075",
 )

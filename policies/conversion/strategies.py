@@ -91,7 +91,8 @@ def leave(candidate: ConversionCandidate) -> Conversion:
 @PODS.rule(
     "GA331",
     "The cluster must support the conversion strategy",
-    remedy="upgrade what is older, or set gpu-admission.io/dra-strategy to template or auto on the namespace",
+    remedy="ask your administrator for the strategy template or auto",
+    administrator="upgrade what is older, or set gpu-admission.io/dra-strategy to template or auto on the namespace",
     source="KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go DRAExtendedResource, "
     "pkg/kubelet/lifecycle/predicate.go",
 )
@@ -125,7 +126,9 @@ def capable_cluster(
 @PODS.rule(
     "GA332",
     "A resource that is left as it is must stand for a DeviceClass",
-    remedy="set extendedResourceName on the DeviceClass, or set gpu-admission.io/dra-strategy to template or auto",
+    remedy="ask your administrator for the strategy template or auto",
+    administrator="set extendedResourceName on the DeviceClass, or set gpu-admission.io/dra-strategy to template or auto on the "
+    "namespace",
     source="KEP-5004; github.com/NVIDIA/gpu-operator issue 2859",
 )
 def mapped_resources(candidate: ConversionCandidate) -> Iterator[Problem]:
@@ -177,7 +180,8 @@ def rename(candidate: ConversionCandidate) -> Conversion:
 @PODS.rule(
     "GA330",
     "A pod that is renamed must need nothing beyond a DeviceClass",
-    remedy="set gpu-admission.io/dra-strategy: template on the namespace, or drop the condition",
+    remedy="drop the condition, or ask your administrator for the strategy template",
+    administrator="set gpu-admission.io/dra-strategy: template on the namespace",
     source="KEP-5004",
 )
 def only_a_class(candidate: ConversionCandidate, classes: Mapping[str, str] | None = None) -> Iterator[Problem]:
@@ -210,7 +214,8 @@ def only_a_class(candidate: ConversionCandidate, classes: Mapping[str, str] | No
 @PODS.rule(
     "GA310",
     "The DeviceClass of a converted request must exist",
-    remedy="install NVIDIA's DRA driver, or remove the label gpu-admission.io/dra from the namespace",
+    remedy="ask your administrator to install NVIDIA's DRA driver or to turn conversion off",
+    administrator="install NVIDIA's DRA driver, or remove the label gpu-admission.io/dra from the namespace",
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
 )
 def existing_classes(

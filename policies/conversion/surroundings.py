@@ -197,8 +197,8 @@ def own_template(template: Template, view: ClusterView) -> Iterator[Problem]:
     if spec != template.spec and without_nulls(spec) != template.spec:
         yield problem(
             SPEC / "resourceClaims",
-            f'needs the ResourceClaimTemplate "{template.name}", and the one that exists has another spec',
-            f"delete it (kubectl -n {template.namespace} delete resourceclaimtemplate {template.name}); "
+            "the ResourceClaimTemplate of that name has another spec than the pod needs",
+            f"run kubectl -n {template.namespace} delete resourceclaimtemplate {template.name}; "
             "it is made again when a pod needs it",
         )
 
@@ -216,7 +216,8 @@ def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
     "GA314",
     "A node must hand out its GPUs by the device plugin or by DRA, not both",
     default=Severity.WARN,
-    remedy="turn the device plugin off on these nodes (label nvidia.com/gpu.deploy.device-plugin=false)",
+    remedy="ask your administrator to turn the device plugin off on these nodes",
+    administrator="turn the device plugin off there (label nvidia.com/gpu.deploy.device-plugin=false)",
     source="github.com/NVIDIA/aicr issue 332; gpu-operator validation of ClusterPolicy and GPUCluster",
     shared_cause=True,
 )
@@ -235,7 +236,8 @@ def one_way_per_node(view: ClusterView, path: FieldPath) -> Iterator[Problem]:
     "GA336",
     "The kubelets of nodes with devices must read the claims that the API server serves",
     default=Severity.WARN,
-    remedy="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
+    remedy="ask your administrator to upgrade these kubelets",
+    administrator="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
     source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
     shared_cause=True,
 )
@@ -265,7 +267,8 @@ def _node_names(nodes: tuple[str, ...]) -> str:
     "GA312",
     "Conversion must not switch a ResourceQuota off",
     setting="conversion.nativeQuota",
-    remedy="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
+    remedy="ask your administrator to limit claims too",
+    administrator="limit the namespace by a GPUQuota and remove the ResourceQuota, or set extendedResourceName on the DeviceClass",
     source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/resource_claims.go",
 )
 def effective_quotas(
@@ -299,7 +302,7 @@ def effective_quotas(
                 path,
                 f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
                 f'DeviceClass "{name}"',
-                _quota_remedy(name, resource, view, scoped=scoped),
+                administrator=_quota_remedy(name, resource, view, scoped=scoped),
                 severity=severity,
             )
 

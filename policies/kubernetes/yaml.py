@@ -10,6 +10,7 @@ It reads what Kubernetes would read, and beyond that it
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ __all__ = [
 ]
 
 _BYTE_ORDER_MARK = "\ufeff"
+_BREAK = re.compile(r"\r\n?|\n")
+_YAML_BREAK = re.compile("[\x85\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class Document:
         duplicates: The lines of each key that it has more than once; the last one counts.
     """
 
-    __slots__ = ("_line", "_root", "duplicates", "text", "value")
+    __slots__ = ("_line", "_lines", "_root", "duplicates", "text", "value")
 
     def __init__(self, root: Node, line: int, text: str = "", duplicates: Duplicates | None = None) -> None:
         self.value: Any = root.value
@@ -88,6 +91,17 @@ class Document:
         self.duplicates = duplicates or {}
         self._root = root
         self._line = line
+        self._lines: list[str] | None = None
+
+    def source_line(self, line: int) -> str:
+        """The text of a line of the file, without its end; empty if the document does not have the line.
+
+        Also empty if the text has a character that ends a line in YAML, but not in JSON.
+        """
+        if self._lines is None:
+            self._lines = [] if _YAML_BREAK.search(self.text) else _BREAK.split(self.text)
+        index = line - self._line - 1
+        return self._lines[index] if 0 <= index < len(self._lines) else ""
 
     def position(self, path: Sequence[str | int]) -> Position:
         """Where the value at a path begins.

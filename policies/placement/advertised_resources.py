@@ -304,7 +304,7 @@ def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterV
     else:
         exists, remedy = alternative_to(request.resource, nodes)
     doubt = "; DeviceClasses are unknown, so one may provide it" if provided is UNKNOWN else ""
-    yield problem(request.path, f"no node advertises it; {exists}{doubt}", remedy)
+    yield problem(request.path, f"is advertised by no node; {exists}{doubt}", remedy)
 
 
 def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:

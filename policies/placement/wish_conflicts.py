@@ -94,7 +94,7 @@ def selectable_wish(
     """
     if (conflict := node_conflict(pod, requested, view, wishes.wish)) is not None:
         wish = wishes.said(_word_of(conflict.requirement.key, wishes))
-        message = f"selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
+        message = f"the pod selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
         yield problem(conflict.path, message)
 
 

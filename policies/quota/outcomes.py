@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath
-from policies.quota.demands.bills import Uncountable, UnknownProduct
+from policies.quota.demands.bills import NAME_THE_PRODUCT, Uncountable, UnknownProduct
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Over, Unstorable
 from policies.quota.limits.amounts import amount_text, bare_amount
@@ -30,7 +30,7 @@ _LONGEST_REASON = 200
 _LESS: Mapping[Unit, str] = {"gpus": "fewer GPUs", "devices": "fewer devices", "memory": "less memory"}
 _WARN_ONLY = "it is admitted all the same, because the quota has mode: Warn"
 _SEEN_LATER = "it is admitted all the same, and counted when it is seen"
-_FAILS_CLOSED = "the namespace enforces its quota, so nothing that gets GPUs is admitted until it can be charged"
+_FAILS_CLOSED = "the namespace enforces its quota, so GPUs must be charged first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,13 @@ class ChargeMessage:
     """Empty if there is nothing to do, or if the message ends with it."""
     retry_after: int | None = None
     """Seconds after which clients of Kubernetes try again automatically; None if that does not help."""
+    administrator: str = ""
+    """What an administrator can do; empty if there is nothing."""
 
     def problem(self, *, is_admitted: bool) -> Problem:
         """The problem with the object, which is refused unless it is admitted all the same."""
         severity = Severity.WARN if is_admitted else Severity.DENY
-        return problem(FieldPath(), self.message, self.remedy, severity=severity)
+        return problem(FieldPath(), self.message, self.remedy, administrator=self.administrator, severity=severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,33 +76,35 @@ class Holder:
 def exceeded_message(
     found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = ""
 ) -> ChargeMessage:
-    """The message for an exceeded limit: Kubernetes' own words, the amount that is left, and a remedy.
+    """The message for an exceeded limit: what is left of it, who holds it, and a remedy.
+
+    It has Kubernetes' words `exceeded quota`, by which Argo Workflows, Tekton and others know that a later try can succeed.
 
     Args:
         found: The limits that are exceeded.
         holders: The pods and claims that hold some of the quota.
         admitted: True if the request is admitted all the same.
         hidden_in: The namespace, if its holders are only counted; empty if they are named.
-
-    Source of the first words: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
     """
-    columns = (
-        ("requested", [(over, over.requested) for over in found.limits]),
-        ("used", [(over, over.used + over.reserved) for over in found.limits]),
-        ("limited", [(over, over.hard) for over in found.limits]),
-    )
-    native = ", ".join(
-        f"{title}: " + ",".join(f"{over.name}={bare_amount(over.unit, amount)}" for over, amount in amounts)
-        for title, amounts in columns
-    )
     holding = tuple(holders)
     held = _number_of_holders if hidden_in else _holders_text
-    reasons = (_reason(over, held(over, holding)) for over in found.limits)
-    message = "; ".join([native, *reasons, *([_WARN_ONLY] if admitted else [])])
+    # The words stand near the beginning, because the end of a long reason is cut.
+    first, *others = (
+        text
+        for over in found.limits
+        for text in (_shortage_text(over), held(over, holding) if over.requested <= over.hard else "")
+        if text
+    )
+    message = "; ".join([first, f"exceeded quota: {QUOTA_NAME}", *others, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
     if hidden_in:
         remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
-    return ChargeMessage(f"exceeded quota: {QUOTA_NAME}, {message}", remedy)
+    named = " and ".join(f'"{over.name}"' for over in found.limits)
+    return ChargeMessage(
+        message,
+        remedy,
+        administrator=f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of GPUQuota {QUOTA_NAME}",
+    )
 
 
 @singledispatch
@@ -119,7 +123,8 @@ def charge_message(found: Any, namespace: str, *, admitted: bool) -> ChargeMessa
 def _uncountable_message(found: Uncountable, _namespace: str, *, admitted: bool) -> ChargeMessage:
     """The product or the memory of the requested GPUs is unknown."""
     text = f"quota {QUOTA_NAME} cannot count the request: {found}"
-    return ChargeMessage(f"{text}; {_WARN_ONLY}" if admitted else text, "")
+    message = f"{text}; {_WARN_ONLY}" if admitted else text
+    return ChargeMessage(message, NAME_THE_PRODUCT, administrator=found.unknown.administrator)
 
 
 @charge_message.register(NotPrimed)
@@ -217,13 +222,15 @@ def _plain_text(why: str) -> str:
     return printable(why).strip().rstrip(".")[:_LONGEST_REASON]
 
 
-def _reason(over: Over, held: str) -> str:
-    requested = f'requested {amount_text(over.unit, over.requested)}, but limit "{over.name}"'
+def _shortage_text(over: Over) -> str:
+    """`needs 4 GPUs, 2 of 8 left in limit "all" (1 reserved)`."""
     hard = bare_amount(over.unit, over.hard)
+    reserved = f" ({bare_amount(over.unit, over.reserved)} reserved)" if over.reserved else ""
+    needs = f"needs {amount_text(over.unit, over.requested)}"
     if over.requested > over.hard:
-        return f"{requested} allows at most {hard}"
-    waiting = f" ({bare_amount(over.unit, over.reserved)} reserved)" if over.reserved else ""
-    return f"{requested} has {bare_amount(over.unit, over.left)} of {hard} left{waiting}{'; ' if held else ''}{held}"
+        return f'{needs}, and limit "{over.name}" allows at most {hard}'
+    left = bare_amount(over.unit, over.left)
+    return f'{needs}, {left} of {hard} left in limit "{over.name}"{reserved}'
 
 
 def _holders_text(over: Over, holders: Iterable[Holder]) -> str:
@@ -257,11 +264,11 @@ def _age(age: timedelta) -> str:
 
 
 def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
-    if admitted or all(over.left for over in limits) or any(over.requested > over.hard for over in limits):
-        less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
-    else:
-        less = "wait until a pod or claim that holds some ends"
-    return f"{less}, or ask your administrator to raise GPUQuota {QUOTA_NAME}"
+    less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
+    if any(over.requested > over.hard for over in limits):
+        return f"{less}, or ask your administrator to raise the limit"
+    waiting = "wait until pods that hold some end"
+    return f"{less}, or {waiting}" if admitted or all(over.left for over in limits) else waiting
 
 
 ChargeOutcome = ChargeVerdict | NoQuota | Uncountable | QuotaError | Unavailable | TooManyClaims
@@ -296,7 +303,8 @@ def outcome_name(outcome: ChargeOutcome) -> str:
 @RulesOn("Pod", "ResourceClaim", WORKLOAD).rule(
     "GA502",
     "A namespace must not have more GPUs than its quota allows",
-    remedy="request less, wait until a pod or claim that holds GPUs ends, or ask your administrator to raise GPUQuota gpu",
+    remedy="request less, or wait until pods or claims that hold GPUs end",
+    administrator="raise the limit in GPUQuota gpu",
     source="docs/quota.md",
     fixed=True,
 )
@@ -312,9 +320,8 @@ def within_quota(said: ChargeMessage, *, is_admitted: bool) -> Iterator[Problem]
 @RulesOn("Pod", "ResourceClaim", WORKLOAD).rule(
     "GA503",
     "The charge of a pod or claim must be countable",
-    remedy="name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
-    "nvidia.com/gpu.product, in a claim by a selector for productName; where memory is unknown, one that the cluster has, "
-    "or make GPU Feature Discovery label GPU nodes with nvidia.com/gpu.memory",
+    remedy=NAME_THE_PRODUCT,
+    administrator="let GPU Feature Discovery label GPU nodes with nvidia.com/gpu.memory, if their memory is unknown",
     source="docs/quota.md",
     fixed=True,
     shared_cause=True,

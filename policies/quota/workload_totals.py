@@ -138,7 +138,8 @@ class _Unclaimed(PassingView):
     "GA506",
     "The pods of a workload must fit into the quota together",
     default=Severity.WARN,
-    remedy="request fewer pods or GPUs, or ask your administrator to raise GPUQuota gpu",
+    remedy="request fewer pods or GPUs",
+    administrator="raise the limit in GPUQuota gpu",
     source="docs/quota.md",
 )
 def room_for_all(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[Problem]:

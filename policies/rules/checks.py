@@ -31,7 +31,9 @@ class Problem:
     path: FieldPath
     message: str
     remedy: str | None = None
-    """None for that of the rule."""
+    """What the author can do; None for the remedy of the rule."""
+    administrator: str | None = None
+    """What an administrator can do; None for that of the rule."""
     severity: Severity | None = None
     """None for the default of the rule; set if a missing fact makes the problem less severe."""
     place: Place | None = None
@@ -42,11 +44,12 @@ def problem(
     message: str,
     remedy: str | None = None,
     *,
+    administrator: str | None = None,
     severity: Severity | None = None,
     place: Place | None = None,
 ) -> Problem:
-    """A problem at a path; message without path and full stop, remedy an imperative."""
-    return Problem(path, message, remedy, severity, place)
+    """A problem at a path; message without path and full stop, both remedies imperatives."""
+    return Problem(path, message, remedy, administrator, severity, place)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,9 +61,17 @@ class Check(Generic[P]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Iterator[Finding]:
         """The problems that the function finds, as findings of the rule."""
-        made = self.rule.finding
-        for found in self.function(*args, **kwargs):
-            yield made(found.path, found.message, found.remedy, severity=found.severity, place=found.place)
+        return map(self._finding, self.function(*args, **kwargs))
+
+    def _finding(self, found: Problem) -> Finding:
+        return self.rule.finding(
+            found.path,
+            found.message,
+            found.remedy,
+            administrator=found.administrator,
+            severity=found.severity,
+            place=found.place,
+        )
 
 
 class RulesOn:
@@ -78,6 +89,7 @@ class RulesOn:
         *,
         remedy: str,
         source: str,
+        administrator: str = "",
         default: Severity = Severity.DENY,
         rows: tuple[str, ...] = (),
         setting: str = "",
@@ -100,6 +112,7 @@ class RulesOn:
                 why=cleandoc(function.__doc__ or ""),
                 remedy=remedy,
                 source=source,
+                administrator=administrator,
                 setting=setting,
                 kinds=self.kinds,
                 rows=rows,

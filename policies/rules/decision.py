@@ -4,58 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from textwrap import dedent, wrap
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import MANAGED, printable
+from policies.rules.messages import reason, sentence, short_sentence, warning_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from policies.kubernetes.objects import FieldPath, Object
     from policies.rules.charges import ChargeRequest
-
-
-LONGEST = 120
-"""Characters of one warning. The API server cuts after 256 and drops a header with control characters."""
-_MOST = 4096
-"""Characters of all warnings together, beyond which the API server cuts."""
-
-
-def warning_lines(texts: Iterable[str]) -> tuple[str, ...]:
-    """Break texts into warnings that arrive whole; what would be cut off is counted in the last one.
-
-    Source: k8s.io/api/admission/v1 AdmissionResponse.warnings; apiserver pkg/endpoints/filters/warning.go.
-    """
-    kept: dict[str, None] = {}
-    left_out = 0
-    room = _MOST - LONGEST
-    for text in dict.fromkeys(map(printable, texts)):
-        for line in _lines(text, kept):
-            room -= len(line)
-            if room < 0 or line in kept:
-                left_out += 1
-            else:
-                kept[line] = None
-    if not left_out:
-        return tuple(kept)
-    count = "1 more line does" if left_out == 1 else f"{left_out} more lines do"
-    return (*kept, f"{count} not fit; gpu-admission review shows them all")
-
-
-def _lines(text: str, taken: Collection[str]) -> list[str]:
-    """The text in lines that are not taken; the API server drops repeated warnings, so they are indented."""
-    for indent in range(0, LONGEST // 2, 2):
-        lines = wrap(
-            text,
-            LONGEST,
-            initial_indent=" " * indent,
-            subsequent_indent=" " * (indent + 2),
-            break_on_hyphens=False,
-        )
-        if not any(line in taken for line in lines):
-            break
-    return lines
 
 
 TEMPLATE = "ResourceClaimTemplate"
@@ -130,6 +89,8 @@ class Rule:
     runs: str = ""
     """The runs of NVIDIA's own components that a test compares the rule with: `mig-parted` or `sharing`; empty if upstream's
     source was only read."""
+    administrator: str = ""
+    """What an administrator can do besides, as an imperative without a full stop; empty if there is nothing."""
     setting: str = ""
     """The setting that sets the rule's severity, besides `spec.rules`."""
     kinds: tuple[str, ...] = ("Pod", WORKLOAD)
@@ -166,12 +127,14 @@ class Rule:
         message: str,
         remedy: str | None = None,
         *,
+        administrator: str | None = None,
         severity: Severity | None = None,
         place: Place | None = None,
     ) -> Finding:
-        """A finding of this rule; `remedy` and `severity` replace those of the rule."""
+        """A finding of this rule; `remedy`, `administrator` and `severity` replace those of the rule."""
         known = self.remedy if remedy is None else remedy
-        return Finding(self, severity or self.default, path, message, known, place)
+        other = self.administrator if administrator is None else administrator
+        return Finding(self, severity or self.default, path, message, known, place, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +147,11 @@ class Finding:
     message: str
     """The problem and why it matters, without the path and without a full stop."""
     remedy: str
-    """The remedy, as an imperative without a full stop."""
+    """What the author of the object can do, as an imperative without a full stop; empty if the message says it."""
     place: Place | None = None
     """The place in an embedded document, for a finding in one."""
+    administrator: str = ""
+    """What an administrator can do besides, as an imperative without a full stop; empty if there is nothing."""
     exempt: bool = False
     """True if an exemption lowered the severity."""
     announces_refusal: bool = False
@@ -205,14 +170,13 @@ class Finding:
 
     def as_announcement(self, result: str) -> Finding:
         """The warning that something would be refused with this finding; `result` says what."""
-        message = f"{result}: {self.message}"
+        message = f"{result}: {reason(self.path, self.message)}"
         return replace(self, severity=Severity.WARN, message=message, announces_refusal=True)
 
     @property
     def text(self) -> str:
-        """Path, message and remedy as one sentence of a refusal."""
-        where = f"{self.path}: " if self.path else ""
-        return f"{where}{self.message}; {self.remedy}" if self.remedy else f"{where}{self.message}"
+        """The remedy, the reason and the place as one sentence."""
+        return sentence(self.path, self.message, self.remedy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +284,7 @@ class Decision:
     def warnings(self) -> tuple[str, ...]:
         """Lines for the author, each at most 120 characters of printable text; none for waived findings."""
         reported = [found for found in self.findings if not found.waived]
-        warned = [f"{found.rule} {found.text}" for found in reported if found.severity is Severity.WARN]
+        warned = [str(found) for found in reported if found.severity is Severity.WARN]
         # Findings that are left out are of rules that are among the others.
         more = [f"and {self.left_out:,} more findings"] if self.left_out and self.allowed and reported else []
         return warning_lines([*self.remarks, *more, *warned])
@@ -350,3 +314,25 @@ _ORDER = tuple(Severity)
 
 def _severity_order(finding: Finding) -> int:
     return _ORDER.index(finding.severity)
+
+
+LONGEST_REFUSAL = 240
+"""Characters of the first line of a refusal, besides what kubectl puts before it."""
+
+
+def refusal_lines(findings: Iterable[Finding], *, with_paths: bool = True) -> list[str]:
+    """The lines of a refusal: the first finding in full, the others without their reasons.
+
+    A finding without a remedy has its reason.
+
+    Args:
+        findings: The findings that refuse the object.
+        with_paths: False if kubectl prints the path before each line.
+    """
+    lines = list[str]()
+    for found in findings:
+        message = "" if lines and found.remedy else found.message
+        room = LONGEST_REFUSAL - len(f" [{found.rule}]")
+        text = short_sentence(found.path, message, found.remedy, room, with_path=with_paths)
+        lines.append(printable(f"{text} [{found.rule}]"))
+    return lines

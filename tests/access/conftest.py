@@ -6,6 +6,7 @@ from policies.access import validate
 from policies.rules.request import Request
 from policies.rules.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 DENY = GPUAdmissionPolicy(access=Access(mode="deny"))
@@ -30,7 +31,7 @@ def findings_of(found):
     """`findings_of(spec, ...)`: what is said of a pod, each as `RULE severity text`."""
 
     def tell(spec, **options):
-        return [f"{finding.rule.id} {finding.severity} {finding.text}" for finding in found(spec, **options)]
+        return [f"{finding.rule.id} {finding.severity} {plain_text(finding)}" for finding in found(spec, **options)]
 
     return tell
 

@@ -8,10 +8,7 @@ ON, OFF = (
     for on in ("true", "false")
 )
 NONE = "{apiVersion: nvidia.com/v1, kind: ClusterPolicyList, items: []}"
-REMEDY = (
-    "request nvidia.com/gpu: 1 in resources.limits, and remove the annotation; "
-    "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-)
+REMEDY = "request nvidia.com/gpu: 1 in resources.limits, and remove the annotation"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,8 @@ import copy
 
 import pytest
 
+from tests.findings import plain_text
+
 NODES = """
 apiVersion: v1
 kind: Node
@@ -103,4 +105,4 @@ def test_remedies_name_what_the_author_of_an_existing_pod_can_do(found):
     fields = {"operation": "UPDATE", "old_object": before, "metadata": after["metadata"], "cluster": NODES}
     findings = found(after["spec"], **fields)
     assert {each.rule.id for each in findings} == {"GA603", "GA608", "GA611"}
-    assert all("keep what the pod has, or create another pod" in each.text for each in findings)
+    assert all("keep what the pod has, or create another pod" in plain_text(each) for each in findings)

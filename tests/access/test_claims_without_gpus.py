@@ -75,8 +75,7 @@ def test_variable_beside_a_claim_without_gpus_is_reported(findings_of):
         (
             'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in '
             'container "train", which requests no GPU: NVIDIA\'s container runtime gives it every '
-            "GPU of the node; request nvidia.com/gpu: 1 in resources.limits, or set it to void; "
-            "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+            "GPU of the node; request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void"
         )
     ]
 

@@ -6,8 +6,7 @@ import pytest
 
 from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 
-EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-REMEDY = f"request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void; {EXEMPT}"
+REMEDY = "request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void"
 GPU = {"limits": {"nvidia.com/gpu": 1}}
 
 

@@ -2,10 +2,7 @@
 
 import pytest
 
-REMEDY = (
-    "remove it there, or set it to void in the container's env, which wins; "
-    "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-)
+REMEDY = "remove the variable there, or set it to void in the container's env, which wins"
 CLUSTER = """
 {apiVersion: v1, kind: ConfigMap, metadata: {name: all, namespace: team-a}, data: {NVIDIA_VISIBLE_DEVICES: all}}
 ---

@@ -51,8 +51,7 @@ def test_text_says_which_field_loses_the_request(findings_of):
         (
             'GA601 deny spec.containers[0].env[0].value: NVIDIA_VISIBLE_DEVICES is "all" in container "main", which gets no '
             '"acme.com/accelerator" (spec.nodeName is set, so no scheduler makes a claim for it): NVIDIA\'s container runtime '
-            "gives it every GPU of the node; remove spec.nodeName, or set it to void; exempt monitoring agents in "
-            "access.exemptServiceAccounts or access.exemptNamespaces"
+            "gives it every GPU of the node; remove spec.nodeName, or set NVIDIA_VISIBLE_DEVICES to void"
         )
     ]
     (text,) = findings_of(pod(container=MOUNTED, **OTHER), cluster=FAST)

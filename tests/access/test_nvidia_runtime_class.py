@@ -5,8 +5,7 @@ import pytest
 TAIL = (
     "NVIDIA's container runtime, and no container requests a GPU: an image that sets NVIDIA_VISIBLE_DEVICES, as CUDA "
     "images do, gets every GPU of the node; request nvidia.com/gpu: 1 in resources.limits, remove runtimeClassName, or "
-    "set NVIDIA_VISIBLE_DEVICES to void in every container; exempt monitoring agents in access.exemptServiceAccounts "
-    "or access.exemptNamespaces"
+    "set NVIDIA_VISIBLE_DEVICES to void in every container"
 )
 VOID = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 

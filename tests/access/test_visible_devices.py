@@ -2,11 +2,8 @@
 
 import pytest
 
-ASK = (
-    "request nvidia.com/gpu: 1 in resources.limits, or set it to void; "
-    "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-)
-REMOVE = "remove the variable; exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
+ASK = "request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void"
+REMOVE = "remove the variable"
 UNKNOWN = "its value is not known here, and unless it is void or none it gets GPUs that others were given"
 GPU = {"limits": {"nvidia.com/gpu": "1"}}
 H100_CLASS = """

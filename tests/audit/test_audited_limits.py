@@ -72,7 +72,7 @@ def test_limit_that_something_counts_by_is_not_reported(k8s, selector):
                 '"1g.10gb" is the profile of no MIG device that nodes or ResourceSlices show, so limit some counts '
                 "nothing that runs"
             ),
-            'write "1g.5gb", or leave it if that comes later',
+            "write an existing one (1g.5gb), or leave it if that comes later",
         ),
         (
             {"priorityClasses": ["bacth"]},

@@ -27,6 +27,7 @@ POD = AuditFinding(
     FieldPath(["spec", "containers"]),
     "requests GPUs",
     "create it again",
+    "give the namespace another label",
     api_version="v1",
     uid="1234",
 )
@@ -55,7 +56,7 @@ def test_report_names_the_object_the_rule_and_what_to_do():
                 "result": "fail",
                 "severity": "high",
                 "scored": True,
-                "message": "spec.containers: requests GPUs; create it again",
+                "message": "Create it again: containers requests GPUs; spec.containers",
                 "resources": [
                     {"apiVersion": "v1", "kind": "Pod", "namespace": "team-a", "name": "train", "uid": "1234"}
                 ],
@@ -196,6 +197,6 @@ def test_texts_are_redacted_for_the_readers_of_their_namespace():
     messages = [result["message"] for report in reports for result in report["results"]]
     assert messages == [
         "not reviewed: for all: Pods (no): unknown",
-        "spec.containers: for all: requests GPUs; create it again",
-        "spec.containers: for team-a: requests GPUs; see node-1",
+        "for all: Create it again: containers requests GPUs; spec.containers",
+        "for team-a: See node-1: containers requests GPUs; spec.containers",
     ]

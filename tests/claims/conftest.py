@@ -8,6 +8,7 @@ from policies.admission import review
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -54,6 +55,6 @@ def findings_of(examined):
     """`findings_of(rule, text)`: what a rule says about an example, as sentences."""
 
     def tell(rule, text, **options):
-        return [finding.text for finding in examined(text, **options) if finding.rule.id == rule]
+        return [plain_text(finding) for finding in examined(text, **options) if finding.rule.id == rule]
 
     return tell

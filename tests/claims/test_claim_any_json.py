@@ -11,6 +11,7 @@ from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.claims.parts import places, with_part
+from tests.findings import labelled_text
 from tests.properties import examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -94,7 +95,7 @@ def answered(document, old=None, entry=""):
         entry=entry,
     )
     decision = review(request, ManifestsView(CLUSTER, [document]), DEFAULTS)
-    assert all(str(finding) for finding in decision.findings)
+    assert all(labelled_text(finding) for finding in decision.findings)
     return decision
 
 

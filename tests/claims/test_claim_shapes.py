@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.findings import plain_text
+
 CLAIM = """
 apiVersion: resource.k8s.io/{version}
 kind: ResourceClaim
@@ -46,12 +48,12 @@ def asked(fields):
 )
 def test_flat_request_is_reported_once_where_v1_has_its_fields(examined, request_, path, sentence):
     (found,) = examined(claim(f"{{requests: [{{name: gpu, {request_}}}]}}"))
-    assert found.text == f"spec.devices.requests[0].{path}: unknown field in resource.k8s.io/v1, {sentence}"
+    assert plain_text(found) == f"spec.devices.requests[0].{path}: unknown field in resource.k8s.io/v1, {sentence}"
 
 
 def test_request_of_v1_in_v1beta1_must_be_flat(examined):
     (found,) = examined(claim("{requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}", "v1beta1"))
-    assert found.text == (
+    assert plain_text(found) == (
         "spec.devices.requests[0].exactly: unknown field in resource.k8s.io/v1beta1; write what is in it in the request "
         "itself, or apiVersion: resource.k8s.io/v1"
     )
@@ -124,7 +126,7 @@ def test_remedy_for_a_field_in_the_wrong_place_says_where_it_belongs(findings_of
 
 def test_misspelt_class_is_reported_once(examined):
     (found,) = examined(claim("{requests: [{name: gpu, exactly: {deviceClass: gpu.nvidia.com}}]}"))
-    assert found.text == (
+    assert plain_text(found) == (
         'spec.devices.requests[0].exactly.deviceClass: unknown field in resource.k8s.io/v1; write "deviceClassName"'
     )
 
@@ -206,7 +208,7 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
     ],
 )
 def test_wrong_type_is_reported_once(examined, text, expected):
-    assert [finding.text for finding in examined(text)] == [expected]
+    assert [plain_text(finding) for finding in examined(text)] == [expected]
 
 
 @pytest.mark.parametrize(

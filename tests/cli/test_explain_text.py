@@ -144,7 +144,7 @@ def test_warning_of_review_stands_below_the_answer():
         == """\
 pod a/b  impossible
 Fits none of 3 nodes.
-Warning: metadata: none has H200*; wait for such a node [GA404]
+Warning: Wait for such a node: none has H200*; metadata [GA404]
 
 Note: no Pods are known."""
     )

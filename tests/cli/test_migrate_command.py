@@ -63,8 +63,8 @@ def test_left_object_is_reported_with_the_finding(migrate):
     assert done.exit_code == 1
     assert done.stdout == ""
     assert done.stderr == (
-        "STDIN:5  Pod team-a/b  left: spec.nodeSelector[nvidia.com/gpu.count]: counts the GPUs of the node; no device knows how "
-        "many there are; drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family [GA307]\n"
+        "STDIN:5  Pod team-a/b  left: Remove nvidia.com/gpu.count from nodeSelector, or select by nvidia.com/gpu.product, .memory or .family: nvidia.com/gpu.count counts the GPUs of the node; no device knows how many there are; "
+        "spec.nodeSelector[nvidia.com/gpu.count] [GA307]\n"
         "1 object: 1 left\n"
     )
 

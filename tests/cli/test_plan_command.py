@@ -129,15 +129,14 @@ def test_refused_change_is_one_mapping_in_json(planned):
     found = json.loads(planned(config_map(whole=time_slicing(1)), options=["-o", "json"]).stdout)
     assert (found["plan"], found["warnings"]) == (None, [])
     (refusal,) = found["refusals"]
-    assert refusal.startswith(
-        "GA132 ConfigMap gpu-operator/plugin data.whole.sharing.timeSlicing.resources[0].replicas: "
-    )
+    assert refusal.startswith("ConfigMap gpu-operator/plugin: Write 2 or more, or remove this entry")
+    assert refusal.endswith("; data.whole.sharing.timeSlicing.resources[0].replicas [GA132]")
 
 
 def test_refused_deletion_is_not_planned(planned):
     done = planned(options=["--delete", "configmap/plugin"])
     assert done.exit_code == 1
-    assert done.stdout.startswith('- refused: ConfigMap plugin: "plugin" is deleted while')
+    assert done.stdout.startswith("- refused: ConfigMap plugin: Point spec.devicePlugin.config.name")
     assert done.stdout.rstrip().endswith("[GA107]")
 
 

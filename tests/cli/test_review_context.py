@@ -46,10 +46,12 @@ def test_namespace_among_the_files_decides_before_that_of_the_cluster(reviewed, 
 def test_unknown_namespace_is_a_warning(invoke, write, pod):
     done = invoke("review", write("pod.yaml", pod()))
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[1:4] == [
-        'Warning: GA324 metadata.namespace: namespace "team-a" is in none of the files, so the pod is reviewed as not converted; add the',
-        "Warning:   Namespace to the files, or give the cluster's with --cluster",
+    assert done.stdout.splitlines()[1:6] == [
+        'Warning: Add the Namespace to the files, or give the cluster\'s with --cluster: namespace "team-a" is in none of the files, so the',
+        "Warning:   pod is reviewed as not converted; metadata.namespace [GA324]",
         "  GA324 warn  pod.yaml:5:14  The namespace of a pod must be known",
+        "      namespace: team-a",
+        "                 ^",
     ]
 
 

@@ -109,7 +109,7 @@ def test_file_of_a_quota_keeps_what_its_status_counts(write, invoke, pod):
         ("new", "admitted"),
         ("last", "refused"),
     ]
-    assert "requested: all=1, used: all=8, limited: all=8" in done.stdout
+    assert 'needs 1 GPU, 0 of 8 left in limit "all"; ' in done.stdout
 
 
 def test_workload_counts_with_all_its_pods(verdicts, write, pod):
@@ -155,7 +155,8 @@ def test_summary_says_once_how_much_the_quota_lacks(write, invoke, pod):
         'raise limit "all" of GPUQuota gpu in namespace team-a by 161 GPUs to fit everything: 169 GPUs would be used, and '
         "the limit is 8"
     )
-    assert done.output.count("raise limit") == 1
+    assert done.output.count("to fit everything") == 1
+    assert done.output.count('An administrator can raise limit "all" of GPUQuota gpu\n') == 1
     as_json = invoke("review", "--cluster", cluster, "-o", "json", pods)
     assert as_json.stderr.startswith('raise limit "all" of GPUQuota gpu')
 

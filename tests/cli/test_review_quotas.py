@@ -51,11 +51,17 @@ def text_of(result):
     [
         (
             workload("apps/v1", "Deployment", 2, replicas=5),
-            'GA506 spec.replicas: 5 pods at once request 10 GPUs, but limit "all" of GPUQuota gpu allows at most 8 GPUs',
+            (
+                'Request fewer pods or GPUs: 5 pods at once request 10 GPUs, but limit "all" of GPUQuota gpu allows at most 8 GPUs, so 4 '
+                "are created, and the others are refused until some end; spec.replicas [GA506]"
+            ),
         ),
         (
             workload("batch/v1", "Job", 3, parallelism=3),
-            'GA506 spec.parallelism: 3 pods at once request 9 GPUs, but limit "all" of GPUQuota gpu allows at most 8 GPUs',
+            (
+                'Request fewer pods or GPUs: 3 pods at once request 9 GPUs, but limit "all" of GPUQuota gpu allows at most 8 GPUs, so 2 '
+                "are created, and the others are refused until some end; spec.parallelism [GA506]"
+            ),
         ),
     ],
     ids=["deployment", "job"],
@@ -76,7 +82,10 @@ def test_workload_whose_pods_fit_together_is_not_spoken_of(write, invoke):
 def test_workload_whose_pods_do_not_fit_one_by_one_gets_the_event_of_its_controller(write, invoke):
     result = invoke("review", write("files.yaml", namespace(), quota(), workload("batch/v1", "Job", 9, parallelism=3)))
     assert "FailedCreate  Error creating: admission webhook" in result.output
-    assert "exceeded quota: gpu, requested: all=9, used: all=0, limited: all=8" in text_of(result)
+    assert (
+        "denied the request: Request fewer GPUs, or ask your administrator to raise the limit: template needs 9 GPUs, "
+        'and limit "all" allows at most 8; exceeded quota: gpu; spec.template [GA502]\n'
+    ) in result.output
     assert "GA506" not in result.output
     assert result.exit_code == 1
 
@@ -85,7 +94,8 @@ def test_pod_over_its_quota_is_forbidden(write, invoke):
     result = invoke("review", write("files.yaml", namespace(), quota(), pod(9)))
     assert (
         'Error from server (Forbidden): error when creating "files.yaml": admission webhook "check-pods.gpu-admission.io" '
-        "denied the request: exceeded quota: gpu"
+        'denied the request: needs 9 GPUs, and limit "all" allows at most 8; exceeded quota: gpu; request fewer GPUs, '
+        "or ask your administrator to raise the limit [GA502]\n"
     ) in result.output
 
 

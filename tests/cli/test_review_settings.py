@@ -20,10 +20,14 @@ def test_problems_have_their_lines(invoke, write):
         == """\
 policy.yaml:1  GPUAdmissionPolicy default  refused
 The GPUAdmissionPolicy "default" is invalid: 
-* spec.rules[0].severity: is false, which is how YAML reads off; write "off" in quotes [GA701]
-* spec.acces: is an unknown setting; docs/settings.md lists all settings [GA701]
+* spec.rules[0].severity: severity is false, which is how YAML reads off; write "off" in quotes [GA701]
+* spec.acces: acces is an unknown setting; docs/settings.md lists all settings [GA701]
   GA701 deny  policy.yaml:7:15  Settings must be readable and consistent
+        severity: off
+                  ^
   GA701 deny  policy.yaml:8:10  Settings must be readable and consistent
+      acces: {}
+             ^
 
 1 object: 1 refused
 """  # noqa: W291 - as kubectl prints it

@@ -79,9 +79,11 @@ def test_refused_pod_is_shown_as_kubectl_prints_it_with_the_place_of_the_cause(i
         == """\
 pod.yaml:1  Pod team-a/count  refused
 Error from server (Forbidden): error when creating "pod.yaml": admission webhook "convert-pods.gpu-admission.io" denied the request: \
-spec.nodeSelector[nvidia.com/gpu.count]: counts the GPUs of the node; no device knows how many there are; \
-drop the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family [GA307]
+Remove nvidia.com/gpu.count from nodeSelector, or select by nvidia.com/gpu.product, .memory or .family: nvidia.com/gpu.count \
+counts the GPUs of the node; no device knows how many there are; spec.nodeSelector[nvidia.com/gpu.count] [GA307]
   GA307 deny  pod.yaml:6:27  A node label that selects GPUs must have an exact equivalent on a device
+        nvidia.com/gpu.count: "8"
+                              ^
 
 1 object: 1 refused
 """
@@ -94,9 +96,13 @@ def test_several_denials_stand_on_a_line_each(invoke, cluster, write, pod):
     document["spec"]["containers"][1] = {**document["spec"]["containers"][0], "name": "other"}
     done = invoke("review", "--cluster", cluster, write("pod.yaml", document))
     first, second = done.stdout.splitlines()[1:3]
-    assert first.startswith('Error from server (Forbidden): error when creating "pod.yaml": admission webhook')
-    assert first.endswith("such as nvidia.com/mig-1g.10gb [GA302]")
-    assert second.startswith('spec.containers[1].resources.limits[nvidia.com/gpu]: "0.5" is not a whole number')
+    remedy = "Request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb"
+    assert first == (
+        'Error from server (Forbidden): error when creating "pod.yaml": admission webhook "convert-pods.gpu-admission.io" '
+        f'denied the request: {remedy}: "0.5" is not a whole number of devices; '
+        "spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]"
+    )
+    assert second == f"{remedy}; spec.containers[1].resources.limits[nvidia.com/gpu] [GA302]"
 
 
 def test_refusal_is_the_message_that_the_webhook_answers(invoke, cluster, write):
@@ -113,11 +119,13 @@ def test_warnings_are_shown_as_kubectl_prints_them(invoke, cluster, write, pod):
     document = pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"})
     done = invoke("review", "--cluster", cluster, write("pod.yaml", document))
     assert done.exit_code == 0
-    assert done.stdout.splitlines()[:4] == [
+    assert done.stdout.splitlines()[:6] == [
         "pod.yaml:1  Pod team-a/train  admitted, converted",
-        "Warning: GA313 spec.nodeSelector[nvidia.com/gpu.product]: no device matches product NVIDIA-H100; the cluster has",
-        'Warning:   NVIDIA-A100-SXM4-80GB on 1 node, NVIDIA-H100-80GB-HBM3 on 2 nodes; write "NVIDIA-H100-80GB-HBM3"',
+        'Warning: Write "NVIDIA-H100-80GB-HBM3": no device matches product NVIDIA-H100; the cluster has NVIDIA-A100-SXM4-80GB on 1 node,',
+        "Warning:   NVIDIA-H100-80GB-HBM3 on 2 nodes; spec.nodeSelector[nvidia.com/gpu.product] [GA313]",
         "  GA313 warn  pod.yaml:14:29  A device of the cluster must match the request",
+        "        nvidia.com/gpu.product: NVIDIA-H100",
+        "                                ^",
     ]
 
 
@@ -125,19 +133,28 @@ def test_malformed_pod_is_refused_as_the_api_server_words_it(invoke, cluster, wr
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: team-a}\nspec: {containers: {name: train}}\n"
     done = invoke("review", "--cluster", cluster, write("pod.yaml", text))
     assert done.exit_code == 1
-    assert done.stdout.splitlines()[1:3] == [
-        'The Pod "x" is invalid: spec.containers: is a mapping; it must be a list; correct the manifest [GA301]',
+    assert done.stdout.splitlines()[1:5] == [
+        'The Pod "x" is invalid: spec.containers: Correct the manifest: containers is a mapping; it must be a list [GA301]',
         "  GA301 deny  pod.yaml:4:20  A pod must have the shape that Kubernetes defines",
+        "    spec: {containers: {name: train}}",
+        "                       ^",
     ]
 
 
 def test_several_malformed_fields_stand_on_a_line_each(invoke, cluster, write):
     text = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: {name: train}, nodeSelector: 1}\n"
     done = invoke("review", "--cluster", cluster, write("pod.yaml", text))
-    assert done.stdout.splitlines()[1:4] == [
+    assert done.stdout.splitlines()[1:11] == [
         'The Pod "x" is invalid: ',
-        "* spec.nodeSelector: is a number; it must be a mapping; correct the manifest [GA301]",
-        "* spec.containers: is a mapping; it must be a list; correct the manifest [GA301]",
+        "* spec.nodeSelector: Correct the manifest: nodeSelector is a number; it must be a mapping [GA301]",
+        "* spec.containers: Correct the manifest [GA301]",
+        "  GA301 deny  pod.yaml:4:49  A pod must have the shape that Kubernetes defines",
+        "    spec: {containers: {name: train}, nodeSelector: 1}",
+        "                                                    ^",
+        "  GA301 deny  pod.yaml:4:20  A pod must have the shape that Kubernetes defines",
+        "    spec: {containers: {name: train}, nodeSelector: 1}",
+        "                       ^",
+        "    Reason: containers is a mapping; it must be a list",
     ]
 
 
@@ -232,9 +249,11 @@ spec: {rules: [{rule: GA324, severity: deny}]}
         done.stdout
         == """\
 pod.yaml:1  Pod team-a/train  refused
-Error when reviewing "pod.yaml": metadata.namespace: namespace "team-a" is in none of the files, \
-so the pod is reviewed as not converted; add the Namespace to the files, or give the cluster's with --cluster [GA324]
+Error when reviewing "pod.yaml": Add the Namespace to the files, or give the cluster's with --cluster: \
+namespace "team-a" is in none of the files, so the pod is reviewed as not converted; metadata.namespace [GA324]
   GA324 deny  pod.yaml:5:14  The namespace of a pod must be known
+      namespace: team-a
+                 ^
 
 1 object: 1 refused
 """

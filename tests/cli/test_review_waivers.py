@@ -161,5 +161,6 @@ def test_waived_mention_of_gpus_does_not_change_the_exit_code(invoke, cluster, w
 
 def test_hostile_annotation_has_a_short_answer(invoke, cluster, write, waiving):
     done = invoke("review", "--cluster", cluster, write("pod.yaml", waiving("\x1b[2J;" * 50_000, nodeSelector={})))
-    assert "has 250,000 characters and at most 4,096 are read; shorten it" in " ".join(done.stdout.split())
+    said = "Warning: Shorten gpu-admission.io/ignore: it has 250,000 characters and at most 4,096 are read"
+    assert said in " ".join(done.stdout.split())
     assert "\x1b" not in done.stdout.partition("---")[0]

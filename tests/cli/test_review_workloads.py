@@ -177,9 +177,11 @@ def test_refused_pods_are_reported_as_the_event_of_their_controller(invoke, clus
         == """\
 job.yaml:1  Job team-a/big  refused
 FailedCreate  Error creating: admission webhook "convert-pods.gpu-admission.io" denied the request: \
-spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: "0.5" is not a whole number of devices; \
-request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]
+Request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb: "0.5" is not a whole number of devices; \
+spec.template.spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]
   GA302 deny  job.yaml:16:29  GPUs must be requested in whole numbers
+                nvidia.com/gpu: '0.5'
+                                ^
 
 1 object: 1 refused
 """
@@ -191,9 +193,9 @@ def test_each_template_that_is_refused_has_an_event(invoke, cluster, write):
     done = invoke("review", "--cluster", cluster, write("jobset.yaml", document))
     assert [line for line in done.stdout.splitlines() if line.startswith("FailedCreate")] == [
         'FailedCreate  Error creating: admission webhook "convert-pods.gpu-admission.io" denied the request: '
-        f"spec.replicatedJobs[{index}].template.spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: "
-        f'"{amount}" is not a whole number of devices; request a whole number of GPUs, or a MIG device such as '
-        "nvidia.com/mig-1g.10gb [GA302]"
+        f'Request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb: "{amount}" is not a whole number '
+        f"of devices; spec.replicatedJobs[{index}].template.spec.template.spec.containers[0].resources.limits"
+        "[nvidia.com/gpu] [GA302]"
         for index, amount in enumerate(("0.5", "0.25"))
     ]
 
@@ -202,8 +204,8 @@ def test_malformed_template_is_refused_as_the_workload_would_be(invoke, cluster,
     document = workload("batch/v1", "Job", spec={"template": {"spec": {"containers": 1}}})
     done = invoke("review", "--cluster", cluster, write("job.yaml", document))
     assert done.stdout.splitlines()[1] == (
-        'The Job "big" is invalid: spec.template.spec.containers: is a number; it must be a list; '
-        "correct the manifest [GA301]"
+        'The Job "big" is invalid: spec.template.spec.containers: Correct the manifest: containers is a '
+        "number; it must be a list [GA301]"
     )
 
 
@@ -212,8 +214,8 @@ def test_warning_names_the_template_s_place(reviewed, write):
     document = workload("batch/v1", "Job", spec={"template": template(nodeSelector=selector)})
     (found,) = reviewed(write("job.yaml", document))
     assert found["warnings"] == [
-        "GA313 spec.template.spec.nodeSelector[nvidia.com/gpu.product]: no device matches product NVIDIA-H100; the cluster has",
-        '  NVIDIA-A100-SXM4-80GB on 1 node, NVIDIA-H100-80GB-HBM3 on 2 nodes; write "NVIDIA-H100-80GB-HBM3"',
+        'Write "NVIDIA-H100-80GB-HBM3": no device matches product NVIDIA-H100; the cluster has NVIDIA-A100-SXM4-80GB on 1 node,',
+        "  NVIDIA-H100-80GB-HBM3 on 2 nodes; spec.template.spec.nodeSelector[nvidia.com/gpu.product] [GA313]",
     ]
 
 
@@ -305,7 +307,8 @@ spec: {rules: [{rule: GA301, severity: warn}]}
     done = invoke("review", "--cluster", cluster, "--settings", write("settings.yaml", settings), file)
     assert done.exit_code == 0
     assert done.stdout.startswith(
-        "job.yaml:1  Job team-a/big  admitted\nWarning: GA301 spec.template.metadata: is a list;"
+        "job.yaml:1  Job team-a/big  admitted\nWarning: Correct the manifest: metadata is a list; it must be a mapping; "
+        "spec.template.metadata [GA301]\n"
     )
 
 

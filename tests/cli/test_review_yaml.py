@@ -45,9 +45,9 @@ def test_refused_objects_are_left_out_and_named_on_stderr(invoke, cluster, write
     assert [document["metadata"]["name"] for document in objects(done)] == ["a", "gpu-c6e64bdbb49dc79c"]
     assert done.stderr == (
         'Error from server (Forbidden): error when creating "pods.yaml": admission webhook '
-        '"convert-pods.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: '
-        '"0.5" is not a whole number of devices; request a whole number of GPUs, or a MIG device such as '
-        "nvidia.com/mig-1g.10gb [GA302]\n"
+        '"convert-pods.gpu-admission.io" denied the request: Request a whole number of GPUs, or a MIG device such as '
+        'nvidia.com/mig-1g.10gb: "0.5" is not a whole number of devices; '
+        "spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]\n"
         "pods.yaml:14: Pod team-a/b is left out, because it is refused\n"
     )
 
@@ -55,7 +55,11 @@ def test_refused_objects_are_left_out_and_named_on_stderr(invoke, cluster, write
 def test_warnings_are_on_stderr(invoke, cluster, write, pod):
     document = pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"})
     done = invoke("review", "--cluster", cluster, "-o", "yaml", write("pod.yaml", document))
-    assert done.stderr.startswith("Warning: GA313 spec.nodeSelector[nvidia.com/gpu.product]")
+    assert done.stderr == (
+        'Warning: Write "NVIDIA-H100-80GB-HBM3": no device matches product NVIDIA-H100; the cluster has NVIDIA-A100-SXM4-80GB '
+        "on 1 node,\n"
+        "Warning:   NVIDIA-H100-80GB-HBM3 on 2 nodes; spec.nodeSelector[nvidia.com/gpu.product] [GA313]\n"
+    )
     assert "Warning" not in done.stdout
 
 

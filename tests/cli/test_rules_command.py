@@ -78,7 +78,7 @@ def test_id_unlike_any_other_gets_the_list(invoke):
 def test_rules_as_json_have_every_field(invoke):
     documents = json.loads(invoke("rules", "-o", "json").stdout)
     assert [document["id"] for document in documents] == [rule.id for rule in rule_book().rules]
-    texts = {"id", "title", "default", "why", "remedy", "source", "wrong", "right", "setting"}
+    texts = {"id", "title", "default", "why", "remedy", "administrator", "source", "wrong", "right", "setting"}
     assert all(
         document.keys() == {*texts, "kinds", "rows", "fixed", "shared_cause", "beside", "needs", "cluster_scoped"}
         for document in documents

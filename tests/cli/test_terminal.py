@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -43,7 +44,7 @@ def misspelt(write, pod):
 def test_colours_are_for_terminals(folder, cluster, misspelt):
     written = on_a_terminal(folder, "review", "--cluster", cluster, misspelt)
     assert "\x1b[1mPod team-a/train\x1b[0m  \x1b[32m\x1b[1madmitted\x1b[0m, converted" in written
-    assert "\x1b[33m\x1b[1mWarning:\x1b[0m GA313" in written
+    assert "\x1b[33m\x1b[1mWarning:\x1b[0m Write" in written
     assert "\x1b[31m-        nvidia.com/gpu: 1\x1b[0m" in written
     assert "\x1b[32m+  resourceClaims:\x1b[0m" in written
 
@@ -90,11 +91,21 @@ def test_lines_are_as_wide_as_the_terminal(folder, cluster, misspelt, columns):
     assert all(line.startswith((" ", "Warning:", "pod.yaml:", "refers", "1 object:")) for line in written if line)
 
 
+def test_line_of_the_file_is_cut_to_the_width_of_the_terminal(folder, cluster, write, pod):
+    file = write(
+        "pod.yaml", json.dumps(pod(nodeSelector={"nvidia.com/gpu.product": "NVIDIA-H100"}, hostname="a" * 100))
+    )
+    lines = click.unstyle(on_a_terminal(folder, "review", "--cluster", cluster, file, COLUMNS="60")).splitlines()
+    (caret,) = (index for index, line in enumerate(lines) if line.strip() == "^")
+    assert len(lines[caret - 1]) == 60
+    assert lines[caret - 1][lines[caret].index("^") :].startswith('"NVIDIA-H100"')
+
+
 def test_lines_in_a_pipe_are_not_wrapped(run, cluster, write, pod):
     refused = write("pod.yaml", pod(nodeSelector={"nvidia.com/gpu.count": "8"}))
     lines = run("review", "--cluster", cluster, refused, COLUMNS="60").stdout.splitlines()
-    assert len(lines) == 5
-    assert lines[1].endswith("gpu.memory or gpu.family [GA307]")
+    assert len(lines) == 7
+    assert lines[1].endswith("how many there are; spec.nodeSelector[nvidia.com/gpu.count] [GA307]")
 
 
 def test_diffs_are_not_wrapped(folder, cluster, misspelt):

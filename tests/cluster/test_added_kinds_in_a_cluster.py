@@ -92,12 +92,13 @@ def created(cluster, team):
 
 def test_author_of_an_added_kind_is_warned_and_the_setting_is_covered(configured):
     team = configured.namespace(dra="enabled")
-    place = "GA302 spec.workers[0].template.spec.containers[0].resources.limits[nvidia.com/gpu]: its pods would be refused: "
+    reason = 'its pods would be refused: "0.5" is not a whole number of devices'
+    place = "spec.workers[0].template.spec.containers[0].resources.limits[nvidia.com/gpu]"
 
     def warned():
         answer = created(configured, team)
         assert answer.accepted, answer.message
-        return [each for each in answer.warnings if each.startswith(place)]
+        return f"{reason}; {place} [GA302]" in " ".join(line.strip() for line in answer.warnings)
 
     until(warned, "the author is warned")
     until(lambda: UNCOVERED not in configured.service.probe()["notes"], "the setting is covered", 60)

@@ -184,7 +184,7 @@ def test_request_for_admin_access_is_reported_to_its_author(real, labelled):
     for document in (admin_claim(labelled), admin_template(labelled)):
         answer = real.create(document)
         assert answer.accepted
-        assert any(warning.startswith("GA231 ") for warning in answer.warnings)
+        assert any("[GA231]" in warning for warning in answer.warnings)
 
 
 def test_kubernetes_refuses_admin_access_without_the_label(real):

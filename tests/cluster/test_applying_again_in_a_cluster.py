@@ -43,8 +43,8 @@ def test_another_amount_is_refused_by_the_api_server_and_explained_by_us(cluster
     assert answer.code == 422
     assert answer.message.startswith(f'Pod "train" is invalid: {_IMMUTABLE}')
     assert " ".join(line.strip() for line in answer.warnings) == (
-        "GA328 spec.containers[0].resources.limits[nvidia.com/gpu]: is 2 and the pod was created with 1, and the GPUs "
-        "of a pod cannot change; delete the pod and create it again"
+        "Delete the pod and create it again: nvidia.com/gpu is 2 and the pod was created with 1, and the GPUs of a pod "
+        "cannot change; spec.containers[0].resources.limits[nvidia.com/gpu] [GA328]"
     )
 
 

@@ -14,7 +14,7 @@ def limits(kind, team, **spec):
 
 def rules(answer):
     assert answer.accepted
-    return [word for line in answer.warnings for word in line.split() if word.startswith("GA")]
+    return [word.strip("[]") for line in answer.warnings for word in line.split() if word.startswith("[GA")]
 
 
 def test_quota_of_a_key_that_is_never_counted_gets_a_warning(cluster):

@@ -43,8 +43,8 @@ def test_config_map_is_judged_before_anything_names_it(operator):
     answer = operator.create(layouts(NOT_YAML))
     assert answer.causes == [
         (
-            "data[config.yaml]: is not YAML in line 5: expected another key of the mapping that begins at line 3: check the "
-            "indentation and the quotes; no node could be cut by MIG; correct line 5 [GA149]"
+            "data[config.yaml]: Correct line 5: config.yaml is not YAML in line 5: expected another key of the mapping that "
+            "begins at line 3: check the indentation and the quotes; no node could be cut by MIG [GA149]"
         )
     ]
 
@@ -54,9 +54,9 @@ def test_cluster_policy_is_refused_while_the_config_map_that_it_names_has_a_mist
     reported = until(lambda: causes(operator.create(NAMING, dry_run=True)), "the ConfigMap is seen")
     assert reported == [
         (
-            f'spec.migManager.config.name: the ConfigMap "{NAME}" in gpu-operator is invalid at data[config.yaml]: is a single '
-            "value, not a mapping; mig-parted cannot read it; write version: v1 and, below mig-configs:, a list of entries for "
-            "each name [GA149]"
+            "spec.migManager.config.name: Write version: v1 and, below mig-configs:, a list of entries for each name: the "
+            f'ConfigMap "{NAME}" in gpu-operator is invalid at data[config.yaml]: is a single value, not a mapping; mig-parted '
+            "cannot read it [GA149]"
         )
     ]
     assert operator.apply(layouts(GOOD)).accepted
@@ -69,8 +69,8 @@ def test_steps_of_the_guide_pass_and_what_is_in_effect_stays_right(operator):
     reported = until(lambda: causes(operator.apply(layouts(UNRECOGNISED))), "the ClusterPolicy is seen")
     assert reported == [
         (
-            "data[config.yaml]: is a single value, not a mapping; mig-parted cannot read it; write version: v1 and, below "
-            "mig-configs:, a list of entries for each name [GA149]"
+            "data[config.yaml]: Write version: v1 and, below mig-configs:, a list of entries for each name: config.yaml is a "
+            "single value, not a mapping; mig-parted cannot read it [GA149]"
         )
     ]
 
@@ -79,7 +79,7 @@ def test_edit_of_the_operators_own_config_map_is_warned_about(operator):
     own = manifests.config_map("gpu-operator", "default-mig-parted-config", {"config.yaml": GOOD})
     answer = operator.create(own, dry_run=True)
     assert " ".join(line.strip() for line in answer.warnings) == (
-        'GA107 metadata.name: "default-mig-parted-config" belongs to the GPU Operator, which writes its own content over '
-        'it; give the ConfigMap another name, such as "custom-mig-parted-config", and name it in '
-        "spec.migManager.config.name of the ClusterPolicy"
+        'Give the ConfigMap another name, such as "custom-mig-parted-config", and name it in spec.migManager.config.name of '
+        'the ClusterPolicy: "default-mig-parted-config" belongs to the GPU Operator, which writes its own content over it; '
+        "metadata.name [GA107]"
     )

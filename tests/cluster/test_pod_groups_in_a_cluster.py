@@ -74,7 +74,8 @@ def test_group_that_does_not_fit_refuses_its_pods(grouping, team):
     assert grouping.create(manifests.pod_group(team, "ring", ENTRY)).accepted
     answer = grouping.create(member(team, "first"))
     assert answer.code == 403
-    assert "exceeded quota: gpu, requested: gpus=1, used: gpus=1, limited: gpus=1; " in answer.message
+    assert 'needs 1 GPU, 0 of 1 left in limit "gpus" ' in answer.message
+    assert "; exceeded quota: gpu; " in answer.message
     assert not [name for name in claims_of(grouping, team) if name.startswith("ring-")]
 
 

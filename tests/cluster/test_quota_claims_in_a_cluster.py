@@ -61,7 +61,8 @@ def test_claim_of_a_user_is_charged(cluster):
     assert summary(cluster, team) == "gpus 1/1"
     answer = cluster.create(manifests.claim(team, "second", ANY_GPU))
     assert answer.code == 403
-    assert "exceeded quota: gpu, requested: gpus=1, used: gpus=1, limited: gpus=1; " in answer.message
+    assert 'needs 1 GPU, 0 of 1 left in limit "gpus" ' in answer.message
+    assert "; exceeded quota: gpu; " in answer.message
     counted(cluster, team, "1")
 
 

@@ -15,8 +15,8 @@ def test_condition_that_no_device_knows_is_refused(cluster):
     assert (answer.code, answer.body["reason"]) == (403, "Forbidden")
     assert answer.message == denied(
         "convert-pods",
-        "spec.nodeSelector[nvidia.com/gpu.count]: counts the GPUs of the node; no device knows how many there are; drop "
-        "the condition, or replace it by one on nvidia.com/gpu.product, gpu.memory or gpu.family [GA307]",
+        "Remove nvidia.com/gpu.count from nodeSelector, or select by nvidia.com/gpu.product, .memory or .family: nvidia.com/gpu.count "
+        "counts the GPUs of the node; no device knows how many there are; spec.nodeSelector[nvidia.com/gpu.count] [GA307]",
     )
 
 
@@ -31,8 +31,8 @@ def test_part_of_a_gpu_is_refused(cluster):
     answer = cluster.create(manifests.pod(team, gpus="0.5"))
     assert answer.message == denied(
         "convert-pods",
-        'spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is not a whole number of devices; request a whole '
-        "number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
+        "Request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb: 0.5 is not a whole number of "
+        "devices; spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]",
     )
 
 
@@ -41,9 +41,9 @@ def test_product_that_is_spelled_as_a_label_is_warned_about(cluster):
     answer = cluster.create(manifests.claim(cluster.namespace(), "h100", expression))
     assert answer.accepted
     assert " ".join(line.strip() for line in answer.warnings) == (
-        'GA230 spec.devices.requests[0].exactly.selectors[0].cel.expression: "NVIDIA-H100-80GB-HBM3" is no productName '
-        "that devices have: it is the label nvidia.com/gpu.product, which has dashes for blanks; write "
-        'device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "NVIDIA-H100-80GB-HBM3"'
+        'Write device.attributes["gpu.nvidia.com"].productName.replace(" ", "-") == "NVIDIA-H100-80GB-HBM3": '
+        '"NVIDIA-H100-80GB-HBM3" is no productName that devices have: it is the label nvidia.com/gpu.product, which has '
+        "dashes for blanks; spec.devices.requests[0].exactly.selectors[0].cel.expression [GA230]"
     )
 
 
@@ -60,19 +60,19 @@ def test_cluster_policy_with_a_misspelt_value_is_refused_in_our_words(cluster):
     answer = cluster.create(wrong, dry_run=True)
     assert (answer.code, answer.body["reason"]) == (422, "Invalid")
     cause = (
-        'spec.driver.kernelModuleType: Unsupported value: "runcompiled": supported values: "auto", "open", "proprietary"; write '
-        "kernelModuleType: auto, and usePrecompiled: false [GA101]"
+        "Write kernelModuleType: auto, and usePrecompiled: false: Unsupported value: "
+        '"runcompiled": supported values: "auto", "open", "proprietary"'
     )
-    assert cause in answer.causes
+    assert f"spec.driver.kernelModuleType: {cause} [GA101]" in answer.causes
     assert answer.message.startswith(denied("configuration", ""))
-    assert cause in answer.message
+    assert f"{cause}; spec.driver.kernelModuleType [GA101]" in answer.message
 
 
 def test_cluster_policy_that_gives_gpus_out_twice_is_refused(cluster):
     answer = cluster.create(manifests.cluster_policy(), dry_run=True)
     (cause,) = (cause for cause in answer.causes if cause.endswith("[GA145]"))
-    assert cause.startswith("spec.devicePlugin.enabled: is true, and ")
-    assert "hand out their GPUs by DRA (gpu.nvidia.com) already; two pods could get one GPU" in cause
+    assert cause.startswith("spec.devicePlugin.enabled: Write devicePlugin.enabled: false, or label nodes of DRA ")
+    assert "hand out their GPUs by DRA (gpu.nvidia.com) already; two pods could" in cause
 
 
 def test_device_plugin_config_map_that_shares_nothing_is_refused(cluster):
@@ -80,30 +80,33 @@ def test_device_plugin_config_map_that_shares_nothing_is_refused(cluster):
     config_map = manifests.config_map("gpu-operator", "time-slicing", {"any": document})
     config_map["metadata"]["labels"] = {"gpu-admission.io/config": "device-plugin"}
     answer = cluster.create(config_map, dry_run=True)
+    path = "data.any.sharing.timeSlicing.resources[0].replicas"
     cause = (
-        "data.any.sharing.timeSlicing.resources[0].replicas: is 1; sharing needs at least 2; the device plugin would "
-        "exit with: number of replicas must be >= 2; write 2 or more, or remove this entry to hand out whole GPUs [GA132]"
+        "Write 2 or more, or remove this entry to hand out whole GPUs: replicas is 1; sharing needs at least 2; the "
+        "device plugin would exit with: number of replicas must be >= 2"
     )
-    assert (answer.causes, answer.message) == ([cause], denied("configuration", cause))
+    assert answer.causes == [f"{path}: {cause} [GA132]"]
+    assert answer.message == denied("configuration", f"{cause}; {path} [GA132]")
 
 
 @pytest.mark.parametrize(
-    ("spec", "cause"),
+    ("spec", "path", "message"),
     [
         pytest.param(
             {"placement": {"wishes": [{"wish": {"min-memory": "lots"}}]}},
-            'spec.placement.wishes[0].wish[min-memory]: is "lots", which is not a Kubernetes quantity; write one such as '
-            '"40Gi" [GA701]',
+            "spec.placement.wishes[0].wish[min-memory]",
+            'min-memory is "lots", which is not a Kubernetes quantity; write one such as "40Gi"',
             id="more than a schema can judge",
         ),
         pytest.param(
             {"rules": [{"rule": "GA307", "severity": "never"}]},
-            'spec.rules[0].severity: is "never"; write deny, warn, audit or off [GA701]',
+            "spec.rules[0].severity",
+            'severity is "never"; write deny, warn, audit or off',
             id="what the schema refuses too",
         ),
     ],
 )
-def test_settings_that_cannot_be_used_are_refused(cluster, spec, cause):
+def test_settings_that_cannot_be_used_are_refused(cluster, spec, path, message):
     answer = cluster.create(manifests.settings(**spec), dry_run=True)
-    assert answer.causes == [cause]
-    assert answer.message == denied("configuration", cause)
+    assert answer.causes == [f"{path}: {message} [GA701]"]
+    assert answer.message == denied("configuration", f"{message}; {path} [GA701]")

@@ -1,5 +1,7 @@
 """ClusterPolicies and nodes for sandbox workloads, and the findings on them."""
 
+from tests.findings import plain_text
+
 CHART = {
     "vgpuDeviceManager": "{enabled: true, config: {name: '', default: default}}",
     "vfioManager": "{enabled: true}",
@@ -36,4 +38,4 @@ def node(name="gpu-1", **labels):
 
 
 def findings_of(found, *rules):
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]
+    return [(finding.severity, plain_text(finding)) for finding in found if finding.rule.id in (rules or SANDBOX_RULES)]

@@ -7,6 +7,7 @@ import pytest
 from policies.rules.decision import Severity
 from policies.rules.request import UserInfo
 from policies.rules.settings import Configuration, GPUAdmissionPolicy
+from tests.findings import plain_text
 
 POLICY = """
 apiVersion: nvidia.com/v1
@@ -27,7 +28,7 @@ DELETED = f"# operation: DELETE{POLICY}"
 
 
 def texts(findings, rule):
-    return [finding.text for finding in findings if finding.rule.id == rule]
+    return [plain_text(finding) for finding in findings if finding.rule.id == rule]
 
 
 def test_second_cluster_policy_is_refused(examined):
@@ -73,7 +74,7 @@ def test_other_names_are_only_audited(examined):
 def test_deletion_while_pods_hold_gpus_warns(examined, resource):
     (found,) = examined(f"{DELETED}---{POD.format(name='training', resource=resource)}")
     assert found.severity is Severity.WARN
-    assert found.text == (
+    assert plain_text(found) == (
         'metadata.name: "cluster-policy" is deleted while GPUs are held by the pod '
         '"team-a/training"; this removes the driver under them; end these pods first, or '
         'annotate the ClusterPolicy with gpu-admission.io/allow-deletion: "true"'

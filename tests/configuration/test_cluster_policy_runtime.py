@@ -3,6 +3,7 @@
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 
 def policy(spec="{}", before=None, facts=""):
@@ -29,7 +30,7 @@ def found(examined):
 
 @pytest.fixture
 def texts(found):
-    return lambda *arguments, **keywords: [finding.text for finding in found(*arguments, **keywords)]
+    return lambda *arguments, **keywords: [plain_text(finding) for finding in found(*arguments, **keywords)]
 
 
 NRI = "cdi: {enabled: true, nriPluginEnabled: true}"
@@ -222,13 +223,13 @@ def test_k3s_without_cdi_warns(texts):
 )
 def test_impossible_host_path_is_refused(found, spec, text):
     (one,) = found("GA184", spec)
-    assert (one.severity, one.text) == (Severity.DENY, text)
+    assert (one.severity, plain_text(one)) == (Severity.DENY, text)
 
 
 def test_driver_directory_of_the_host_with_a_driver_container_warns(found):
     (one,) = found("GA184", "{hostPaths: {driverInstallDir: /home/kubernetes/bin/nvidia}}")
     assert one.severity is Severity.WARN
-    assert one.text == (
+    assert plain_text(one) == (
         'spec.hostPaths.driverInstallDir: "/home/kubernetes/bin/nvidia" is for drivers of '
         "the host; the driver container installs into /run/nvidia/driver; write "
         '"/run/nvidia/driver", or driver.enabled: false where the hosts have a driver'
@@ -280,7 +281,7 @@ RESTRICTED = "{pod-security.kubernetes.io/enforce: restricted}"
 def test_namespace_that_forbids_operands_is_refused(found):
     (one,) = found("GA185", facts=namespace("gpu-operator", RESTRICTED))
     assert one.severity is Severity.DENY
-    assert one.text == (
+    assert plain_text(one) == (
         'spec.psa.enabled: is false while the namespace "gpu-operator" enforces the standard "restricted", which forbids '
         "every operand; write psa.enabled: true, or label the namespace pod-security.kubernetes.io/enforce=privileged"
     )

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 
 def config_map(data="{}", name="ours", namespace="gpu-operator", labels="{}"):
@@ -19,7 +20,7 @@ def node(label, value, name="gpu-1"):
 
 
 def texts(findings):
-    return [finding.text for finding in findings if finding.rule.id == "GA107"]
+    return [plain_text(finding) for finding in findings if finding.rule.id == "GA107"]
 
 
 def updated(before, after, facts):
@@ -32,7 +33,7 @@ PLUGIN = policy("{devicePlugin: {config: {name: ours, default: any}}}")
 def test_deletion_of_a_config_map_in_use_is_refused(examined):
     (found,) = examined(f"# operation: DELETE{config_map()}{PLUGIN}")
     assert found.severity is Severity.DENY
-    assert found.text == (
+    assert plain_text(found) == (
         'metadata.name: "ours" is deleted while spec.devicePlugin.config.name of the ClusterPolicy "cluster-policy" names '
         "it; pods that mount it could not start again; point spec.devicePlugin.config.name of the ClusterPolicy "
         '"cluster-policy" at another ConfigMap first'

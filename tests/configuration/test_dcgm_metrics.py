@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.configuration.config_maps.dcgm_metrics import FIELDS, STRINGS, CSVError, meant_field, read_records
+from tests.findings import plain_text
 
 CONFIG_MAP = {
     "apiVersion": "v1",
@@ -35,7 +36,7 @@ def found(examined):
                 finding.rule.id,
                 str(finding.severity),
                 finding.place and (finding.place.line, finding.place.column),
-                finding.text,
+                plain_text(finding),
             )
             for finding in findings
         ]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 SLICED = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
 MPS = {"version": "v1", "sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
@@ -56,7 +57,7 @@ def findings_of(examined):
         text = json.dumps(document) + (f"\n--- # before\n{json.dumps(before)}" if before else "")
         text += "".join(f"\n---\n{json.dumps(fact)}" for fact in facts)
         ours = {"GA130", "GA131", "GA143", "GA145"}
-        return [(found.rule.id, found.severity, found.text) for found in examined(text) if found.rule.id in ours]
+        return [(found.rule.id, found.severity, plain_text(found)) for found in examined(text) if found.rule.id in ours]
 
     return tell
 

@@ -41,7 +41,7 @@ def rules_page():
             severity = f"{rule.default}, whatever the settings say" if rule.fixed else rule.default
             lines += ["", f"### {rule.id}", "", f"**{rule.title}** ({severity})", "", rule.why, ""]
             lines += [
-                f"What to do: {rule.remedy}.",
+                f"What to do: {rule.remedy}.{f' An administrator can {rule.administrator}.' if rule.administrator else ''}",
                 "",
                 "Wrong:",
                 "",

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 CHART = {
     "autoUpgrade": "true",
@@ -42,7 +43,7 @@ def pod(owner="", volumes=""):
 
 def findings_of(found, *rules):
     rules = rules or ("GA169", "GA170", "GA171", "GA172", "GA173")
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id in rules]
+    return [(finding.severity, plain_text(finding)) for finding in found if finding.rule.id in rules]
 
 
 def test_what_the_chart_writes_is_left_alone(examined):

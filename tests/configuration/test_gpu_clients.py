@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.findings import plain_text
+
 GOOD = "version: v1\nsystemd-services:\n- nvidia-dcgm.service\n- nvsm.service\n"
 
 
@@ -18,7 +20,7 @@ def found(examined):
 
 
 def findings_of(findings):
-    return [(each.rule.id, each.severity.value, each.place.line, each.text) for each in findings]
+    return [(each.rule.id, each.severity.value, each.place.line, plain_text(each)) for each in findings]
 
 
 @pytest.mark.parametrize("text", [GOOD, "", "version: v1\n", "version: v1\nsystemd-services:\n"])

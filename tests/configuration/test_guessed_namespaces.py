@@ -7,6 +7,7 @@ from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
 from tests.configuration.conftest import completed
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 NAMESPACE = {
@@ -36,7 +37,7 @@ def found(rule, settings=DEFAULTS):
 def test_config_map_that_is_not_found_is_a_warning_that_names_the_setting():
     assert found("GA146", KNOWN).severity is Severity.DENY
     assert found("GA146").severity is Severity.WARN
-    assert found("GA146").text == (
+    assert plain_text(found("GA146")) == (
         'spec.migManager.config.name: ConfigMap "ours" not found in gpu-operator or nvidia-gpu-operator; these are only the '
         'defaults of configuration.operatorNamespaces; the MIG manager\'s pods would not start; create ConfigMap "ours" in '
         "gpu-operator first, with the key config.yaml, or name the operator's namespace in that setting"

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import labelled_text
 
 WRONG = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"
 
@@ -27,7 +28,7 @@ def findings_of(findings):
 def test_policy_that_newly_names_a_config_map_is_refused_for_its_mistakes(examined):
     (found,) = examined(policy(NAMING) + PLUGIN)
     assert (found.severity, found.place) == (Severity.DENY, None)
-    assert str(found) == (
+    assert labelled_text(found) == (
         'spec.devicePlugin.config.name: the ConfigMap "ours" in gpu-operator is invalid at '
         "data.any.sharing.timeSlicing.resources[0].replicas: is 1; sharing needs at least 2; the device plugin would "
         "exit with: number of replicas must be >= 2; write 2 or more, or remove this entry to hand out whole GPUs [GA132]"

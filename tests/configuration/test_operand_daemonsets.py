@@ -3,6 +3,7 @@
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 HEADS = {
     "ClusterPolicy": "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n",
@@ -16,7 +17,7 @@ def daemonsets(text, *cluster, kind="ClusterPolicy", rest=""):
 
 
 def findings_of(found, rule):
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
+    return [(finding.severity, plain_text(finding)) for finding in found if finding.rule.id == rule]
 
 
 def rolling(unavailable, strategy="RollingUpdate"):

@@ -3,6 +3,7 @@
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 HEADS = {
     "ClusterPolicy": "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n",
@@ -26,7 +27,7 @@ def node(taint="", name="gpu-1", labels=""):
 
 
 def findings_of(found, rule):
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
+    return [(finding.severity, plain_text(finding)) for finding in found if finding.rule.id == rule]
 
 
 def test_tolerations_without_the_default_are_warned_of(examined):

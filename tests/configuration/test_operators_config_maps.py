@@ -4,6 +4,7 @@ import pytest
 
 from policies.rules.decision import Severity
 from policies.rules.request import UserInfo
+from tests.findings import plain_text
 
 OWNER = "ownerReferences: [{apiVersion: nvidia.com/v1, kind: ClusterPolicy, name: cluster-policy}]"
 
@@ -24,7 +25,7 @@ def findings_of(examined):
     def texts(text, **options):
         found = [one for one in examined(text, **options) if one.rule.id == "GA107"]
         assert {one.severity for one in found} <= {Severity.WARN}
-        return [one.text for one in found]
+        return [plain_text(one) for one in found]
 
     return texts
 

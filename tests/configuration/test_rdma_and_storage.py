@@ -5,6 +5,7 @@ from textwrap import dedent, indent
 import pytest
 
 from policies.rules.decision import Severity
+from tests.findings import plain_text
 
 ADAPTER = "feature.node.kubernetes.io/pci-15b3.present"
 POLICY = "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: cluster-policy}\nspec:\n"
@@ -25,7 +26,7 @@ def node(*labels, kernel="6.8.0-60-generic"):
 
 
 def findings_of(found, rule):
-    return [(finding.severity, finding.text) for finding in found if finding.rule.id == rule]
+    return [(finding.severity, plain_text(finding)) for finding in found if finding.rule.id == rule]
 
 
 def test_host_mofed_without_rdma_has_no_effect(examined):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.findings import plain_text
+
 POLICY = """
 apiVersion: nvidia.com/v1
 kind: ClusterPolicy
@@ -10,7 +12,7 @@ metadata: {name: cluster-policy}
 
 
 def findings_of(findings, rule):
-    return [finding.text for finding in findings if finding.rule.id == rule]
+    return [plain_text(finding) for finding in findings if finding.rule.id == rule]
 
 
 def test_spec_that_is_no_mapping_is_reported(examined):

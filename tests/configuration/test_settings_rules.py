@@ -6,6 +6,7 @@ from policies.admission import review
 from policies.rules.decision import Severity
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
+from tests.findings import labelled_text, plain_text
 from webhook.cluster.manifests import ManifestsView
 
 INVALID = {"rules": [{"rule": "GA307", "severity": "never"}], "placement": {"wishes": [{"wish": {}}]}}
@@ -39,7 +40,7 @@ def decided(new, old=None, operation="", settings=DEFAULTS, **fields):
 def test_every_problem_is_reported_at_its_field():
     decision = decided(policy(INVALID))
     assert not decision.allowed
-    assert [str(finding) for finding in decision.findings] == [
+    assert [labelled_text(finding) for finding in decision.findings] == [
         'spec.rules[0].severity: is "never"; write deny, warn, audit or off [GA701]',
         f"spec.placement.wishes[0].wish: {EMPTY} [GA701]",
     ]
@@ -243,7 +244,7 @@ def test_settings_that_take_effect_are_not_reported(spec):
 def test_wish_for_a_product_that_does_not_exist_is_reported_with_one_that_does():
     decision = decided(policy(placement(wishes=[{"wish": {"product": "H10O*"}}])))
     assert decision.allowed
-    assert [str(finding) for finding in decision.findings] == [
+    assert [labelled_text(finding) for finding in decision.findings] == [
         'spec.placement.wishes[0].wish.product: "H10O*" names no GPU that is known; write "H100*" [GA405]'
     ]
     assert decided(policy(placement(wishes=[{"wish": {"product": "H100*"}}]))).findings == ()
@@ -282,7 +283,7 @@ def test_settings_without_bottom_are_refused():
     for _ in range(100_000):
         deep = [deep]
     (finding,) = decided(policy({"rules": deep})).denials
-    assert finding.text == "spec: is nested more deeply than any setting is"
+    assert plain_text(finding) == "spec: is nested more deeply than any setting is"
     while deep:  # freeing it at once would take as many frames
         deep = deep.pop()
 

@@ -27,6 +27,7 @@ from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.counted_steps import steps
+from tests.findings import labelled_text
 from webhook.cluster.manifests import ManifestsView
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "cluster"
@@ -316,7 +317,7 @@ REQUIRED_PATH = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDurin
 )
 def test_pod_that_is_too_large_is_refused(document, expected):
     decision = asked(document, "conversion")
-    assert [str(finding) for finding in decision.denials] == [expected]
+    assert [labelled_text(finding) for finding in decision.denials] == [expected]
     assert decision.object is document
 
 

@@ -37,10 +37,12 @@ from policies.admission import review
 from policies.admission.all_rules import rule_book
 from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.workloads import pod_templates
-from policies.rules.decision import LONGEST, Severity
+from policies.rules.decision import Severity
+from policies.rules.messages import LONGEST
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, parse_settings
 from testbed import libyaml
+from tests.findings import labelled_text
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 HERE = Path(__file__).parent
@@ -158,9 +160,11 @@ def outcome(file):
             {
                 **({"template": place} if place else {}),
                 "allowed": decision.allowed,
-                **findings_of("refusal", [str(finding) for finding in decision.denials]),
+                **findings_of("refusal", [labelled_text(finding) for finding in decision.denials]),
                 **findings_of("warnings", list(decision.warnings)),
-                **findings_of("audit", [str(each) for each in decision.findings if each.severity is Severity.AUDIT]),
+                **findings_of(
+                    "audit", [labelled_text(each) for each in decision.findings if each.severity is Severity.AUDIT]
+                ),
                 **({"object": "unchanged"} if unchanged else {}),
             }
         )
@@ -216,7 +220,8 @@ def test_warnings_of_every_case_fit_into_headers():
 
 def test_every_rule_of_conversion_is_reported_by_a_case():
     told_of = {rule for file in CASES for rule in re.findall(r"GA3\d\d", str(load(file.read_text())[2:]))}
-    assert told_of == {rule.id for rule in rule_book().rules if rule.id.startswith("GA3")}
+    of_pods = {rule.id for rule in rule_book().rules if rule.id.startswith("GA3") and "Pod" in rule.kinds}
+    assert told_of == of_pods
 
 
 def update(names):

@@ -9,6 +9,7 @@ from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
 from policies.nvidia.wishes import Wish
 from policies.rules.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, Placement
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 GPU = "nvidia.com/gpu"
@@ -135,7 +136,11 @@ def test_sharing_is_reported_in_shares(devices, wish, shares):
 def test_wished_share_without_a_device_is_refused(objects, resource, expected):
     (obstacle,) = converted(objects, {"sharing": "shared"}, pod(resource)).obstacles
     where = WHERE.replace(GPU, resource)
-    assert (obstacle.rule.id, obstacle.severity, obstacle.text) == ("GA327", "deny", f"{where}{expected}; {REMEDY}")
+    assert (obstacle.rule.id, obstacle.severity, plain_text(obstacle)) == (
+        "GA327",
+        "deny",
+        f"{where}{expected}; {REMEDY}",
+    )
 
 
 def test_wished_share_is_requested_while_devices_are_unknown():
@@ -252,7 +257,7 @@ EXISTING = "the cluster has NVIDIA-H100-80GB-HBM3 on 1 node; compare with what e
 )
 def test_wish_that_no_device_meets_is_reported_in_words(wish, expected):
     (notice,) = converted([resource_slice(gpu())], wish).notices
-    assert notice.text == WHERE + expected
+    assert plain_text(notice) == WHERE + expected
 
 
 @pytest.mark.parametrize(

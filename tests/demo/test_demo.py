@@ -74,9 +74,9 @@ def test_demo_applies_a_converted_pod_again(shown):
 def test_demo_shows_a_refusal_in_kubectls_words(shown):
     assert (
         'Error from server (Forbidden): error when creating "examples/fractional/pod.yaml": admission webhook '
-        '"convert-pods.gpu-admission.io" denied the request: spec.containers[0].resources.limits[nvidia.com/gpu]: "500m" is '
-        "not a whole number of devices; request a whole number of GPUs, or a MIG device such as "
-        "nvidia.com/mig-1g.10gb [GA302]"
+        '"convert-pods.gpu-admission.io" denied the request: Request a whole number of GPUs, or a MIG device such as '
+        "nvidia.com/mig-1g.10gb: 0.5 is not a whole number of devices; "
+        "spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]"
     ) in shown
 
 

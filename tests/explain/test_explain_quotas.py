@@ -7,8 +7,8 @@ import pytest
 from policies.outcome import Feasibility, ObstacleKind
 
 OVER = (
-    "unless these pods themselves hold the quota, they are refused until there is room: exceeded quota: gpu, "
-    'requested: all=2, used: all=2, limited: all=3; requested 2 GPUs, but limit "all" has 1 of 3 left'
+    "unless these pods themselves hold the quota, they are refused until there is room: needs 2 GPUs, 1 of 3 "
+    'left in limit "all"; exceeded quota: gpu'
 )
 
 

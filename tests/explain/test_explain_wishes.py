@@ -10,6 +10,7 @@ from policies.nvidia.wishes import WORDS
 from policies.outcome import Feasibility, questions
 from policies.rules.settings import GPUAdmissionPolicy
 from policies.rules.settings.choices import Placement, WishDefault
+from tests.findings import labelled_text
 from webhook.cluster.manifests import ManifestsView
 
 DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
@@ -31,7 +32,7 @@ def texts_of(answer):
 
 
 def warned(answer):
-    return [str(finding) for finding in answer.warnings]
+    return [labelled_text(finding) for finding in answer.warnings]
 
 
 @pytest.fixture
@@ -122,6 +123,9 @@ def test_warning_is_json(ask, k8s):
             "path": "metadata.annotations[gpu-admission.io/product]",
             "message": "has no effect: the pod requests no GPU",
             "remedy": "remove the annotation, or request a GPU",
+            "administrator": "",
+            "text": "Remove the annotation, or request a GPU: gpu-admission.io/product has no effect: the pod requests no GPU; "
+            "metadata.annotations[gpu-admission.io/product]",
         }
     ]
 

@@ -5,6 +5,7 @@ import pytest
 from policies.conversion.surroundings import node_problems
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.objects import FieldPath
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -59,7 +60,9 @@ def test_kubelets_of_an_unknown_server_are_not_judged():
 def test_conversion_is_warned_of_old_kubelets():
     two = [each for name in ("a", "b") for each in (node(name, "v1.33.4"), published(name))]
     texts = [
-        finding.text for view in (cluster(*two[:2]), cluster(*two)) for finding in node_problems(view, FieldPath(["x"]))
+        plain_text(finding)
+        for view in (cluster(*two[:2]), cluster(*two))
+        for finding in node_problems(view, FieldPath(["x"]))
     ]
     does_not = "which does not read claims of resource.k8s.io/v1; a pod with a claim would not start there"
     upgrade = (

@@ -28,6 +28,7 @@ ALLOWED = {
         "policies/placement",  # the labels that describe what a name stands for
         "policies/configuration/config_maps",  # the names that a device plugin is configured with
         "policies/quota/demands/pods.py",  # how much of a GPU a name is
+        "policies/quota/queues.py",  # the names that a queue covers
         "policies/analyses/audit/checks.py",  # the names in a ResourceQuota
         "policies/analyses/usage/held_gpus.py",  # the names that a node advertises
         "policies/analyses/plan",  # the names that it will advertise

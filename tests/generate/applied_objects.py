@@ -9,6 +9,7 @@ from policies.admission import review
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
+from tests.findings import labelled_text
 from webhook.cluster.manifests import ManifestsView
 
 VALID = Path(__file__).parents[1] / "configuration" / "valid"
@@ -59,4 +60,4 @@ def findings(document, *others, old=None):
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
     )
-    return [str(each) for each in review(request, ManifestsView([*others], [document]), DEFAULTS).findings]
+    return [labelled_text(each) for each in review(request, ManifestsView([*others], [document]), DEFAULTS).findings]

@@ -20,6 +20,7 @@ from policies.outcome import questions
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, parse_settings
 from tests.accepted_workloads import accepted
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 PAGE = Path(__file__).parents[2] / "docs" / "neighbours.md"
@@ -34,7 +35,7 @@ QUEUED = {"kueue.x-k8s.io/queue-name": "research"}
 
 def template(limits=None, metadata=None, **spec):
     container = {"name": "train", "resources": {"limits": limits or {"nvidia.com/gpu": 1}}}
-    return {"metadata": metadata or {}, "spec": {"containers": [container], **spec}}
+    return {"metadata": metadata or {"labels": {"app": "train"}}, "spec": {"containers": [container], **spec}}
 
 
 def workload(version, kind, labels, **spec):
@@ -190,7 +191,7 @@ def test_kai_makes_no_claim_for_a_class_even_if_it_is_listed():
             "metadata": {"name": "a", "namespace": "team"},
             "spec": pod["spec"],
         }
-        return [each.text for each in review(Request(document, namespace="team"), view, settings).findings]
+        return [plain_text(each) for each in review(Request(document, namespace="team"), view, settings).findings]
 
     assert any("KAI Scheduler makes no claims" in text for text in found("kai-scheduler"))
     assert not any("makes no claims" in text for text in found("volcano"))

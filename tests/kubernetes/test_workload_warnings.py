@@ -16,6 +16,7 @@ from policies.kubernetes.workloads import group_of, pod_templates
 from policies.rules.decision import Decision, Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 MODES = {"team-a": "enabled", "team-preview": "preview", "team-legacy": "disabled", "kube-system": "enabled"}
@@ -130,15 +131,15 @@ def test_pods_that_would_be_converted_are_not_worth_a_word(document):
 
 def test_refusal_of_pods_is_a_warning_word_for_word():
     assert words(deployment(template("0.5"))) == (
-        'GA302 spec.template.spec.containers[0].resources.limits[nvidia.com/gpu]: its pods would be refused: "0.5" is not a whole',
-        "  number of devices; request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb",
+        'Request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb: its pods would be refused: "0.5" is not',
+        "  a whole number of devices; spec.template.spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]",
     )
 
 
 def test_warning_of_pods_is_reported_as_it_is():
     (finding,) = early_words(asked(deployment(template(schedulerName="volcano"))), VIEW, DEFAULTS, REVIEW).findings
     assert finding.severity is Severity.WARN
-    assert finding.text.startswith(f'spec.template.spec.schedulerName: "volcano" {LEFT_ALONE}; ')
+    assert plain_text(finding).startswith(f'spec.template.spec.schedulerName: "volcano" {LEFT_ALONE}; ')
 
 
 def test_settings_judge_the_pods_and_decide_what_is_reported():
@@ -164,7 +165,7 @@ def test_preview_of_pods_that_conversion_would_refuse_says_so():
     (finding,) = early_words(
         asked(deployment(template("0.5")), namespace="team-preview"), VIEW, DEFAULTS, REVIEW
     ).findings
-    assert finding.message == 'would be refused: "0.5" is not a whole number of devices'
+    assert finding.message == 'the pod would be refused: "0.5" is not a whole number of devices'
 
 
 def test_preview_of_equal_templates_says_it_once():
@@ -293,7 +294,8 @@ def test_object_without_pod_templates_is_not_reported_of():
 
 def test_malformed_template_is_reported_as_its_pods_would_be_refused():
     assert words(deployment({"spec": {"containers": 1}})) == (
-        "GA301 spec.template.spec.containers: its pods would be refused: is a number; it must be a list; correct the manifest",
+        "Correct the manifest: its pods would be refused: containers is a number; it must be a list;",
+        "  spec.template.spec.containers [GA301]",
     )
 
 

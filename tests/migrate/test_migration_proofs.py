@@ -107,7 +107,10 @@ def test_gpus_with_mig_that_the_plugin_hands_out_whole_are_lost(replicas, outcom
 def test_condition_that_conversion_refuses_is_left_with_the_reason():
     node = h100(**{"nvidia.com/gpu.count": "2"})
     (workload,) = proof(node, bound("train", nodeSelector={"nvidia.com/gpu.count": "2"})).workloads
-    assert workload.left.startswith("spec.nodeSelector[nvidia.com/gpu.count]: ")
+    assert workload.left.startswith(
+        "Remove nvidia.com/gpu.count from nodeSelector, or select by nvidia.com/gpu.product, "
+    )
+    assert workload.left.endswith("; spec.nodeSelector[nvidia.com/gpu.count] [GA307]")
     assert workload.cells["fit"].outcome is Outcome.LOST
     assert workload.loses
 

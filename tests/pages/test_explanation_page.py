@@ -186,14 +186,14 @@ def test_obstacles_warnings_suggestions_and_notes_are_sentences():
         Feasibility.BLOCKED,
         "review refuses it",
         obstacles=(Obstacle(ObstacleKind.REFUSED, "a request is wrong", "correct it", "GA301"),),
-        warnings=(ReviewWarning("GA404", "spec", "is odd", "change it"),),
+        warnings=(ReviewWarning("GA404", "spec", "is odd", "change it", "allow it", "Change it: spec is odd; spec"),),
         suggestions=(Suggestion(Change.COUNT, "request less", "gpus", "gpu", 2),),
         converted_to="gpu-1",
     )
     text = text_of(part_of(found))
     for sentence in (
         "a request is wrong; correct it [GA301]",
-        "Warning: spec: is odd; change it [GA404]",
+        "Warning: Change it: spec is odd; spec [GA404]",
         "Request less; then it fits on 2 nodes",
         "Note: conversion creates ResourceClaimTemplate gpu-1 for the GPUs of the pod.",
     ):
@@ -224,7 +224,7 @@ def hostile_explanation(text):
         ),
         suggestions=(Suggestion(Change.COUNT, text, text, text, 1),),
         converted_to=text,
-        warnings=(ReviewWarning(text, text, text, text),),
+        warnings=(ReviewWarning(text, text, text, text, text, text),),
         remarks=(text,),
     )
 

@@ -5,6 +5,7 @@ import pytest
 from policies.admission import review
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 NO_CLAIMS = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimList", "items": []}
@@ -33,7 +34,7 @@ def findings(request, *cluster, source="resourceClaimTemplateName"):
     }
     view = ManifestsView([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}, *cluster])
     found = review(Request(pod, namespace="team-a"), view, DEFAULTS).findings
-    return {each.rule.id: each.text for each in found if each.rule.id in ("GA416", "GA417")}
+    return {each.rule.id: plain_text(each) for each in found if each.rule.id in ("GA416", "GA417")}
 
 
 def test_container_of_a_request_that_the_claim_lacks_is_warned_about():

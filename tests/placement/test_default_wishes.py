@@ -9,6 +9,7 @@ from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from tests.findings import plain_text
 
 GPU = {"nvidia.com/gpu": 1}
 SHARE = {"nvidia.com/gpu.shared": 1}
@@ -41,7 +42,7 @@ def settled(pod, cluster):
         view = cluster(*parts)
         wishes = read_wishes(asking, "team-a", view, settings)
         found = place(asking, view, settings, wishes, Editor(asking.document))
-        return dict(wishes.texts), [finding.text for finding in found if finding.severity is Severity.DENY]
+        return dict(wishes.texts), [plain_text(finding) for finding in found if finding.severity is Severity.DENY]
 
     return settled
 
@@ -93,7 +94,7 @@ def test_pods_own_wish_that_contradicts_its_selector_is_reported_without_default
     assert words == {"min-memory": "50Gi"}
     assert reported == [
         (
-            "spec.nodeSelector[nvidia.com/gpu.memory]: selects nodes by nvidia.com/gpu.memory: 40960, and "
+            "spec.nodeSelector[nvidia.com/gpu.memory]: the pod selects nodes by nvidia.com/gpu.memory: 40960, and "
             "gpu-admission.io/min-memory: 50Gi needs nvidia.com/gpu.memory Gt 51199; change the wish, or the pod's own "
             "condition on nodes"
         )

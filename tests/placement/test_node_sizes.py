@@ -8,6 +8,7 @@ from policies.kubernetes.pods import Pod
 from policies.outcome import questions
 from policies.placement.resource_requests import node_findings
 from policies.rules.settings import DEFAULTS
+from tests.findings import labelled_text
 
 GPU = "nvidia.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
@@ -16,7 +17,7 @@ IMPLICIT = "deviceclass.resource.kubernetes.io/"
 def findings_of(pod, view):
     found = node_findings(pod, "team-a", view, DEFAULTS)
     # The containers refer to no claim, which is another finding.
-    return [str(finding) for finding in found if finding.rule.id != "GA415"]
+    return [labelled_text(finding) for finding in found if finding.rule.id != "GA415"]
 
 
 def finding(wanted, most, node, resource=GPU, container="containers[0]"):

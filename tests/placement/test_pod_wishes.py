@@ -10,6 +10,7 @@ from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from tests.findings import plain_text
 
 DEFAULT = " (a default of the GPUAdmissionPolicy, which an annotation replaces)"
 
@@ -63,7 +64,7 @@ def test_every_word_is_read(read):
 )
 def test_word_that_cannot_be_read_is_refused_with_its_remedy(read, word, text, reported):
     found = read({f"gpu-admission.io/{word}": text}).findings
-    assert [(finding.rule.id, finding.severity, finding.text) for finding in found] == [
+    assert [(finding.rule.id, finding.severity, plain_text(finding)) for finding in found] == [
         ("GA401", Severity.DENY, reported)
     ]
 
@@ -141,7 +142,7 @@ def test_word_says_where_it_is_written(read):
 def test_unknown_annotation_is_reported(read, name, reported):
     (finding,) = read(annotated() | {f"gpu-admission.io/{name}": "x"}).findings
     assert (finding.rule.id, finding.severity) == ("GA406", Severity.WARN)
-    assert finding.text == f"metadata.annotations[gpu-admission.io/{name}]: {reported}"
+    assert plain_text(finding) == f"metadata.annotations[gpu-admission.io/{name}]: {reported}"
 
 
 def test_record_of_a_conversion_waivers_and_annotations_of_others_are_no_wishes(read):

@@ -6,6 +6,7 @@ from policies.placement.wish_annotations import read_wishes
 from policies.placement.wish_labels import existing_products
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
+from tests.findings import plain_text
 
 WISH = "metadata.annotations[gpu-admission.io/product]"
 COMPARE = "compare with the label nvidia.com/gpu.product of your nodes"
@@ -20,7 +21,7 @@ def findings_of(pod, cluster):
         view = cluster(*parts)
         found = list(existing_products(read_wishes(asking, "team-a", view, DEFAULTS), view))
         assert {(finding.rule.id, finding.severity) for finding in found} <= {("GA405", Severity.WARN)}
-        return [finding.text for finding in found]
+        return [plain_text(finding) for finding in found]
 
     return findings_of
 

@@ -7,6 +7,7 @@ from policies.kubernetes.pod_templates import with_defaults
 from policies.placement.selector_misspellings import existing_labels
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
+from tests.findings import labelled_text, plain_text
 from webhook.cluster.manifests import ManifestsView
 
 AFFINITY = (
@@ -19,7 +20,7 @@ def selecting(pod, **labels):
 
 
 def findings_of(pod, view):
-    return [finding.text for finding in existing_labels(pod, view)]
+    return [plain_text(finding) for finding in existing_labels(pod, view)]
 
 
 def by_affinity(pod, key, operator, *values):
@@ -228,7 +229,7 @@ def test_what_is_proposed_is_no_finding(pod, cluster):
 
 def reviewed(pod, view):
     request = Request(with_defaults(pod.document), kind="Pod", namespace="team-a", name="train")
-    return [str(finding) for finding in review(request, view, DEFAULTS).findings]
+    return [labelled_text(finding) for finding in review(request, view, DEFAULTS).findings]
 
 
 def test_converted_pod_is_reported_once_that_no_device_matches(pod, cluster):

@@ -8,6 +8,7 @@ from policies.kubernetes.selectors import ALWAYS, NodeRequirement
 from policies.nvidia.wishes import Wish
 from policies.placement.resource_requests import unshared_nodes, ways_of_sharing
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, parse_settings
+from tests.findings import labelled_text
 from webhook.cluster.manifests import ManifestsView
 
 AVOID = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
@@ -103,7 +104,7 @@ def test_pod_that_finds_shares_only_is_reported(pod, cluster, parts, spec, ways)
     alternatives, findings = unshared_nodes(pod(GPU, **spec), Wish(), cluster(*parts), AVOID)
     assert alternatives == ALWAYS
     (finding,) = findings
-    assert str(finding) == (
+    assert labelled_text(finding) == (
         "spec.containers[0].resources.limits[nvidia.com/gpu]: is a share of a GPU on every node that offers it to this "
         f"pod, {ways}; the pod gets a share, though spec.placement.avoidSharedGPUs keeps pods off shared GPUs where "
         "there are others; add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait "

@@ -6,6 +6,7 @@ from policies.kubernetes.pods import Pod
 from policies.placement.advertised_resources import resource_requests
 from policies.placement.resource_requests import one_share
 from policies.rules.settings import DEFAULTS, Configuration, GPUAdmissionPolicy
+from tests.findings import labelled_text
 
 TWO = {"nvidia.com/gpu": 2}
 REFUSING = "version: v1\nsharing: {timeSlicing: {failRequestsGreaterThanOne: true, resources: []}}"
@@ -14,7 +15,7 @@ RELAXED = "version: v1\nsharing: {mps: {failRequestsGreaterThanOne: false, resou
 
 
 def findings_of(pod, view, settings=DEFAULTS):
-    return [str(finding) for finding in one_share(pod, resource_requests(pod), view, settings)]
+    return [labelled_text(finding) for finding in one_share(pod, resource_requests(pod), view, settings)]
 
 
 def cluster_policy(config, created=None, name="cluster-policy"):

@@ -8,18 +8,19 @@ from policies.placement.resource_requests import node_findings
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
+from tests.findings import plain_text
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
 NO_CLASSES = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClassList", "items": []}
 IMPLICIT = "deviceclass.resource.kubernetes.io/"
-DRA = "no node advertises it; DRA hands out 8 NVIDIA-A100-SXM4-40GB and 8 NVIDIA-H100-80GB-HBM3 here"
+DRA = "is advertised by no node; DRA hands out 8 NVIDIA-A100-SXM4-40GB and 8 NVIDIA-H100-80GB-HBM3 here"
 OPT_IN = 'label the namespace "team-a" gpu-admission.io/dra: enabled, so that its pods are converted to DRA'
 RULE = "request a resource that exists, or wait for a node that advertises this one"
 
 
 def findings_of(pod, view):
-    return [finding.text.partition(": ")[2] for finding in node_findings(pod, "team-a", view, DEFAULTS)]
+    return [plain_text(finding).partition(": ")[2] for finding in node_findings(pod, "team-a", view, DEFAULTS)]
 
 
 def device_class(name, resource):
@@ -162,7 +163,7 @@ ON_MIXED = "nvidia.com/mig-1g.5gb on 1 node, nvidia.com/mig-2g.10gb on 1 node an
 )
 def test_what_no_node_advertises_is_reported_with_what_there_is(pod, cluster, parts, resource, text):
     view = cluster(*parts, NO_CLASSES)
-    assert findings_of(pod({f"nvidia.com/{resource}": 1}), view) == [f"no node advertises it; {text}"]
+    assert findings_of(pod({f"nvidia.com/{resource}": 1}), view) == [f"is advertised by no node; {text}"]
 
 
 def test_nodes_are_counted(pod, cluster, node):
@@ -170,7 +171,7 @@ def test_nodes_are_counted(pod, cluster, node):
     view = cluster("f1", *others, node("f2", offers={"nvidia.com/mig-1g.5gb": None}), NO_CLASSES)
     assert findings_of(pod({"nvidia.com/mig-1g.5gb": 1}), view) == [
         (
-            "no node advertises it; there is nvidia.com/gpu on 12 nodes, nvidia.com/mig-2g.10gb on 1 node and "
+            "is advertised by no node; there is nvidia.com/gpu on 12 nodes, nvidia.com/mig-2g.10gb on 1 node and "
             f"nvidia.com/mig-3g.20gb on 1 node; {RULE}"
         )
     ]
@@ -180,7 +181,7 @@ def test_whole_gpu_where_there_are_shares_under_their_own_name(pod, cluster, nod
     renamed = node("f4", offers={"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "32"})
     assert findings_of(pod({"nvidia.com/gpu": 1}), cluster(renamed, NO_CLASSES)) == [
         (
-            "no node advertises it; there is nvidia.com/gpu.shared on 1 node; "
+            "is advertised by no node; there is nvidia.com/gpu.shared on 1 node; "
             'write "nvidia.com/gpu.shared" if a share will do, or wait for a node with whole GPUs'
         )
     ]
@@ -221,7 +222,7 @@ def test_resource_is_reported_once_for_a_pod(cluster):
 def test_unknown_classes_leave_a_doubt(pod, cluster):
     assert findings_of(pod({"nvidia.com/gpu": 1}), cluster(empty_node())) == [
         (
-            "no node advertises it; the only node has no GPU; DeviceClasses are unknown, so one may provide it; "
+            "is advertised by no node; the only node has no GPU; DeviceClasses are unknown, so one may provide it; "
             "request a resource that exists, or wait for a node that advertises this one"
         )
     ]
@@ -268,14 +269,14 @@ def test_misspelt_vendor_is_reported_without_nodes(pod, resource, meant):
 def test_resource_without_a_vendor_is_reported_by_the_review(pod):
     request = Request(pod({"gpu": 1}).document, namespace="team-a", entry="place-pods")
     (finding,) = review(request, ManifestsView(), DEFAULTS).findings
-    assert finding.text.endswith('no resource of this name; write "nvidia.com/gpu"')
+    assert plain_text(finding).endswith('no resource of this name; write "nvidia.com/gpu"')
 
 
 def test_misspelt_vendor_is_reported_with_what_nodes_have(pod, cluster):
     assert findings_of(
         pod({"nvdia.com/gpu": 1}),
         cluster({**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}, NO_CLASSES),
-    ) == ['no node advertises it; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu"']
+    ) == ['is advertised by no node; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu"']
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com/pgpu", "nvidia.com/nvswitch"])
@@ -283,7 +284,7 @@ def test_resource_of_passed_through_gpus_is_not_taken_for_a_misspelt_one(pod, re
     node = {**empty_node(), "status": {"allocatable": {"nvidia.com/gpu": "8"}}}
     (text,) = findings_of(pod({resource: 1}), cluster(node, NO_CLASSES))
     assert text == (
-        "no node advertises it; there is nvidia.com/gpu on 1 node; wait for a node with nvidia.com/gpu.workload.config: "
+        "is advertised by no node; there is nvidia.com/gpu on 1 node; wait for a node with nvidia.com/gpu.workload.config: "
         "vm-passthrough, where NVIDIA's Kata device plugin hands it out"
     )
 
@@ -360,11 +361,11 @@ def test_class_that_stands_for_the_resource_is_enough(pod, cluster):
 def test_mig_devices_of_dra_count_beside_a_device_plugin(pod, cluster):
     view = cluster("f1", mig_slice("1g.18gb", 7), NO_CLASSES)
     assert findings_of(pod({"nvidia.com/mig-1g.18gb": 1}), view) == [
-        f"no node advertises it; DRA hands out 7 NVIDIA-H200 MIG 1g.18gb here; {OPT_IN}"
+        f"is advertised by no node; DRA hands out 7 NVIDIA-H200 MIG 1g.18gb here; {OPT_IN}"
     ]
     assert findings_of(pod({"nvidia.com/mig-2g.35gb": 1}), view) == [
         (
-            'no node advertises it; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu" for a whole GPU, or wait for a '
+            'is advertised by no node; there is nvidia.com/gpu on 1 node; write "nvidia.com/gpu" for a whole GPU, or wait for a '
             "node with such MIG devices"
         )
     ]

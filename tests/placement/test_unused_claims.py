@@ -4,6 +4,7 @@ import pytest
 
 from policies.kubernetes.pods import Pod
 from policies.placement.resource_requests import used_claims
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -26,7 +27,7 @@ def found(template="gpu", *, container=(), init_container=()):
         "initContainers": [{"name": "check", "resources": {"claims": list(init_container)}}],
         "containers": [{"name": "train", "resources": {"claims": list(container)}}],
     }
-    return [finding.text for finding in used_claims(Pod.read({"spec": spec}), "team-a", VIEW)]
+    return [plain_text(finding) for finding in used_claims(Pod.read({"spec": spec}), "team-a", VIEW)]
 
 
 def test_claim_that_no_container_refers_to_is_reported_with_what_to_write():

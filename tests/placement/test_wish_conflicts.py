@@ -6,6 +6,7 @@ from policies.placement.wish_annotations import read_wishes
 from policies.placement.wish_conflicts import wish_problems
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
+from tests.findings import plain_text
 
 GPU = {"nvidia.com/gpu": 1}
 BY_CLASS = {"deviceclass.resource.kubernetes.io/gpu.nvidia.com": 1}
@@ -31,7 +32,7 @@ def refusals(problems):
 
     def refusals(*args, **options):
         found = problems(*args, **options)
-        return [(finding.rule.id, finding.text) for finding in found if finding.severity is Severity.DENY]
+        return [(finding.rule.id, plain_text(finding)) for finding in found if finding.severity is Severity.DENY]
 
     return refusals
 
@@ -96,7 +97,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
             {"product": "*GB200"},
             {"nvidia.com/gpu.product": "Tesla-T4"},
             (
-                "spec.nodeSelector[nvidia.com/gpu.product]: selects nodes by nvidia.com/gpu.product: Tesla-T4, and "
+                "spec.nodeSelector[nvidia.com/gpu.product]: the pod selects nodes by nvidia.com/gpu.product: Tesla-T4, and "
                 "gpu-admission.io/product: *GB200 needs nvidia.com/gpu.product In [NVIDIA-GB200]"
             ),
         ),
@@ -104,7 +105,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
             {"product": "A100*", "min-memory": "80Gi"},
             {"zone": "a", "nvidia.com/gpu.memory": "40960"},
             (
-                "spec.nodeSelector[nvidia.com/gpu.memory]: selects nodes by nvidia.com/gpu.memory: 40960, and "
+                "spec.nodeSelector[nvidia.com/gpu.memory]: the pod selects nodes by nvidia.com/gpu.memory: 40960, and "
                 "gpu-admission.io/min-memory: 80Gi needs nvidia.com/gpu.memory Gt 81919"
             ),
         ),
@@ -112,7 +113,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
             {"family": "hopper"},
             {"nvidia.com/gpu.family": "ampere"},
             (
-                "spec.nodeSelector[nvidia.com/gpu.family]: selects nodes by nvidia.com/gpu.family: ampere, and "
+                "spec.nodeSelector[nvidia.com/gpu.family]: the pod selects nodes by nvidia.com/gpu.family: ampere, and "
                 "gpu-admission.io/family: hopper needs nvidia.com/gpu.family In [hopper]"
             ),
         ),
@@ -120,7 +121,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
             {"sharing": "exclusive"},
             {"nvidia.com/gpu.sharing-strategy": "mps"},
             (
-                "spec.nodeSelector[nvidia.com/gpu.sharing-strategy]: selects nodes by nvidia.com/gpu.sharing-strategy: "
+                "spec.nodeSelector[nvidia.com/gpu.sharing-strategy]: the pod selects nodes by nvidia.com/gpu.sharing-strategy: "
                 "mps, and gpu-admission.io/sharing: exclusive needs nvidia.com/gpu.sharing-strategy In [none]"
             ),
         ),
@@ -128,7 +129,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
             {"min-driver": "580"},
             {"nvidia.com/cuda.driver-version.major": "550"},
             (
-                "spec.nodeSelector[nvidia.com/cuda.driver-version.major]: selects nodes by "
+                "spec.nodeSelector[nvidia.com/cuda.driver-version.major]: the pod selects nodes by "
                 "nvidia.com/cuda.driver-version.major: 550, and gpu-admission.io/min-driver: 580 needs "
                 "nvidia.com/cuda.driver-version.major Gt 579"
             ),
@@ -137,7 +138,7 @@ def test_mig_device_of_products_that_are_not_excluded_is_not_refused(refusals, t
             {"product": "!*MIG*"},
             {"nvidia.com/gpu.slices.gi": "1"},
             (
-                "spec.nodeSelector[nvidia.com/gpu.slices.gi]: selects nodes by nvidia.com/gpu.slices.gi: 1, and "
+                "spec.nodeSelector[nvidia.com/gpu.slices.gi]: the pod selects nodes by nvidia.com/gpu.slices.gi: 1, and "
                 "gpu-admission.io/product: !*MIG* needs nvidia.com/gpu.slices.gi DoesNotExist"
             ),
         ),
@@ -155,7 +156,7 @@ def test_wish_that_contradicts_every_term_is_refused(refusals):
     ((rule, text),) = refusals({"product": "*GB200"}, GPU, affinity=terms)
     assert rule == "GA403"
     assert text.startswith(
-        f"{TERMS}[0].matchExpressions[0]: selects nodes by nvidia.com/gpu.product In [Tesla-T4], and "
+        f"{TERMS}[0].matchExpressions[0]: the pod selects nodes by nvidia.com/gpu.product In [Tesla-T4], and "
         "gpu-admission.io/product: *GB200 needs nvidia.com/gpu.product In [NVIDIA-GB200]; "
     )
 

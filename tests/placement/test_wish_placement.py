@@ -8,6 +8,7 @@ from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from tests.findings import plain_text
 
 GPU = {"nvidia.com/gpu": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}
@@ -35,7 +36,7 @@ def placed(pod, cluster, severities):
         found = list(place(asking, view, settings, read_wishes(asking, "team-a", view, settings), edits))
         severities[:] = [finding.severity for finding in found]
         given = {key: value for key, value in edits.document["spec"].items() if key != "containers"}
-        return given, [(finding.rule.id, finding.text) for finding in found]
+        return given, [(finding.rule.id, plain_text(finding)) for finding in found]
 
     return placed
 
@@ -237,7 +238,7 @@ def test_pod_of_a_daemon_set_is_left_on_its_node(pod, cluster):
     settings = GPUAdmissionPolicy(placement=Placement(avoid_shared_gpus=True))
     view = cluster("f1")
     found = place(asking, view, settings, read_wishes(asking, "team-a", view, settings), edits)
-    assert [(finding.rule.id, finding.text) for finding in found] == [
+    assert [(finding.rule.id, plain_text(finding)) for finding in found] == [
         (
             "GA407",
             (

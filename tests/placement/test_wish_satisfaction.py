@@ -7,6 +7,7 @@ from policies.placement.wanted_nodes import requested_gpus
 from policies.placement.wish_annotations import read_wishes
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement, WishDefault
+from tests.findings import plain_text
 
 GPU = {"nvidia.com/gpu": 1}
 MIG = {"nvidia.com/mig-1g.5gb": 1}
@@ -261,7 +262,7 @@ def remedy(found):
 
     def remedy(*args, **options):
         (finding,) = found(*args, **options)
-        assert finding.text.endswith(f"{finding.message}; {finding.remedy}")
+        assert plain_text(finding).endswith(f"{finding.message}; {finding.remedy}")
         return finding.remedy
 
     return remedy
@@ -335,7 +336,7 @@ def test_setting_makes_it_a_refusal(found):
 def test_default_of_the_settings_is_reported_as_such(found):
     settings = GPUAdmissionPolicy(placement=Placement(wishes=(WishDefault({"product": "H100*"}),)))
     (finding,) = found({}, GPU, "f5", settings=settings)
-    assert finding.text == (
+    assert plain_text(finding) == (
         "metadata.annotations[gpu-admission.io/product]: 1 node has Tesla-T4; none has H100* (a default of the "
         "GPUAdmissionPolicy, which an annotation replaces); compare with what exists, or wait for such a node"
     )

@@ -128,7 +128,7 @@ def test_stored_ledger_counts_where_there_is_one(pod, example):
     }
     view = example({**stored, "status": status})
     decision = review(creating(pod({"nvidia.com/gpu": 2}).document), view, DEFAULTS)
-    assert "requested: all=2, used: all=7, limited: all=8" in decision.denials[-1].message
+    assert 'needs 2 GPUs, 1 of 8 left in limit "all"' in decision.denials[-1].message
 
 
 def review_limits(document):
@@ -165,7 +165,7 @@ def test_pods_of_workloads_are_reported_before_they_are_made(pod, example):
     request = creating(job, group="batch", kind="Job")
     (finding,) = [each for each in review(request, example(limited(1)), DEFAULTS).findings if each.rule.id == "GA502"]
     assert finding.severity is Severity.WARN
-    assert finding.message.startswith("its pods would be refused: exceeded quota: gpu, requested: all=2, used: all=0, ")
+    assert finding.message.startswith('its pods would be refused: needs 2 GPUs, and limit "all" allows at most 1')
 
 
 def test_quota_of_which_files_say_nothing_is_not_spoken_of(pod, example):

@@ -8,6 +8,7 @@ from policies.rules.decision import Severity
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, RuleOverride
 from testbed import libyaml
+from tests.findings import labelled_text
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -54,7 +55,7 @@ def h100():
 def test_every_problem_is_reported_at_its_field(entry):
     decision = decided(quota(INVALID), entry=entry)
     assert not decision.allowed
-    assert [str(finding) for finding in decision.findings] == SAID
+    assert [labelled_text(finding) for finding in decision.findings] == SAID
 
 
 @pytest.mark.parametrize("entry", ["", "configuration"])
@@ -119,7 +120,7 @@ def test_limit_of_a_product_that_no_gpu_has_is_reported_with_a_pattern_that_matc
     decision = decided(limited_to("H100"), view=h100)
     assert decision.allowed
     (finding,) = decision.findings
-    assert str(finding) == (
+    assert labelled_text(finding) == (
         'spec.limits[0].selector.products[0]: "H100" is the product of no GPU that nodes or ResourceSlices show, so limit '
         'h100 counts nothing that runs; write "H100*", or leave it if that comes later [GA508]'
     )

@@ -16,6 +16,7 @@ from policies.quota.limits.selectors import Selector
 from policies.quota.outcomes import OUTCOMES, Holder, Unavailable, outcome_name, settle
 from policies.rules.charges import ChargeRequest, DeviceDemand, TooManyClaims
 from policies.rules.decision import Decision, Severity
+from tests.findings import labelled_text
 
 H100 = Limit("h100", "gpus", Fraction(8), Selector(("h100*",)))
 OVER = Over("h100", "gpus", Fraction(2), Fraction(5), Fraction(2), Fraction(8))
@@ -47,7 +48,7 @@ def answered(outcome, holders=(), **fields):
 
 def said(outcome, holders=(), **fields):
     (finding,) = answered(outcome, holders, **fields).findings
-    return str(finding)
+    return labelled_text(finding)
 
 
 def refused(verdict):
@@ -70,17 +71,29 @@ def test_namespace_without_a_quota_gives_no_warning():
     assert answered(NoQuota(), problems=(missing,)).findings == ()
 
 
-def test_over_quota_says_what_kubernetes_says_and_what_would_help():
+def test_over_quota_says_what_is_left_who_holds_the_rest_and_what_would_help():
     assert said(refused(EXCEEDED), [HOLDER]) == (
-        'exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; requested 2 GPUs, but limit "h100" has 1 of '
-        "8 left (2 reserved); team-a/train-7 has held 4 for 3 days; request fewer GPUs, or ask your administrator to raise "
-        "GPUQuota gpu [GA502]"
+        'needs 2 GPUs, 1 of 8 left in limit "h100" (2 reserved); exceeded quota: gpu; team-a/train-7 has held 4 for 3 days; '
+        "request fewer GPUs, or wait until pods that hold some end [GA502]"
+    )
+
+
+def test_over_quota_tells_an_administrator_which_limit_to_raise():
+    (found,) = settle(charge_decision(), refused(EXCEEDED), [HOLDER]).findings
+    assert found.administrator == 'raise limit "h100" of GPUQuota gpu'
+
+
+def test_request_for_more_than_the_whole_limit_says_whom_to_ask():
+    whole = Over("h100", "gpus", Fraction(9), Fraction(7), Fraction(0), Fraction(8))
+    assert said(refused(Exceeded((whole,), Ledger()))) == (
+        'needs 9 GPUs, and limit "h100" allows at most 8; exceeded quota: gpu; request fewer GPUs, or ask your administrator '
+        "to raise the limit [GA502]"
     )
 
 
 def test_request_of_all_that_the_limit_allows_says_what_is_left():
     whole = Over("h100", "gpus", Fraction(8), Fraction(7), Fraction(0), Fraction(8))
-    assert 'requested 8 GPUs, but limit "h100" has 1 of 8 left' in said(refused(Exceeded((whole,), Ledger())))
+    assert 'needs 8 GPUs, 1 of 8 left in limit "h100"' in said(refused(Exceeded((whole,), Ledger())))
 
 
 @pytest.mark.parametrize(
@@ -88,34 +101,36 @@ def test_request_of_all_that_the_limit_allows_says_what_is_left():
 )
 def test_holders_that_are_not_named_are_counted(number, text):
     found = settle(charge_decision(), refused(EXCEEDED), [HOLDER] * number, names_holders=False)
-    assert f"(2 reserved); {text}" in str(found.findings[0])
+    assert f"exceeded quota: gpu; {text}" in str(found.findings[0])
 
 
 def test_over_quota_that_only_warns_says_that_it_is_admitted():
     warned = answered(let_in(EXCEEDED), [HOLDER])
     assert warned.allowed
     assert str(warned.findings[0]) == (
-        'exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; requested 2 GPUs, but limit "h100" has 1 of '
-        "8 left (2 reserved); team-a/train-7 has held 4 for 3 days; it is admitted all the same, because the quota has "
-        "mode: Warn; request fewer GPUs, or ask your administrator to raise GPUQuota gpu [GA502]"
+        'needs 2 GPUs, 1 of 8 left in limit "h100" (2 reserved); exceeded quota: gpu; team-a/train-7 has held 4 for 3 days; '
+        "it is admitted all the same, because the quota has mode: Warn; request fewer GPUs, or wait until pods that "
+        "hold some end [GA502]"
     )
 
 
 @pytest.mark.parametrize(
-    ("outcome", "first"), [(refused, "wait until a pod or claim that holds some ends"), (let_in, "request fewer GPUs")]
+    ("outcome", "remedy"),
+    [
+        (refused, "wait until pods that hold some end"),
+        (let_in, "request fewer GPUs, or wait until pods that hold some end"),
+    ],
 )
-def test_only_a_refusal_says_when_to_retry(outcome, first):
+def test_nothing_left_is_waited_for_only_by_what_is_refused(outcome, remedy):
     nothing_left = Over("h100", "gpus", Fraction(2), Fraction(8), Fraction(0), Fraction(8))
-    assert said(outcome(Exceeded((nothing_left,), Ledger()))).endswith(
-        f"; {first}, or ask your administrator to raise GPUQuota gpu [GA502]"
-    )
+    assert said(outcome(Exceeded((nothing_left,), Ledger()))).endswith(f"; {remedy} [GA502]")
 
 
 def test_what_cannot_be_counted_says_what_to_write():
     assert said(Uncountable(UNKNOWN_PRODUCT, "Enforce")) == (
         'quota gpu cannot count the request: limit "h100" counts by product, the request could get any product, and the '
-        "quota has unknownProducts: Deny; name the product: in a pod by the annotation gpu-admission.io/product or a "
-        "nodeSelector for nvidia.com/gpu.product, in a claim by a selector for productName [GA503]"
+        "quota has unknownProducts: Deny; name the product, in a pod by the annotation gpu-admission.io/product, in a claim by "
+        "a selector for productName [GA503]"
     )
 
 
@@ -129,7 +144,8 @@ def test_what_cannot_be_counted_is_admitted_where_the_quota_only_warns():
     warned = answered(Uncountable(UNKNOWN_PRODUCT, "Warn"), enforced=True)
     assert warned.allowed
     assert str(warned.findings[0]).endswith(
-        "for productName; it is admitted all the same, because the quota has mode: Warn [GA503]"
+        "; it is admitted all the same, because the quota has mode: Warn; name the product, in a pod by the annotation "
+        "gpu-admission.io/product, in a claim by a selector for productName [GA503]"
     )
 
 
@@ -204,8 +220,7 @@ def test_contention_is_no_hindrance_where_quotas_are_not_enforced():
 def test_unreadable_quota_says_what_is_wrong_with_it():
     assert said(UNREADABLE, enforced=True) == (
         "GPUQuota gpu of namespace team-a cannot be read: spec.limits[0].gpus: is 0.5 without quotas; the namespace "
-        "enforces its quota, so nothing that gets GPUs is admitted until it can be charged; show this to your "
-        "administrator [GA504]"
+        "enforces its quota, so GPUs must be charged first; show this to your administrator [GA504]"
     )
 
 
@@ -217,9 +232,8 @@ def test_unreadable_quota_lets_in_what_is_counted_once_it_can_be_read():
 
 def test_unavailable_quota_says_why():
     assert said(UNAVAILABLE, enforced=True) == (
-        "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so nothing "
-        "that gets GPUs is admitted until it can be charged; try again in 5 s, and if that does not help, show this to "
-        "your administrator [GA504]"
+        "quota gpu of namespace team-a cannot be charged: no route to host; the namespace enforces its quota, so GPUs must "
+        "be charged first; try again in 5 s, and if that does not help, show this to your administrator [GA504]"
     )
 
 
@@ -284,8 +298,8 @@ def test_what_is_missing_is_a_warning_beside_everything_else():
         ("GA505", Severity.WARN),
     ]
     assert str(reported.findings[1]) == (
-        "spec.resourceClaims[0].resourceClaimTemplateName: no ResourceClaimTemplate gpus exists in team-a; create it "
-        "first [GA505]"
+        "Create it first: no ResourceClaimTemplate gpus exists in team-a; spec.resourceClaims[0].resourceClaimTemplateName "
+        "[GA505]"
     )
 
 

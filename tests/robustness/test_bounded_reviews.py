@@ -18,6 +18,7 @@ from policies.kubernetes.yaml import load_document
 from policies.rules.decision import MOST_FINDINGS, Decision, Finding, Severity
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from tests.counted_work import RecordedWork
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 from webhook.server.admission import Admission
 from webhook.server.admission_review import decode, encode
@@ -295,7 +296,7 @@ def test_config_map_with_many_documents_is_reviewed_in_part_and_says_so(document
     decision = answered(config_map(18_000), "", "configuration")
     assert len(documents_read) <= 2 * MOST_DOCUMENTS
     assert "data: has 18,000 configurations, of which only the first 128 were reviewed; split the ConfigMap" in [
-        finding.text for finding in decision.findings
+        plain_text(finding) for finding in decision.findings
     ]
 
 

@@ -10,6 +10,7 @@ from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
+from tests.findings import labelled_text
 from webhook.cluster.manifests import ManifestsView
 
 MIG_CONFIG = "nvidia.com/mig.config"
@@ -131,7 +132,7 @@ def test_clique_has_fields_beside_its_metadata():
 def test_remedy_for_a_config_as_an_object_says_where_it_belongs(kind, fields):
     document = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": kind, "metadata": {"name": "x"}, **fields}
     (found,) = findings(document)
-    assert str(found) == (
+    assert labelled_text(found) == (
         f'kind: "{kind}" is a part of claims, not an object; kubectl would refuse it with: no matches for kind; move it '
         "into devices.config[].opaque.parameters of a ResourceClaim or ResourceClaimTemplate [GA100]"
     )

@@ -13,6 +13,7 @@ from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.deploy.match_conditions import holds
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 POLICY = Path(__file__).parents[2] / "deploy" / "base" / "api" / "namespace-labels.yaml"
@@ -46,7 +47,7 @@ def broken(new, old=None):
 def says(validation, finding, new):
     """Whether a validation of the policy has the words of a finding."""
     if "messageExpression" in validation:
-        return holds(f"({validation['messageExpression']}) == {json.dumps(finding.text)}", new, None)
+        return holds(f"({validation['messageExpression']}) == {json.dumps(plain_text(finding))}", new, None)
     return validation["message"] == finding.message
 
 

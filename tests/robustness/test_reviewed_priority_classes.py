@@ -8,6 +8,7 @@ from policies.admission import review
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
+from tests.findings import plain_text
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -40,7 +41,7 @@ def priority_class(**fields):
     ids=["policy", "value", "text"],
 )
 def test_field_that_the_api_server_refuses_is_refused(fields, text):
-    assert [finding.text for finding in decision(priority_class(**fields)).denials] == [text]
+    assert [plain_text(finding) for finding in decision(priority_class(**fields)).denials] == [text]
 
 
 @pytest.mark.parametrize("fields", [{"value": -1}, {"value": 10**9, "preemptionPolicy": "Never"}, {}])

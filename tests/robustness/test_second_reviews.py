@@ -13,6 +13,7 @@ from policies.admission import review
 from policies.kubernetes.names import RECORD
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, Placement
+from tests.findings import plain_text
 from tests.robustness.generated_clusters import (
     CLASSES_AS_SHIPPED,
     CLASSES_WITH_RESOURCE,
@@ -44,12 +45,12 @@ ESCAPED = {"GA320", "GA321"}
 @given(pod=PODS, cluster=CLUSTERS, chosen=SETTINGS)
 def test_second_review_says_the_same_and_changes_nothing(pod, cluster, chosen):
     first = answered(pod, cluster, chosen)
-    note(f"first: {[finding.text for finding in first.findings]}, {first.patch}")
+    note(f"first: {[plain_text(finding) for finding in first.findings]}, {first.patch}")
     assert not ESCAPED & {finding.rule.id for finding in first.findings}
     if not first.allowed:
         return
     second = answered(first.object, cluster, chosen)
-    note(f"second: {[finding.text for finding in second.findings]}")
+    note(f"second: {[plain_text(finding) for finding in second.findings]}")
     assert (second.allowed, second.patch, second.templates) == (True, (), first.templates)
     if RECORD not in first.object["metadata"]["annotations"]:
         # What there is to say of a conversion is said when it happens.

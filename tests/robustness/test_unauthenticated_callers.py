@@ -42,13 +42,9 @@ def test_refusal_names_the_holders():
 )
 def test_refusal_counts_the_holders_that_it_must_not_name(count, said):
     verdict = exceeded_message(OVER, HOLDERS[:count], admitted=False, hidden_in="team-a")
-    assert verdict.message == (
-        "exceeded quota: gpu, requested: h100=4, used: h100=6, limited: h100=8; "
-        f'requested 4 GPUs, but limit "h100" has 2 of 8 left (2 reserved){said}'
-    )
+    assert verdict.message == (f'needs 4 GPUs, 2 of 8 left in limit "h100" (2 reserved); exceeded quota: gpu{said}')
     assert verdict.remedy == (
-        "request fewer GPUs, or ask your administrator to raise GPUQuota gpu; "
-        "gpu-admission quota -n team-a shows who holds what"
+        "request fewer GPUs, or wait until pods that hold some end; gpu-admission quota -n team-a shows who holds what"
     )
 
 

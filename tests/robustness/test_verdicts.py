@@ -132,12 +132,13 @@ def test_settings_decide_what_an_unreviewed_gpu_means(review, severity, code):
 
 def test_text_says_why_an_object_was_not_reviewed_and_what_to_do(review):
     code, text = review(an_object("x.io/v1", "Train", spec=GPU_POD), output="text")
-    first, *warning, place, _, summary = text.splitlines()
+    first, *warning, place, _source, _caret, _, summary = text.splitlines()
     assert code == 4
     assert first.endswith(f"  Train team-a/a  not reviewed: {NO_RULES}")
     assert " ".join(line.removeprefix("Warning:").strip() for line in warning) == (
-        f"GA705 spec.containers[0].resources.limits[nvidia.com/gpu]: mentions GPUs, but was not reviewed: {NO_RULES}; add "
-        "the kind to workloads.kinds in the settings with templates: [spec], or review the pods that it makes"
+        "Add the kind to workloads.kinds in the settings with templates: [spec], or review the pods that it makes: "
+        f"nvidia.com/gpu mentions GPUs, but was not reviewed: {NO_RULES}; spec.containers[0].resources.limits[nvidia.com/gpu] "
+        "[GA705]"
     )
     assert "GA705 warn" in place
     assert summary == "1 object: 1 not reviewed"

@@ -22,6 +22,7 @@ from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from testbed import libyaml
 from tests.configuration.conftest import completed
 from tests.conversion import test_golden as golden
+from tests.findings import labelled_text
 from tests.rules.advice import OF_SCHEMA, proposals, written
 from webhook.cli.shipped_files import read_examples
 from webhook.cluster.manifests import ManifestsView
@@ -132,7 +133,9 @@ def failure(document, decision, finding, proposal):
             (each.rule.id, each.path, each.message) == (finding.rule.id, finding.path, finding.message)
             for each in after.findings
         )
-        refused = [str(each) for each in after.denials if not is_new_kind and (each.rule.id, each.path) not in before]
+        refused = [
+            labelled_text(each) for each in after.denials if not is_new_kind and (each.rule.id, each.path) not in before
+        ]
         if not stays and not refused and after.not_reviewed == decision.not_reviewed:
             return ""
         problem = "the finding stays" if stays else f"is refused: {refused[0]}" if refused else "is not reviewed"

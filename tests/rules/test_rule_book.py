@@ -10,6 +10,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.rules.checks import RuleBook
 from policies.rules.decision import Finding, Severity
 from policies.rules.settings import DEFAULTS
+from tests.findings import labelled_text, plain_text
 
 RULES = rule_book().rules
 PATH = FieldPath(["spec"])
@@ -109,5 +110,5 @@ def test_occasion_may_know_better():
 )
 def test_finding_reads_as_one_sentence(path, remedy, text):
     finding = Finding(rule_book().get("GA301"), Severity.DENY, FieldPath(path), "is wrong", remedy)
-    assert finding.text == text
-    assert str(finding) == f"{text} [GA301]"
+    assert plain_text(finding) == text
+    assert labelled_text(finding) == f"{text} [GA301]"

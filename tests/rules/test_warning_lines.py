@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.rules.decision import LONGEST, warning_lines
+from policies.rules.messages import LONGEST, warning_lines
 
 COUNTED = re.compile(r"(\d+) more lines? do(es)? not fit; gpu-admission review shows them all")
 REMEDY = "which is a long remedy of many words that does not fit into what is left of the first line of a warning"

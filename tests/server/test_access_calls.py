@@ -18,7 +18,11 @@ async def test_pod_that_takes_gpus_passes_with_a_warning(ask, pod, review_of):
     document["spec"]["containers"][0]["env"] = [VISIBLE]
     response = await ask("guard-pods", review_of(document))
     assert response["allowed"] is True
-    assert response["warnings"][0].startswith(f'GA601 spec.containers[0].env[0].value: {SAID} container "main"')
+    said = " ".join(line.strip() for line in response["warnings"])
+    assert said.startswith(
+        f'Request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void: {SAID} container "main", '
+    )
+    assert said.endswith("; spec.containers[0].env[0].value [GA601]")
     assert response["auditAnnotations"] == {"findings": "GA601=warn"}
 
 
@@ -31,9 +35,11 @@ async def test_container_that_debugs_is_reported_of(ask, pod, review_of):
     request = {"operation": "UPDATE", "subResource": "ephemeralcontainers", "oldObject": before}
     response = await ask("guard-pods", review_of(debugged(before), **request))
     assert response["allowed"] is True
-    assert response["warnings"][0].startswith(
-        f'GA601 spec.ephemeralContainers[0].env[0].value: {SAID} ephemeral container "debug"'
+    said = " ".join(line.strip() for line in response["warnings"])
+    assert said.startswith(
+        f'Set NVIDIA_VISIBLE_DEVICES to void: an ephemeral container cannot request GPUs: {SAID} ephemeral container "debug"'
     )
+    assert said.endswith("; spec.ephemeralContainers[0].env[0].value [GA601]")
 
 
 async def test_image_that_changes_is_reviewed_by_its_guard(ask, pod, review_of):

@@ -24,14 +24,16 @@ async def test_broken_time_slicing_is_invalid_field_by_field(refusal):
     assert [cause["field"] for cause in status["details"]["causes"]] == [
         "data.any.sharing.timeSlicing.resources[0].replicas",
         "data[tesla-t4].sharing.timeSlicing.replicas",
+        "(all)",
     ]
 
 
 async def test_tour_and_example_show_the_causes_word_for_word(refusal):
     causes = refusal["status"]["details"]["causes"]
     printed = ['The ConfigMap "time-slicing-config" is invalid: ', *(f"* {c['field']}: {c['message']}" for c in causes)]
-    for document in (EXAMPLES.parent / "docs" / "tour.md", EXAMPLES / "time-slicing" / "expected.txt"):
-        assert "\n".join(printed) in document.read_text()
+    assert "\n".join(printed) in (EXAMPLES.parent / "docs" / "tour.md").read_text()
+    # A review of files shows all reasons and does not name itself.
+    assert "\n".join(printed[:-1]) in (EXAMPLES / "time-slicing" / "expected.txt").read_text()
 
 
 async def test_configuration_that_works_passes_silently(start_webhook, review_of):
@@ -67,6 +69,6 @@ async def test_invalid_settings_are_refused_field_by_field(start_webhook, review
         {
             "reason": "FieldValueInvalid",
             "field": "spec.access.mode",
-            "message": 'is "audit"; write warn or deny [GA701]',
+            "message": 'mode is "audit"; write warn or deny [GA701]',
         }
     ]

@@ -61,7 +61,7 @@ def test_policy_is_forbidden():
         "status": "Failure",
         "code": 403,
         "reason": "Forbidden",
-        "message": "spec.x: is wrong; make it right [GA307]",
+        "message": "Make it right: x is wrong; spec.x [GA307]",
     }
 
 
@@ -69,7 +69,9 @@ def test_several_refusals_are_one_line_each():
     path = ("spec", "containers", 0, "resources", "limits", "nvidia.com/gpu")
     message = status(finding(), finding("GA302", path=path, remedy=""))["message"]
     assert message == (
-        "spec.x: is wrong; make it right [GA307]\nspec.containers[0].resources.limits[nvidia.com/gpu]: is wrong [GA302]"
+        "Make it right: x is wrong; spec.x [GA307]\n"
+        "nvidia.com/gpu is wrong; spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]\n"
+        "gpu-admission review shows all reasons"
     )
 
 
@@ -84,8 +86,9 @@ def test_configuration_is_invalid_with_a_cause_for_each_field():
         "status": "Failure",
         "code": 422,
         "reason": "Invalid",
-        "message": "spec.devicePlugin: is 1; sharing needs at least 2; set replicas [GA110]\n"
-        "spec.mig.strategy: is wrong [GA132]",
+        "message": "Set replicas: devicePlugin is 1; sharing needs at least 2; spec.devicePlugin [GA110]\n"
+        "strategy is wrong; spec.mig.strategy [GA132]\n"
+        "gpu-admission review shows all reasons",
         "details": {
             "group": "nvidia.com",
             "kind": "ClusterPolicy",
@@ -94,9 +97,18 @@ def test_configuration_is_invalid_with_a_cause_for_each_field():
                 {
                     "reason": "FieldValueInvalid",
                     "field": "spec.devicePlugin",
-                    "message": "is 1; sharing needs at least 2; set replicas [GA110]",
+                    "message": "Set replicas: devicePlugin is 1; sharing needs at least 2 [GA110]",
                 },
-                {"reason": "FieldValueInvalid", "field": "spec.mig.strategy", "message": "is wrong [GA132]"},
+                {
+                    "reason": "FieldValueInvalid",
+                    "field": "spec.mig.strategy",
+                    "message": "strategy is wrong [GA132]",
+                },
+                {
+                    "reason": "FieldValueInvalid",
+                    "field": "(all)",
+                    "message": "gpu-admission review shows all reasons",
+                },
             ],
         },
     }
@@ -116,26 +128,32 @@ def test_object_without_name_is_called_as_it_begins():
 
 
 def test_long_refusals_are_cut_and_counted():
-    reported = status(*(finding(message="x" * 5000, path=("spec", f"f{number}")) for number in range(20)))
+    reported = status(*(finding(remedy="x" * 1000, path=("spec", f"f{number}")) for number in range(40)))
     lines = reported["message"].split("\n")
-    assert lines[-1] == "and 13 more; gpu-admission review shows them all"
-    assert all(len(line) == 1008 and line.endswith("… [GA307]") for line in lines[:-1])
-    assert len(lines) == 8
+    assert lines[-1] == "and 7 more findings; put these right first"
+    assert {len(line) for line in lines[:-1]} == {240}
+    assert all(line.endswith(f"; spec.f{number} [GA307]") for number, line in enumerate(lines[:-1]))
+    assert len(lines) == 34
+
+
+def test_single_refusal_that_is_left_out_is_counted_in_the_singular():
+    message = response(Decision(findings=(finding(),), left_out=1))["status"]["message"]
+    assert message == "Make it right: x is wrong; spec.x [GA307]\nand 1 more finding; put these right first"
 
 
 def test_long_refusals_of_configuration_have_as_many_causes_as_lines():
-    reported = status(*(finding("GA110", message="x" * 5000) for _ in range(20)))
-    assert len(reported["details"]["causes"]) == 8
+    reported = status(*(finding("GA110", remedy="x" * 1000) for _ in range(40)))
+    assert len(reported["details"]["causes"]) == 34
     assert reported["details"]["causes"][-1] == {
         "reason": "FieldValueInvalid",
-        "field": "(not shown)",
-        "message": "and 13 more; gpu-admission review shows them all",
+        "field": "(all)",
+        "message": "and 7 more findings; put these right first",
     }
 
 
 def test_values_bring_no_control_characters():
     message = status(finding(message='"a\nError from server\x1b[31m\u2028" is wrong'))["message"]
-    assert message == 'spec.x: "a Error from server [31m " is wrong; make it right [GA307]'
+    assert message == 'Make it right: "a Error from server [31m " is wrong; spec.x [GA307]'
 
 
 def test_warnings_are_reported_with_a_refusal():

@@ -71,8 +71,8 @@ async def test_refusal_is_forbidden_with_path_remedy_and_rule(ask, pod, review_o
             "status": "Failure",
             "code": 403,
             "reason": "Forbidden",
-            "message": 'spec.containers[0].resources.limits[nvidia.com/gpu]: "0.5" is not a whole number of devices; '
-            "request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb [GA302]",
+            "message": 'Request a whole number of GPUs, or a MIG device such as nvidia.com/mig-1g.10gb: "0.5" is not a whole '
+            "number of devices; spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]",
         },
         "auditAnnotations": {"findings": "GA302=deny"},
     }
@@ -97,7 +97,7 @@ async def test_settings_hold(start_webhook, pod, review_of):
     webhook = await start_webhook(settings=GPUAdmissionPolicy(rules=(RuleOverride("GA302", Severity.WARN),)))
     response = await webhook.client.ask("convert-pods", review_of(pod("0.5")))
     assert response["allowed"] is True
-    assert response["warnings"][0].startswith("GA302 spec.containers[0]")
+    assert response["warnings"][-1].endswith("spec.containers[0].resources.limits[nvidia.com/gpu] [GA302]")
 
 
 async def test_warnings_fit_into_headers(start_webhook, pod, review_of):

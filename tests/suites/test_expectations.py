@@ -74,7 +74,10 @@ def test_number_is_not_a_boolean(failures, pod):
 def test_refusal_is_reported_with_its_reason(failures, pod):
     pod["spec"]["nodeSelector"] = REFUSED
     (said,) = failures({"verdict": "admitted"}, manifest=pod)
-    assert said.startswith(f'verdict: expected "admitted", got "refused": {COUNT}: ')
+    assert said.startswith(
+        'verdict: expected "admitted", got "refused": Remove nvidia.com/gpu.count from nodeSelector, '
+    )
+    assert said.endswith(f"; {COUNT} [GA307]")
 
 
 @pytest.mark.parametrize(
@@ -104,8 +107,9 @@ def test_finding_that_is_expected_passes(failures, pod, finding):
 def test_finding_that_differs_is_reported_beside_the_expected_one(failures, pod, finding):
     pod["spec"]["nodeSelector"] = REFUSED
     first, second = failures({"findings": [finding]}, manifest=pod)
-    assert first.startswith(f"findings[0]: no finding matches; got deny {COUNT}: ")
-    assert second.startswith(f"findings: not expected: deny {COUNT}: ")
+    assert first.startswith("findings[0]: no finding matches; got deny Remove nvidia.com/gpu.count from nodeSelector, ")
+    assert second.startswith("findings: not expected: deny Remove nvidia.com/gpu.count from nodeSelector, ")
+    assert all(line.endswith(f"; {COUNT} [GA307]") for line in (first, second))
 
 
 def test_special_finding_is_matched_before_a_general_one(failures, pod):
@@ -128,7 +132,7 @@ def test_warning_is_matched_by_its_pattern(failures, pod):
     shown = failures({"warnings": []}, manifest=pod)
     assert failures({"warnings": ["NVIDIA-H100"] * len(shown)}, manifest=pod) == []
     (said, *_) = failures({"warnings": ["^no such text$"] * len(shown)}, manifest=pod)
-    assert said.startswith('warnings[0]: does not match the warning "GA')
+    assert said.startswith('warnings[0]: does not match the warning "Write ')
 
 
 def test_nothing_is_patched_in_a_refused_object(failures, pod):

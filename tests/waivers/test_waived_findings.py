@@ -67,8 +67,8 @@ def test_refusal_is_not_waived(waiving):
     assert not decision.allowed
     assert said(decision) == [("GA406", "deny", ""), ("GA708", "warn", "")]
     assert decision.findings[1].text == (
-        "metadata.annotations[gpu-admission.io/ignore]: GA406 is a refusal and cannot be ignored; "
-        "correct what GA406 reports, and remove it here"
+        "Correct what GA406 reports, and remove it here: GA406 is a refusal and cannot be ignored; "
+        "metadata.annotations[gpu-admission.io/ignore]"
     )
 
 

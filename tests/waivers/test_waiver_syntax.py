@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from policies.admission.all_rules import rule_book
 from policies.rules.waivers import MAX_ANNOTATION_LENGTH, MAX_REASON_LENGTH, parse_waivers, valid_waivers
+from tests.findings import plain_text
 
 RULES = [rule.id for rule in rule_book().rules if rule.id not in ("GA708", "GA709")]
 PATH = "metadata.annotations[gpu-admission.io/ignore]"
@@ -19,7 +20,8 @@ def reasons(text):
 
 def problems(text):
     return [
-        found.text.removeprefix(f"{PATH}: ") for found in valid_waivers(parse_waivers(text, rule_book()).problems, ())
+        plain_text(found).removeprefix(f"{PATH}: ")
+        for found in valid_waivers(parse_waivers(text, rule_book()).problems, ())
     ]
 
 
@@ -82,7 +84,7 @@ def test_long_reason_is_cut():
 def test_any_text_has_a_short_printable_answer(text):
     waivers = parse_waivers(text, rule_book())
     assert len(waivers.problems) <= 6
-    texts = [*waivers.reasons.values(), *(found.text for found in valid_waivers(waivers.problems, ()))]
+    texts = [*waivers.reasons.values(), *(plain_text(found) for found in valid_waivers(waivers.problems, ()))]
     assert all(each and each.isprintable() and len(each) <= 400 for each in texts)
 
 

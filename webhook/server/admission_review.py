@@ -17,9 +17,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from policies.admission import ENTRIES
-from policies.kubernetes.names import is_dns_label, printable
+from policies.kubernetes.names import format_count, is_dns_label, printable
 from policies.kubernetes.objects import FieldPath, generate_name_of, name_of
-from policies.rules.decision import warning_lines
+from policies.rules.decision import refusal_lines
+from policies.rules.messages import warning_lines
 from policies.rules.request import Request, UserInfo
 from webhook.server.bodies import BadJSON, TooManyValues, read_json
 
@@ -328,16 +329,16 @@ def _review(response: dict[str, Any]) -> dict[str, Any]:
 def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
     denials = decision.denials
     lines, more, room = list[str](), "", _LONGEST_MESSAGE
-    for finding in denials:
-        line = _line(finding.text, finding.rule.id)
+    for line in refusal_lines(denials):
         room -= len(line)
         if room < 0:
-            more = f"and {len(denials) - len(lines)} more; gpu-admission review shows them all"
             break
         lines.append(line)
-    if decision.left_out:
-        unseen = len(denials) - len(lines) + decision.left_out
-        more = f"and {unseen:,} more findings; put these right first"
+    unseen = len(denials) - len(lines) + decision.left_out
+    if unseen:
+        more = f"and {format_count(unseen, 'more finding')}; put these right first"
+    elif len(lines) > 1:
+        more = "gpu-admission review shows all reasons"
     message = "\n".join([*lines, more] if more else lines)
     if decision.retry_after is not None:
         return _later(message, decision.retry_after)
@@ -347,14 +348,12 @@ def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
         {
             "reason": "FieldValueInvalid",
             "field": _one_line(str(finding.path), _LONGEST_LINE) or "(the whole object)",
-            "message": _line(
-                f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message, finding.rule.id
-            ),
+            "message": line,
         }
-        for finding in denials[: len(lines)]
+        for finding, line in zip(denials[: len(lines)], refusal_lines(denials, with_paths=False), strict=False)
     ]
     if more:
-        causes.append({"reason": "FieldValueInvalid", "field": "(not shown)", "message": more})
+        causes.append({"reason": "FieldValueInvalid", "field": "(all)", "message": more})
     details = {"group": request.group, "kind": request.kind, "name": name_in(request), "causes": causes}
     return {"status": "Failure", "code": 422, "reason": "Invalid", "message": message, "details": details}
 
@@ -362,10 +361,6 @@ def _refusal(decision: Decision, request: Request) -> dict[str, Any]:
 def _later(message: str, seconds: int) -> dict[str, Any]:
     details = {"retryAfterSeconds": seconds}
     return {"status": "Failure", "code": 429, "reason": "TooManyRequests", "message": message, "details": details}
-
-
-def _line(text: str, rule: str) -> str:
-    return f"{_one_line(text, _LONGEST_LINE)} [{rule}]"
 
 
 def _one_line(text: str, longest: int) -> str:

@@ -39,7 +39,9 @@ class AuditFinding:
     message: str
     """The problem and its effect, without the path and without a full stop."""
     remedy: str
-    """The remedy, an imperative without a full stop."""
+    """What the author can do, an imperative without a full stop."""
+    administrator: str
+    """What an administrator can do; empty if there is nothing."""
     count: int = 1
     """The number of objects."""
     owners: tuple[str, ...] = ()
@@ -63,6 +65,7 @@ class AuditFinding:
             finding.path,
             finding.message,
             finding.remedy,
+            finding.administrator,
             count,
             owners,
             finding.waived,
@@ -73,7 +76,7 @@ class AuditFinding:
     @property
     def merge_key(self) -> tuple[str, ...]:
         """Equal for findings that are reported as one."""
-        texts = str(self.path), self.message, self.remedy, self.waived
+        texts = str(self.path), self.message, self.remedy, self.administrator, self.waived
         return (self.rule.id, self.severity, self.kind, self.namespace, *texts)
 
 

@@ -16,6 +16,7 @@ from policies.analyses.audit.audit_report import MOST_OWNERS
 from policies.kubernetes.names import MANAGED, format_count, format_list, shorten
 from policies.kubernetes.objects import lookup
 from policies.rules.decision import Severity
+from policies.rules.messages import advice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -113,8 +114,7 @@ def _report(api: ReportAPI, namespace: str, results: Sequence[dict[str, Any]], l
 
 
 def _result(finding: AuditFinding, redact: Callable[[str], str]) -> dict[str, Any]:
-    where = f"{finding.path}: " if finding.path else ""
-    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    said = redact(advice(finding.path, finding.message, finding.remedy))
     reference = {
         "apiVersion": finding.api_version,
         "kind": finding.kind,
@@ -136,7 +136,7 @@ def _result(finding: AuditFinding, redact: Callable[[str], str]) -> dict[str, An
         "result": "skip" if finding.waived else _RESULTS[finding.severity],
         "severity": _SEVERITIES[finding.severity],
         "scored": finding.severity is Severity.DENY,
-        "message": shorten(f"{where}{redact(f'{finding.message}{remedy}')}", _LONGEST_MESSAGE),
+        "message": shorten(f"{said}; {finding.path}" if finding.path else said, _LONGEST_MESSAGE),
         "resources": [_without_empty(reference.items())],
         "properties": _without_empty((key, shorten(text, _LONGEST_PROPERTY)) for key, text in properties.items()),
     }

@@ -78,16 +78,20 @@ class ReviewWarning:
     path: str
     message: str
     remedy: str
+    administrator: str
+    """What an administrator can do; empty if there is nothing."""
+    text: str
+    """Remedy, message and path as one sentence."""
 
     @classmethod
     def of(cls, finding: Finding) -> ReviewWarning:
         """The warning for a finding."""
-        return cls(finding.rule.id, str(finding.path), finding.message, finding.remedy)
+        return cls(
+            finding.rule.id, str(finding.path), finding.message, finding.remedy, finding.administrator, finding.text
+        )
 
     def __str__(self) -> str:
-        where = f"{self.path}: " if self.path else ""
-        remedy = f"; {self.remedy}" if self.remedy else ""
-        return f"{where}{self.message}{remedy} [{self.rule}]"
+        return f"{self.text} [{self.rule}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from policies.rules.charges import ChargeRequest, DeviceDemand, DeviceKind, Unit
 
 
-_NAME_IT = (
-    "name the product: in a pod by the annotation gpu-admission.io/product or a nodeSelector for "
-    "nvidia.com/gpu.product, in a claim by a selector for productName"
+NAME_THE_PRODUCT = (
+    "name the product, in a pod by the annotation gpu-admission.io/product, in a claim by a selector for productName"
 )
+"""What the author of a pod or claim can do that no quota can count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +33,15 @@ class UnknownProduct:
     limit: Limit
     demand: DeviceDemand
 
+    administrator = ""
+
     @property
     def text(self) -> str:
-        """The problem, and what to write, without a full stop."""
+        """The problem, without a full stop."""
         counted = "by product" if self.limit.selector.products else "memory"
         return (
             f'limit "{self.limit.name}" counts {counted}, the request could get any product, and the quota has '
-            f"unknownProducts: Deny; {_NAME_IT}"
+            "unknownProducts: Deny"
         )
 
 
@@ -50,14 +52,12 @@ class UnknownMemory:
     limit: Limit
     demand: DeviceDemand
 
+    administrator = f"let GPU Feature Discovery label GPU nodes with {MEMORY_LABEL}"
+
     @property
     def text(self) -> str:
-        """The problem, and what to do, without a full stop."""
-        return (
-            f'limit "{self.limit.name}" counts memory, and no node or ResourceSlice says how much memory the possible GPUs '
-            f"have; {_NAME_IT}, one that the cluster has, or make GPU Feature Discovery label GPU nodes with "
-            f"{MEMORY_LABEL}"
-        )
+        """The problem, without a full stop."""
+        return f'limit "{self.limit.name}" counts memory, and no node or ResourceSlice says how much memory the possible GPUs have'
 
 
 class Uncountable(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice

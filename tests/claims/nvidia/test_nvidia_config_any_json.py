@@ -9,6 +9,7 @@ from policies.rules.request import Request
 from policies.rules.settings import GPUAdmissionPolicy
 from testbed import libyaml
 from tests.claims.parts import places, with_part
+from tests.findings import labelled_text
 from tests.properties import examples
 from webhook.cluster.manifests import ManifestsView
 
@@ -99,7 +100,7 @@ def answered(document, cluster):
     group = document["apiVersion"].rpartition("/")[0]
     request = Request(document, operation="CREATE", group=group, kind=document["kind"], namespace="team-a")
     decision = review(request, ManifestsView(cluster, [document]), GPUAdmissionPolicy())
-    assert all(str(finding) for finding in decision.findings)
+    assert all(labelled_text(finding) for finding in decision.findings)
 
 
 @pytest.mark.parametrize("document", [CLAIM, CLASS, DOMAIN], ids=lambda document: document["kind"])

@@ -6,6 +6,7 @@ from policies.admission import review
 from policies.rules.decision import Severity
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
+from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
 OURS = {"gpu-admission.io/config": "device-plugin"}
@@ -34,7 +35,7 @@ def refused(value):
 
 
 def findings_of(value):
-    return [(finding.rule.id, finding.text) for finding in found_in(value)]
+    return [(finding.rule.id, plain_text(finding)) for finding in found_in(value)]
 
 
 def shares(*resources, strategy="timeSlicing", **fields):

@@ -16,6 +16,7 @@ from tests.configuration.device_plugin.documents import (
     reviewed,
     shares,
 )
+from tests.findings import plain_text
 
 NO_FIELD = "unknown field: the device plugin ignores it silently"
 
@@ -54,13 +55,15 @@ NO_FIELD = "unknown field: the device plugin ignores it silently"
 )
 def test_unknown_fields_are_refused_with_a_suggestion(document, text):
     (found,) = refused(document)
-    assert (found.rule.id, found.text) == ("GA135", text)
+    assert (found.rule.id, plain_text(found)) == ("GA135", text)
 
 
 def test_an_unknown_field_that_may_be_newer_only_warns():
     (found,) = found_in({"flags": {"quantumRouting": True}})
     assert (found.rule.id, found.severity) == ("GA135", Severity.WARN)
-    assert found.text.startswith(f"data.any.flags.quantumRouting: {NO_FIELD}; remove it; there are migStrategy, ")
+    assert plain_text(found).startswith(
+        f"data.any.flags.quantumRouting: {NO_FIELD}; remove it; there are migStrategy, "
+    )
 
 
 def test_fields_of_structs_count_in_any_case():
@@ -153,13 +156,13 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
 )
 def test_texts_that_are_no_configuration_are_refused(text, expected):
     (found,) = refused(text)
-    assert (found.rule.id, found.text) == ("GA133", f"data.any: {expected}")
+    assert (found.rule.id, plain_text(found)) == ("GA133", f"data.any: {expected}")
 
 
 def test_empty_text_warns():
     (found,) = found_in("# nothing yet\n")
     assert (found.rule.id, found.severity) == ("GA133", Severity.WARN)
-    assert found.text == (
+    assert plain_text(found) == (
         "data.any: holds nothing, so nodes that select it share no GPU and get every default; "
         'write "version: v1" to share nothing'
     )
@@ -172,7 +175,7 @@ def test_a_config_map_without_keys_that_nothing_names_is_a_placeholder(data):
 
 def test_a_value_that_is_no_text_is_refused():
     (found,) = reviewed(config_map({"any": {"version": "v1"}}))
-    assert found.text == (
+    assert plain_text(found) == (
         "data.any: must be a string; the API server refuses it; write any: |- and indent the configuration below it"
     )
 
@@ -180,7 +183,7 @@ def test_a_value_that_is_no_text_is_refused():
 def test_a_key_that_is_no_label_value_warns():
     (found,) = reviewed(config_map({"a100_": "version: v1"}))
     assert (found.rule.id, found.severity) == ("GA133", Severity.WARN)
-    assert found.text == (
+    assert plain_text(found) == (
         "data.a100_: cannot be the value of a label, so no node can select it by nvidia.com/device-plugin.config; "
         "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
     )

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.configuration.mig_parted.config_maps import config_map, policy
+from tests.findings import labelled_text
 from tests.mig_parted_runs import measured_runs
 
 HEAD = {"all-disabled": [{"devices": "all", "mig-enabled": False}]}
@@ -56,7 +57,7 @@ def test_config_map_is_refused_if_mig_parted_cannot_read_it(examined, run):
 @pytest.mark.parametrize("run", measured_runs(is_read))
 def test_config_map_is_reported_if_mig_parted_fails_or_makes_no_devices(examined, run):
     found = config_map_findings(examined, run)
-    reported = [str(one) for one in found if one.rule.id in ("GA149", "GA150", "GA151", "GA152", "GA153")]
+    reported = [labelled_text(one) for one in found if one.rule.id in ("GA149", "GA150", "GA151", "GA152", "GA153")]
     assert bool(reported) == (bool(run.apply) or lacks_devices(run) or is_for_no_gpu(run)), reported
 
 
@@ -76,4 +77,4 @@ def test_node_label_is_refused_if_mig_parted_fails_or_makes_no_devices(examined,
         return
     is_wrong = bool(run.apply) or lacks_devices(run)
     assert any(one.severity == "deny" for one in reported) <= is_wrong
-    assert bool(reported) == is_wrong, [str(one) for one in reported]
+    assert bool(reported) == is_wrong, [labelled_text(one) for one in reported]

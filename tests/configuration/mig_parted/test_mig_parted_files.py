@@ -3,6 +3,7 @@
 import pytest
 
 from tests.configuration.mig_parted.config_maps import HEAD, config_map, policy
+from tests.findings import labelled_text
 
 CAPABLE = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "NVIDIA-A100-SXM4-40GB"}
 
@@ -25,7 +26,7 @@ def test_default_layout_must_exist_only_where_a_node_gets_it(findings_of, node, 
 
 def test_other_key_is_reported_at_that_key(examined):
     (found,) = [one for one in examined(config_map(HEAD, key="mig.yaml")) if one.rule.id == "GA149"]
-    assert str(found) == (
+    assert labelled_text(found) == (
         "data[mig.yaml]: is a file that the MIG manager does not read; it reads config.yaml and would not find it; "
         "rename the key to config.yaml [GA149]"
     )

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
 from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
+from tests.findings import plain_text
 from tests.properties import examples
 from tests.robustness.bypass.generated_pods import (
     ANNOTATIONS,
@@ -124,7 +125,7 @@ def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, lat
     answer = create(pod, namespace, world.now, DEFAULTS)
     if not answer.allowed or answer.has_finding(*OF_CHARGES):
         return
-    note(f"charged {answer.charged}, findings {[finding.text for finding in answer.findings]}")
+    note(f"charged {answer.charged}, findings {[plain_text(finding) for finding in answer.findings]}")
     stored = world.then(answer.object)
     # What was converted is given as it was asked, by device plugin or by claim: the number is the same.
     # A class that comes later is seen when the pod is counted.

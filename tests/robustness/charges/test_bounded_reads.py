@@ -64,7 +64,7 @@ async def test_claims_beyond_what_is_read_are_refused_with_429(serve, namespace,
     response = await ask(await serve(), train(1, resourceClaims=claims(32)))
     assert later(response, 10) == (
         "quota gpu of namespace team-a cannot be charged: spec.resourceClaims names 32 ResourceClaimTemplates that are not "
-        "known yet, and at most 31 are read for a pod; try again in 10 s, and create the templates first, or request fewer "
+        "known yet, and at most 31 are read for a …; try again in 10 s, and create the templates first, or request fewer "
         "claims [GA504]"
     )
     assert namespace.charged == []
@@ -94,8 +94,8 @@ async def test_claims_beyond_what_can_be_charged_are_a_warning_where_the_quota_i
     )
     assert response["allowed"]
     assert " ".join(line.strip() for line in response["warnings"]) == (
-        "GA505 spec.resourceClaims: has 1,001 claims from templates, and at most 1,000 can be charged for one pod; request "
-        "fewer claims"
+        "Request fewer claims: resourceClaims has 1,001 claims from templates, and at most 1,000 can be charged for one pod; "
+        "spec.resourceClaims [GA505]"
     )
     assert namespace.taken == 3
 
@@ -105,8 +105,8 @@ async def test_claims_beyond_what_is_read_are_a_warning_where_the_quota_is_not_e
     response = await ask(await serve(), train(3, resourceClaims=claims(32)), "check-pods")
     assert response["allowed"]
     assert " ".join(line.strip() for line in response["warnings"]) == (
-        "GA505 spec.resourceClaims: names 32 ResourceClaimTemplates that are not known yet, and at most 31 are read for a "
-        "pod; create the templates first, or request fewer claims"
+        "Create the templates first, or request fewer claims: resourceClaims names 32 ResourceClaimTemplates that are not "
+        "known yet, and at most 31 are read for a pod; spec.resourceClaims [GA505]"
     )
     assert namespace.taken == 3
 

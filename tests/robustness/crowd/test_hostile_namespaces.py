@@ -28,8 +28,8 @@ GPU_POD = {
     },
 }
 NOT_COMPARED = (
-    'GA216 spec.devices: not compared with the devices of the cluster: namespace "team-hostile" used up a share of the '
-    "webhook's time; review it with gpu-admission review, or create it again in a minute"
+    "Review it with gpu-admission review, or create it again in a minute: not compared with the devices of the cluster: "
+    'namespace "team-hostile" used up a share of the webhook\'s time; spec.devices [GA216]'
 )
 
 

@@ -23,7 +23,7 @@ async def test_pod_that_fits_is_charged_before_it_is_admitted(serve, namespace, 
 
 
 @ENTRIES
-async def test_pod_over_quota_is_refused_in_the_words_of_kubernetes(serve, namespace, shown, ask, train, entry):
+async def test_refusal_over_quota_says_first_what_is_left(serve, namespace, shown, ask, train, entry):
     namespace.limit(used=7)
     created = datetime.now(UTC) - timedelta(days=3, hours=1)
     metadata = {"name": "train-7", "namespace": "team-a", "uid": "7", "creationTimestamp": created.isoformat()}
@@ -35,9 +35,8 @@ async def test_pod_over_quota_is_refused_in_the_words_of_kubernetes(serve, names
         "status": "Failure",
         "code": 403,
         "reason": "Forbidden",
-        "message": "exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8; requested 2 GPUs, but limit "
-        '"h100" has 1 of 8 left; 1 pod or claim holds 4; request fewer GPUs, or ask your administrator to raise GPUQuota gpu; '
-        "gpu-admission quota -n team-a shows who holds what [GA502]",
+        "message": 'needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; 1 pod or claim holds 4; request fewer '
+        "GPUs, or wait until pods that hold some end; gpu-admission quota -n team-a shows who holds what [GA502]",
     }
     assert response["auditAnnotations"] == {"findings": "GA502=deny"}
     assert namespace.charged == []
@@ -67,6 +66,18 @@ async def test_holders_are_named_to_whom_the_settings_say(
     assert ("1 pod or claim holds 4;" in message) is not named
 
 
+async def test_long_refusal_over_quota_keeps_the_words_and_the_remedy(serve, namespace, shown, ask, train):
+    namespace.limit(used=7)
+    for number in range(3):
+        metadata = {"name": f"train-{number}-{'x' * 200}", "namespace": "team-a", "uid": f"{number}"}
+        shown.append({**train(4), "metadata": metadata})
+    webhook = await serve(settings=GPUAdmissionPolicy(quota=Quotas(name_holders="Always")))
+    message = (await ask(webhook, train(2)))["status"]["message"]
+    assert message.startswith('needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; team-a/train-0-xxxxx…')
+    assert message.endswith("…; request fewer GPUs, or wait until pods that hold some end [GA502]")
+    assert len(message) == 240
+
+
 async def test_pod_that_is_reviewed_again_is_charged_once(serve, namespace, ask, train):
     namespace.limit()
     webhook = await serve()
@@ -79,8 +90,11 @@ async def test_quota_in_mode_warn_admits_charges_and_tells(serve, namespace, ask
     namespace.limit(used=7, mode="Warn")
     response = await ask(await serve(), train(2))
     assert response["allowed"]
-    assert "GA502 exceeded quota: gpu, requested: h100=2, used: h100=7, limited: h100=8;" in response["warnings"][0]
-    assert "mode: Warn" in " ".join(response["warnings"])
+    assert " ".join(line.strip() for line in response["warnings"]) == (
+        'needs 2 GPUs, 1 of 8 left in limit "h100"; exceeded quota: gpu; it is admitted all the same, because the quota has '
+        "mode: Warn; request fewer GPUs, or wait until pods that hold some end; gpu-admission quota -n team-a shows "
+        "who holds what [GA502]"
+    )
     assert namespace.taken == 9
 
 
@@ -167,4 +181,6 @@ async def test_without_a_ledger_the_view_is_judged_by(start_webhook, namespace, 
     namespace.shown[:] = [namespace.stored]
     webhook = await start_webhook(ManifestsView([*example_cluster(), *shown]))
     response = await ask(webhook, train())
-    assert "requested: h100=2, used: h100=8, limited: h100=8" in response["status"]["message"]
+    assert response["status"]["message"] == (
+        'needs 2 GPUs, 0 of 8 left in limit "h100"; exceeded quota: gpu; wait until pods that hold some end [GA502]'
+    )

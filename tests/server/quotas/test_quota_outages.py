@@ -39,8 +39,7 @@ async def test_api_server_that_fails_holds_up_where_quotas_are_enforced(serve, n
     webhook = await serve()
     assert later(await ask(webhook, train()), 5) == (
         "quota gpu of namespace team-a cannot be charged: etcdserver: leader changed; the namespace enforces its quota, so "
-        "nothing that gets GPUs is admitted until it can be charged; try again in 5 s, and if that does not help, show "
-        "this to your administrator [GA504]"
+        "GPUs must be charged first; try again in 5 s, and if that does not help, show this to your administrator [GA504]"
     )
     assert "counted when it is seen" in warned(await ask(webhook, train(), "check-pods"))
     assert webhook.counted == [("enforce-quota", "unavailable"), ("check-pods", "unavailable")]
@@ -56,8 +55,8 @@ async def test_right_that_we_lack_refuses_where_quotas_are_enforced_since_no_wai
     status = (await ask(webhook, train()))["status"]
     assert (status["code"], "details" in status) == (403, False)
     assert status["message"] == (
-        f"quota gpu of namespace team-a cannot be charged: {said}; the namespace enforces its quota, so nothing that gets "
-        "GPUs is admitted until it can be charged; show this to your administrator [GA504]"
+        f"quota gpu of namespace team-a cannot be charged: {said}; the namespace enforces its quota, so GPUs mu…; "
+        "show this to your administrator [GA504]"
     )
     assert "counted when it is seen" in warned(await ask(webhook, train(), "check-pods"))
 

@@ -48,6 +48,7 @@ class RuleJSON:
     default: Severity
     why: str
     remedy: str
+    administrator: str
     source: str
     wrong: str
     right: str
@@ -154,9 +155,10 @@ def _in_full(rule: Rule) -> str:
     examples = read_examples(rule.id)
     setting = f"{rule.setting}, or spec.rules" if rule.setting else "spec.rules"
     held = "whatever the settings say" if rule.fixed else f"unless {setting} of the GPUAdmissionPolicy says otherwise"
+    administrator = f" An administrator can {rule.administrator}." if rule.administrator else ""
     sections = (
         Section([Paragraph(" ".join(rule.why.split()))]),
-        Section([Paragraph(f"What to do: {rule.remedy}.")]),
+        Section([Paragraph(f"What to do: {rule.remedy}.{administrator}")]),
         Section([Lines(["Wrong:"]), Lines(examples.wrong.rstrip().split("\n"), 4)]),
         Section([Lines(["Right:"]), Lines(examples.right.rstrip().split("\n"), 4)]),
         Section([Paragraph(f"Source: {rule.source}")]),

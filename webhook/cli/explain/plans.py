@@ -182,7 +182,7 @@ def _refused_deletions(deleted: Sequence[Key], before: Situation) -> Iterator[st
             None, operation="DELETE", group=KINDS[kind][0], kind=kind, namespace=namespace, name=name, old_object=stored
         )
         for finding in review(request, before.view, before.settings).denials:
-            yield f"{kind} {name}: {finding.message}; {finding.remedy} [{finding.rule.id}]"
+            yield f"{kind} {name}: {finding}"
 
 
 def _findings(reviewed: Review, severity: Severity) -> Iterator[str]:
@@ -191,8 +191,7 @@ def _findings(reviewed: Review, severity: Severity) -> Iterator[str]:
         subject = each.result.subject
         for finding in each.result.findings:
             if finding.severity is severity and not finding.waived:
-                remedy = f"; {finding.remedy}" if finding.remedy else ""
-                yield f"{finding.rule.id} {subject.label} {finding.path}: {finding.message}{remedy}"
+                yield f"{subject.label}: {finding}"
 
 
 _MOST_SHOWN = 20

@@ -151,9 +151,10 @@ def _findings(found: Sequence[AuditFinding]) -> list[Block]:
         where = f"{finding.path}: " if finding.path else ""
         waived = f"Waived because {finding.waived}" if finding.waived else ""
         remedy = waived or (f"What to do: {finding.remedy}" if finding.remedy else "")
+        administrator = f"An administrator can {finding.administrator}" if finding.administrator else ""
         blocks += [
             Lines([f"{finding.rule}  {finding.kind} {namespace}{finding.name}{more}{owners}"], 2),
-            Lines([f"{where}{finding.message}", *([remedy] if remedy else [])], 4),
+            Lines([f"{where}{finding.message}", *filter(None, (remedy, administrator))], 4),
         ]
     return [*blocks, More(len(found[_MOST_SHOWN:]), 2)]
 

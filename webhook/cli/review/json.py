@@ -44,6 +44,7 @@ class _FindingJSON:
     path: str
     message: str
     remedy: str
+    administrator: str
     waived: str
     line: int
     column: int

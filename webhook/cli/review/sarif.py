@@ -72,6 +72,8 @@ def _descriptor(rule: Rule) -> dict[str, Any]:
     """A rule as a reportingDescriptor: its requirement, its reason, and as help what to do, with examples."""
     why = " ".join(rule.why.split())
     described = f"{why}\n\nWhat to do: {rule.remedy}." if rule.remedy else why
+    if rule.administrator:
+        described += f" An administrator can {rule.administrator}."
     descriptor: dict[str, Any] = {
         "id": rule.id,
         "shortDescription": {"text": rule.title},

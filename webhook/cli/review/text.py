@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ import click
 
 from policies.admission import well_formed_pod
 from policies.kubernetes.names import format_count, printable
-from policies.kubernetes.objects import lookup
+from policies.rules.decision import Severity, refusal_lines
+from policies.rules.messages import reason
 from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
@@ -21,15 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from policies.admission import Refusal
-    from policies.kubernetes.objects import Object
-    from policies.rules.decision import Finding
+    from policies.kubernetes.yaml import Position
+    from webhook.cli.manifest_reader import Manifest
     from webhook.cli.review import TextOptions
     from webhook.cli.review.review_report import Review, ReviewedObject
     from webhook.cli.subjects import Result
 
 
 _EXCERPT = 100
-"""The characters of an expression that are shown around a place in it."""
+"""The characters of a line that are shown around a place in it."""
 _MANY = 10
 """The number of objects beyond which failures are listed again at the end."""
 
@@ -41,10 +43,10 @@ def show(review: Review, options: TextOptions) -> None:
     """
     results = [_without_known(reviewed) for reviewed in review.objects]
     reported = once_per_cause([result.findings for result in results], "object")
-    shown = 0
+    shown, told = 0, set[tuple[str, str]]()
     for reviewed, result, findings in zip(review.objects, results, reported, strict=True):
         if reviewed.is_problem or not options.is_quiet:
-            lines = _lines(reviewed, replace(result, findings=findings))
+            lines = _lines(reviewed, replace(result, findings=findings), told)
             changes: Iterable[str] = ()
             if options.with_diffs and result.patch and result.before is not None and result.after is not None:
                 changes = map(colour_diff_line, diff(result.before, result.after, printable(result.subject.label)))
@@ -94,8 +96,14 @@ def _kubectl_lines(result: Result) -> Iterator[str]:
         yield _refusal(result, refusal)
 
 
-def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
-    """The lines of an object; `result` has what the baseline does not have."""
+def _lines(reviewed: ReviewedObject, result: Result, told: set[tuple[str, str]]) -> Iterator[str]:
+    """The lines of an object.
+
+    Args:
+        reviewed: The object.
+        result: The result without what the baseline has.
+        told: Namespaces and what administrators were told that they can do there; it is not printed again.
+    """
     subject = result.subject
     file = printable(subject.manifest.file)
     more = f", {result.change}" if result.change else f": {result.not_reviewed}" if result.not_reviewed else ""
@@ -103,37 +111,86 @@ def _lines(reviewed: ReviewedObject, result: Result) -> Iterator[str]:
     note = f" ({format_count(known, 'known finding')})" if known else ""
     label = colour_text(subject.label, bold=True)
     yield f"{place_of(result)}  {label}  {verdict_of(reviewed.result)}{more}{note}"
-    yield from _kubectl_lines(result)
+    yield from map(kubectl.warning, result.warnings)
+    explained = set[str]()
+    for refusal in result.refusals:
+        lines = _refusal(result, refusal)
+        for index, finding in enumerate(refusal.findings):
+            if (index == 0 or not finding.remedy) and printable(finding.message) in lines:
+                explained.add(reason(finding.path, finding.message))
+        yield lines
+    last: Position | None = None
     for finding in result.findings:
         place = subject.position_of(finding)
         said = f"waived because {finding.waived}" if finding.waived else finding.rule.title
         yield f"  {finding.rule} {finding.severity}  {file}:{place.line}:{place.column}  {said}"
-        if not finding.waived:
-            yield from _excerpt(subject.document, finding)
+        if finding.waived:
+            continue
+        if place != last and (finding.path or finding.place):
+            yield from _excerpt(subject.manifest, place)
+            last = place
+        why = reason(finding.path, finding.message)
+        if finding.severity is Severity.DENY and why not in explained:
+            yield f"    Reason: {printable(why)}"
+            explained.add(why)
+        is_report = finding.severity in (Severity.DENY, Severity.WARN)
+        if (
+            is_report
+            and finding.administrator
+            and (advice := (subject.request.namespace, finding.administrator)) not in told
+        ):
+            yield f"    An administrator can {printable(finding.administrator)}"
+            told.add(advice)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
 
 
-def _excerpt(document: Object, finding: Finding) -> Iterator[str]:
-    """The line of an expression with a finding, and a caret below the place."""
-    place = finding.place
-    if place is None or place.path[-1:] != ("expression",):
+def _excerpt(manifest: Manifest, place: Position) -> Iterator[str]:
+    """The line of the file with a finding, and a caret below the place.
+
+    A long line is cut on both sides of the place.
+    """
+    line, at = manifest.document.source_line(place.line), place.column - 1
+    if not line.strip():
         return
-    lines = str(lookup(document, place.path)).split("\n")
-    line = printable(lines[place.line - 1]) if place.line <= len(lines) else ""
     width = min(_EXCERPT, terminal_width() - 4) if sys.stdout.isatty() else _EXCERPT
-    first = max(0, place.column - 1 - width // 2) if len(line) > width else 0
-    yield f"    {line[first : first + width]}"
-    yield f"    {' ' * (place.column - 1 - first)}^"
+    first, last = max(0, at - width), min(len(line), at + width)
+    while first < at and _columns(line[first:at]) > width // 2 and _columns(line[first:last]) > width:
+        first += 1
+    while last > at + 1 and _columns(line[first:last]) > width:
+        last -= 1
+    before, after = printable(line[first:at]), printable(line[at:last])
+    if first:
+        before = f"…{before[1:]}"
+    if last < len(line):
+        after = f"{after[:-1]}…"
+    yield f"    {before}{after}"
+    yield f"    {' ' * _columns(before)}^"
+
+
+def _columns(text: str) -> int:
+    """The columns of a text in a terminal.
+
+    Wide characters take two, and accents that join the letter before take none.
+    """
+    if text.isascii():
+        return len(text)
+    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
+    joined = sum(unicodedata.category(character) in ("Mn", "Me") for character in text)
+    return len(text) + wide - joined
 
 
 def _refusal(result: Result, refusal: Refusal) -> str:
     subject, findings = result.subject, refusal.findings
     # The API server refuses a malformed pod before it calls webhooks, with the same words.
     if all(finding.rule is well_formed_pod.rule or finding.rule.names_fields for finding in findings):
-        causes = [printable(str(finding)) for finding in findings]
+        lines = refusal_lines(findings, with_paths=False)
+        causes = [
+            f"{path}: {line}" if (path := printable(str(finding.path))) else line
+            for finding, line in zip(findings, lines, strict=True)
+        ]
         return kubectl.invalid_object(subject.request.kind, printable(subject.name), causes)
-    message = "\n".join(printable(str(finding)) for finding in findings)
+    message = "\n".join(refusal_lines(findings))
     if not refusal.webhook:
         return f'Error when reviewing "{printable(subject.manifest.file)}": {message}'
     message = kubectl.denial(refusal.webhook, message)

@@ -1,0 +1,174 @@
+"""Messages: findings and warnings as the lines that people read."""
+
+from __future__ import annotations
+
+import re
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.names import printable, with_capital
+from policies.kubernetes.objects import FieldPath
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+
+_PREDICATES = frozenset(
+    [
+        "is",
+        "was",
+        "has",
+        "does",
+        "cannot",
+        "must",
+        "would",
+        "becomes",
+        "compares",
+        "contradicts",
+        "counts",
+        "describes",
+        "disables",
+        "excludes",
+        "exists",
+        "gives",
+        "holds",
+        "leaves",
+        "lets",
+        "loads",
+        "looks",
+        "makes",
+        "mentions",
+        "names",
+        "needs",
+        "overrules",
+        "reads",
+        "removes",
+        "replaces",
+        "requests",
+        "says",
+        "selects",
+        "serves",
+        "sets",
+        "stands",
+        "steers",
+        "takes",
+        "tells",
+        "upgrades",
+    ]
+)
+"""First words of messages that lack a subject, which is the field."""
+_MENDING = frozenset(("indent", "move", "put", "remove", "shorten", "write"))
+"""Verbs of remedies in which `it` is the field."""
+
+
+def sentence(path: FieldPath, message: str, remedy: str) -> str:
+    """The remedy, the reason and the place: `Remove default: it is deprecated; spec.cdi.default`.
+
+    The remedy comes first, because terminals cut the end.
+    """
+    said = advice(path, message, remedy)
+    return f"{said}; {path}" if path else said
+
+
+def advice(path: FieldPath, message: str, remedy: str) -> str:
+    """The remedy and the reason, to be printed behind a path: `Remove default: it is deprecated`.
+
+    A finding on the whole object, such as an exceeded quota, begins with the reason.
+    """
+    return "".join(_parts(path, message, remedy))
+
+
+def _parts(path: FieldPath, message: str, remedy: str) -> tuple[str, str, str]:
+    """The text before the reason, the reason, and the text behind it; without a reason only the remedy."""
+    if not message:
+        return with_capital(remedy), "", ""
+    if not path:
+        return "", message, f"; {remedy}" if remedy else ""
+    verb, it, rest = remedy.partition(" it")
+    if it and verb in _MENDING and rest[:1] in ("", " ", ",", ";"):
+        return f"{with_capital(verb)} {_leaf(path)}{rest}: ", f"{'it ' * _lacks_subject(message)}{message}", ""
+    return f"{with_capital(remedy)}: " if remedy else "", reason(path, message), ""
+
+
+_LONG_WORD = re.compile(r"\S{41,}")
+
+
+def short_sentence(path: FieldPath, message: str, remedy: str, longest: int, *, with_path: bool) -> str:
+    """The remedy, the reason and, if wanted, the place in at most `longest` characters.
+
+    Long names are shortened in the middle first, then the reason is cut, and the rest only if it is too long by itself.
+    """
+    before, why, behind = _parts(path, message, remedy)
+    place = f"; {path}" if path and with_path else ""
+    if len(before + why + behind + place) > longest:
+        why = _LONG_WORD.sub(_short_word, why)
+    if len(before + why + behind + place) > longest:
+        place = _LONG_WORD.sub(_short_word, place)
+    # A long remedy behind the reason leaves half a line to it.
+    room = max(longest - len(before + behind + place), longest // 2 if behind else 1)
+    return f"{_cut(f'{before}{_cut(why, room)}{behind}', longest - len(place))}{place}"
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+def _short_word(word: re.Match[str]) -> str:
+    return f"{word[0][:20]}…{word[0][-19:]}"
+
+
+def reason(path: FieldPath, message: str) -> str:
+    """The message with the field as its subject, if it has none."""
+    return f"{_leaf(path)} {message}" if path and _lacks_subject(message) else message
+
+
+def _lacks_subject(message: str) -> bool:
+    return message.partition(" ")[0] in _PREDICATES
+
+
+def _leaf(path: FieldPath) -> str:
+    """The last key of a path, with the index behind it."""
+    *_, step = path
+    return str(FieldPath(path[-2:])) if isinstance(step, int) else step
+
+
+LONGEST = 120
+"""Characters of one warning. The API server cuts after 256 and drops a header with control characters."""
+_MOST = 4096
+"""Characters of all warnings together, beyond which the API server cuts."""
+
+
+def warning_lines(texts: Iterable[str]) -> tuple[str, ...]:
+    """Break texts into warnings that arrive whole; what would be cut off is counted in the last one.
+
+    Source: k8s.io/api/admission/v1 AdmissionResponse.warnings; apiserver pkg/endpoints/filters/warning.go.
+    """
+    kept: dict[str, None] = {}
+    left_out = 0
+    room = _MOST - LONGEST
+    for text in dict.fromkeys(map(printable, texts)):
+        for line in _lines(text, kept):
+            room -= len(line)
+            if room < 0 or line in kept:
+                left_out += 1
+            else:
+                kept[line] = None
+    if not left_out:
+        return tuple(kept)
+    count = "1 more line does" if left_out == 1 else f"{left_out} more lines do"
+    return (*kept, f"{count} not fit; gpu-admission review shows them all")
+
+
+def _lines(text: str, taken: Collection[str]) -> list[str]:
+    """The text in lines that are not taken; the API server drops repeated warnings, so they are indented."""
+    for indent in range(0, LONGEST // 2, 2):
+        lines = wrap(
+            text,
+            LONGEST,
+            initial_indent=" " * indent,
+            subsequent_indent=" " * (indent + 2),
+            break_on_hyphens=False,
+        )
+        if not any(line in taken for line in lines):
+            break
+    return lines
