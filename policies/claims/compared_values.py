@@ -27,7 +27,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
-from policies.nvidia.product_names import propose_labels
+from policies.nvidia.product_proposals import propose_labels
 from policies.nvidia.products import Product
 from policies.rules.checks import Problem, problem
 from policies.rules.decision import Severity

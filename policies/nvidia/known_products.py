@@ -81,7 +81,10 @@ SXM_PRODUCTS = (
     "GH200-480GB",
     "GH200-144G-HBM3e",
 )
-"""Known products that are modules without a form factor in their names; the others without one are PCIe cards."""
+"""Known products that are modules without a form factor in their names; the others without one are PCIe cards.
+
+Source: NVIDIA's data sheets, and the boards of pci-ids.ucw.cz that `policies.nvidia.mig_products` names.
+"""
 MEMORY_SIZES = {
     "P4": 8,
     "P40": 24,
@@ -110,7 +113,10 @@ MEMORY_SIZES = {
     "RTX-5000-Ada-Generation": 32,
     "RTX-6000-Ada-Generation": 48,
 }
-"""GB of known products that MIG does not divide and whose names lack it, by name without the brand."""
+"""The memory in GB of known products that MIG does not divide and whose names lack it, by name without the brand.
+
+Source: NVIDIA's data sheets; aws.amazon.com/ec2/instance-types/g5 for the A10G.
+"""
 
 GKE_ACCELERATORS = {
     "nvidia-tesla-p4": "Tesla-P4",

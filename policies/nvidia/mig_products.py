@@ -112,6 +112,13 @@ def _bare(name: str) -> str:
     return name.strip().replace(" ", "-").removeprefix("NVIDIA-")
 
 
+def has_profile(name: str, profile: MIGProfile) -> bool:
+    """True if the GPU of a product is known to have a MIG profile of exactly this name."""
+    product = product_named(name)
+    match = product.match(profile) if product else None
+    return match is not None and match.exact
+
+
 def product_of_device(device: str) -> MIGProduct | None:
     """The product of a PCI device id of four hexadecimal digits."""
     return _BY_DEVICE.get(device.upper())

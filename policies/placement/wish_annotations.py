@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import IGNORE, PREFIX, RECORD, closest
 from policies.nvidia.pod_conditions import has_our_annotations
-from policies.nvidia.product_names import readable_patterns
+from policies.nvidia.product_proposals import readable_patterns
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.pod_wishes import ANNOTATIONS, PodWishes, effective_wishes
 from policies.rules.checks import PODS, Problem, problem

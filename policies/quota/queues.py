@@ -27,7 +27,8 @@ from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
-from policies.nvidia.product_names import ProductNames, bare_name, propose_labels
+from policies.nvidia.product_names import labels_like
+from policies.nvidia.product_proposals import propose_labels
 from policies.nvidia.products import Product
 from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
@@ -92,8 +93,7 @@ def selected_labels(flavor: Object, view: ClusterView) -> Iterator[Problem]:
     product = labels.get(PRODUCT_LABEL)
     if not every:
         if product is not None and Product.parse(product).name not in KNOWN_PRODUCTS:
-            names = ProductNames.of(KNOWN_PRODUCTS).products_like(product)
-            meant = [shown(label) for label in KNOWN_PRODUCTS if bare_name(label) in names]
+            meant = list(map(shown, labels_like(product, KNOWN_PRODUCTS)))
             remedy = f"write the label {PRODUCT_LABEL} of its nodes"
             if meant:
                 remedy += f", such as {format_list(meant, _MOST_NAMED)}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.nvidia.product_names import choose_products
+from policies.nvidia.product_proposals import choose_products
 
 PAGE = (Path(__file__).parents[2] / "docs" / "generate.md").read_text()
 SHOWN = re.findall(r"```console\n\$ gpu-admission (generate .*?)\n(.*?)```", PAGE, re.DOTALL)

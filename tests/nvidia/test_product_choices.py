@@ -3,7 +3,7 @@
 import pytest
 
 from policies.nvidia.known_products import KNOWN_PRODUCTS
-from policies.nvidia.product_names import choose_products
+from policies.nvidia.product_proposals import choose_products
 from policies.nvidia.wishes import WishError
 
 

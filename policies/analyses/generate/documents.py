@@ -14,14 +14,14 @@ from policies.nvidia.identifiers import PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_configs import CONFIGS, FILE, configs_in, configs_of
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, product_named
-from policies.nvidia.product_names import choose_products
+from policies.nvidia.product_proposals import choose_products
 from policies.nvidia.wishes import WishError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.nvidia.product_names import ProductChoice
+    from policies.nvidia.product_proposals import ProductChoice
 
 
 _LONGEST_SLUG = 40

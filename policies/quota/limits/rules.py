@@ -10,7 +10,7 @@ from policies.kubernetes.names import closest, format_list, shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import PRODUCT_LABEL
-from policies.nvidia.product_names import propose_patterns
+from policies.nvidia.product_proposals import propose_patterns
 from policies.nvidia.products import Product
 from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.limits.quota import QuotaError, parse_quota
