@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 
 
 MOST_FORMS = 200
-"""Maximum forms of pods that are converted for one answer; a conversion takes about a millisecond."""
+"""Maximum forms of pods that are converted for one answer."""
 _WORK_PER_POD = 50
 _WORK_PER_FORM = 1000
-"""Units of work of a conversion, about a millisecond."""
+"""Units of work of a conversion, which takes about a millisecond."""
 _MOST_OWNERS = 5
 """Controllers above a pod that are followed: Deployment, ReplicaSet, pod are two."""
-_NEEDED = ("Pod", "Node", "DeviceClass", "ResourceSlice")
+_NEEDED_KINDS = ("Pod", "Node", "DeviceClass", "ResourceSlice")
 """The kinds without which the answer would be a guess."""
 _LABELS = FieldPath(["metadata", "labels"])
 _SAMPLE: Object = {
@@ -72,7 +72,7 @@ class ConversionResult(Enum):
     REFUSED = "refused"
 
 
-_STOPPED = {ConversionResult.DEVICE_PLUGIN: "stay with the device plugin", ConversionResult.REFUSED: "be refused"}
+_UNCONVERTED = {ConversionResult.DEVICE_PLUGIN: "stay with the device plugin", ConversionResult.REFUSED: "be refused"}
 
 
 class ExpectedConversion(NamedTuple):
@@ -129,25 +129,25 @@ def opt_in(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
     is_gone = lookup(document, ("metadata", "deletionTimestamp")) is not None
     if not label or is_gone or exemption_in_cluster("conversion", name, settings):
         return unchanged
-    unknown = [kind for kind in _NEEDED if request.entry and view.list(kind) is UNKNOWN]
+    unknown = [kind for kind in _NEEDED_KINDS if request.entry and view.list(kind) is UNKNOWN]
     if unknown:
         text = f"what {label} would do was not checked, because these are unknown now: {format_list(unknown)}"
         return Decision(object=document, remarks=(text,))
     forecast = _Forecast()
     after = ChangedView(view, {("Namespace", "", name): document})
-    for pod, workload in _pods(name, after, settings):
+    for pod, workload in _gpu_pods(name, after, settings):
         forecast.add(pod, workload, name, after, settings)
     if not forecast.results:
         forecast.add_sample(name, after, settings)
     says_all = request.entry and forecast.results and not forecast.reasons
     remarks = (forecast.summary,) if says_all else ()
-    stopped = [
-        StoppedWorkloads(*next(iter(found.items())), len(found), result is ConversionResult.REFUSED)
-        for (_, result), found in sorted(forecast.reasons.items(), key=lambda reason: -len(reason[1]))
-    ]
+    stopped = []
+    for (_, result), workloads in sorted(forecast.reasons.items(), key=lambda reason: -len(reason[1])):
+        first, finding = next(iter(workloads.items()))
+        stopped.append(StoppedWorkloads(first, finding, len(workloads), result is ConversionResult.REFUSED))
     is_preview = lookup(document, _LABELS / DRA_LABEL) == "preview"
-    found = tuple(converting_workloads(_LABELS / label, forecast.summary, stopped, is_preview=is_preview))
-    return Decision(findings=found, object=document, remarks=remarks)
+    findings = tuple(converting_workloads(_LABELS / label, forecast.summary, stopped, is_preview=is_preview))
+    return Decision(findings=findings, object=document, remarks=remarks)
 
 
 def _changed_label(request: Request, view: ClusterView) -> str:
@@ -175,7 +175,7 @@ class _Forecast:
     is_cut: bool = False
     """True if there are more forms of pods than are converted."""
     reasons: dict[tuple[str, ConversionResult], dict[str, Finding]] = field(default_factory=dict)
-    """By rule, the workloads that it stops, each with its first finding."""
+    """The workloads that a rule keeps from conversion, each with its first finding, by rule and result."""
     _by_form: dict[bytes, ExpectedConversion] = field(default_factory=dict)
 
     def add(self, pod: Object, workload: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
@@ -202,7 +202,7 @@ class _Forecast:
         self._add_reasons(expected_conversion(_SAMPLE, namespace, view, settings), "")
 
     def _add_reasons(self, expected: ExpectedConversion, workload: str) -> None:
-        for finding in expected.findings if expected.result in _STOPPED else ():
+        for finding in expected.findings if expected.result in _UNCONVERTED else ():
             self.reasons.setdefault((finding.rule.id, expected.result), {}).setdefault(workload, finding)
 
     @property
@@ -213,7 +213,7 @@ class _Forecast:
         counts = Counter(self.results.values())
         converted = counts[ConversionResult.CONVERTED] + counts[ConversionResult.UNNEEDED]
         parts = [f"{converted:,} would be converted" if converted else "none would be converted"]
-        for result, becomes in _STOPPED.items():
+        for result, becomes in _UNCONVERTED.items():
             parts += [f"{counts[result]:,} would {becomes}"] if counts[result] else []
         least = "at least " if self.is_cut else ""
         total = len(self.results)
@@ -221,15 +221,15 @@ class _Forecast:
         return f"{least}{format_count(total, 'workload')} of this namespace {verb} GPUs: {format_list(parts)}"
 
 
-def _pods(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[tuple[Object, str]]:
+def _gpu_pods(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[tuple[Object, str]]:
     """The pods of a namespace that request GPUs of the device plugin, each with its workload.
 
-    Pods of the templates of workloads, as far as the view has these, and all other pods with their controllers.
+    These are the pods of the templates of known workloads, and all other pods with their controllers.
     """
     workloads = {
         (document["kind"], name_of(document)): document
         for group, kind in workload_kinds(settings)
-        for document in _objects(kind, namespace, view)
+        for document in _objects_in(namespace, kind, view)
         if group_of(document) == group and not has_finished(document)
     }
     templates = {key: templates_of(document, view, settings) for key, document in workloads.items()}
@@ -240,7 +240,7 @@ def _pods(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> It
             found[label] += [
                 slim_pod(pod_of(with_defaults(each.template), document, namespace)) for each in templates[key]
             ]
-    for pod in _objects("Pod", namespace, view):
+    for pod in _objects_in(namespace, "Pod", view):
         is_gone = has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None
         if not is_gone and not _has_known_owner(pod, workloads, templates):
             found[controller_label(pod) or f"Pod {name_of(pod)}"].append(slim_pod(with_defaults(as_created(pod))))
@@ -271,7 +271,8 @@ def _has_known_owner(
     return False
 
 
-def _objects(kind: str, namespace: str, view: ClusterView) -> list[Object]:
+def _objects_in(namespace: str, kind: str, view: ClusterView) -> list[Object]:
+    """The objects of a kind in a namespace; those under review if they cannot be listed."""
     listed = view.list(kind, namespace)
     return [
         each

@@ -1,4 +1,4 @@
-"""Where the GPU Operator looks for the ConfigMaps and Secrets that its resources name."""
+"""The namespaces where the GPU Operator looks for ConfigMaps and Secrets that its resources name."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
 
 _PACKAGES = ("gpu-operator", "gpu-operator-certified")
+"""The operator's packages in OperatorHub."""
 
 
 class OperatorPlace(NamedTuple):
@@ -54,8 +55,8 @@ def operator_place(view: ClusterView, settings: GPUAdmissionPolicy) -> OperatorP
     return OperatorPlace(named, is_guess=named == DEFAULTS.configuration.operator_namespaces)
 
 
-def unnamed_places(view: ClusterView, settings: GPUAdmissionPolicy) -> str:
-    """The remark that the operator runs where the settings do not look, with the line to add; or empty."""
+def unnamed_namespaces_remark(view: ClusterView, settings: GPUAdmissionPolicy) -> str:
+    """A remark with the line to add if the settings do not name the operator's namespace, or empty."""
     named, place = settings.configuration.operator_namespaces, operator_place(view, settings)
     others = [each for each in place.namespaces if each not in named]
     if not others:
@@ -81,7 +82,7 @@ def _status_namespaces(view: ClusterView) -> tuple[str, ...]:
         stored = view.list_before_review(kind)
         documents = (*(() if stored is UNKNOWN else stored), *view.known_or_reviewed(kind))
         found += [lookup(document, ("status", "namespace")) for document in documents]
-    return _names(found)
+    return _namespace_names(found)
 
 
 def _workload_namespaces(view: ClusterView) -> tuple[str, ...]:
@@ -100,9 +101,9 @@ def _workload_namespaces(view: ClusterView) -> tuple[str, ...]:
         for document in view.known_or_reviewed("Subscription")
         if group_of(document) == "operators.coreos.com" and lookup(document, ("spec", "name")) in _PACKAGES
     ]
-    return _names(found)
+    return _namespace_names(found)
 
 
-def _names(found: list[Any]) -> tuple[str, ...]:
+def _namespace_names(found: list[Any]) -> tuple[str, ...]:
     """The valid names of namespaces, each once."""
     return tuple(dict.fromkeys(each for each in found if is_dns_label(each)))

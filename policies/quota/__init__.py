@@ -17,8 +17,8 @@ def checks() -> tuple[Check[...], ...]:
 
     return (
         charging.existing_references,
-        native_limits.counted_names,
-        native_limits.chosen_gpus,
+        native_limits.uncounted_limits,
+        native_limits.imposed_gpus,
         queues.selected_labels,
         queues.counted_resources,
         queues.mapped_classes,

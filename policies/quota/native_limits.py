@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _HARD = FieldPath(["spec", "hard"])
 _LIMITS = "limits."
 _OTHER_DOMAIN = re.compile(r"(?:requests\.)?(.+)\.deviceclass\.resource\.kubernetes\.io/devices")
-"""A limit of a class in the domain of implicit resources; the class is the group."""
+"""A limit of the devices of a class with the wrong domain, that of implicit resources; the group is the class."""
 
 
 def validate(request: Request, view: ClusterView) -> Iterator[Finding]:
@@ -41,7 +41,7 @@ def validate(request: Request, view: ClusterView) -> Iterator[Finding]:
         return
     if old is not None and lookup(old, ("spec",)) == lookup(document, ("spec",)):
         return
-    yield from (counted_names if request.kind == "ResourceQuota" else chosen_gpus)(document, view)
+    yield from (uncounted_limits if request.kind == "ResourceQuota" else imposed_gpus)(document, view)
 
 
 @RulesOn("ResourceQuota").rule(
@@ -52,7 +52,7 @@ def validate(request: Request, view: ClusterView) -> Iterator[Finding]:
     source="k8s.io/kubernetes pkg/quota/v1/evaluator/core/pods.go isExtendedResourceNameForQuota and resource_claims.go "
     "claimEvaluator.MatchingResources; Project-HAMi/HAMi pkg/device/quota.go managedQuotaName",
 )
-def counted_names(quota: Object, view: ClusterView) -> Iterator[Problem]:
+def uncounted_limits(quota: Object, view: ClusterView) -> Iterator[Problem]:
     """The API server stores any name, and counts few: a limit under another one limits nothing.
 
     Extended resources such as nvidia.com/gpu count as requests.nvidia.com/gpu only, and the devices of claims as
@@ -62,7 +62,7 @@ def counted_names(quota: Object, view: ClusterView) -> Iterator[Problem]:
     hard = mapping_at(quota, _HARD)
     for key in hard:
         if key.endswith(DEVICES_OF_CLASS) or key.startswith(REQUESTS + IMPLICIT_PREFIX):
-            yield from _of_class(key, view)
+            yield from _missing_class(key, view)
         elif match := _OTHER_DOMAIN.fullmatch(key):
             yield problem(
                 _HARD / key, "Kubernetes counts nothing by this name", f'write "{match[1]}{DEVICES_OF_CLASS}"'
@@ -73,7 +73,7 @@ def counted_names(quota: Object, view: ClusterView) -> Iterator[Problem]:
             yield from _idle_limit(hard, key, key, "Kubernetes counts extended resources by requests only")
 
 
-def _of_class(key: str, view: ClusterView) -> Iterator[Problem]:
+def _missing_class(key: str, view: ClusterView) -> Iterator[Problem]:
     """The problem of a limit on a class that does not exist; none while classes are unknown."""
     classes = known_classes(view)
     name = key.removeprefix(REQUESTS + IMPLICIT_PREFIX).removesuffix(DEVICES_OF_CLASS)
@@ -81,11 +81,8 @@ def _of_class(key: str, view: ClusterView) -> Iterator[Problem]:
         return
     plain = name.removeprefix(REQUESTS)
     meant = plain if plain in classes else class_meant(plain, classes)
-    right = (
-        f"{REQUESTS}{IMPLICIT_PREFIX}{meant}"
-        if key.startswith(REQUESTS + IMPLICIT_PREFIX)
-        else f"{meant}{DEVICES_OF_CLASS}"
-    )
+    is_implicit = key.startswith(REQUESTS + IMPLICIT_PREFIX)
+    right = f"{REQUESTS}{IMPLICIT_PREFIX}{meant}" if is_implicit else f"{meant}{DEVICES_OF_CLASS}"
     remedy = f'write "{right}"' if meant else other_classes(classes)
     yield problem(_HARD / key, f"there is no DeviceClass {shown(name)}, so this limit counts no device", remedy)
 
@@ -93,7 +90,13 @@ def _of_class(key: str, view: ClusterView) -> Iterator[Problem]:
 def _idle_limit(hard: Mapping[str, Any], key: str, resource: str, reason: str) -> Iterator[Problem]:
     """The problem of a limit that counts nothing.
 
-    Only audited if the quota limits the resource by requests, to no more.
+    An audit finding only, if the quota has a limit by requests that is as low.
+
+    Args:
+        hard: The limits of the quota.
+        key: The name of this limit.
+        resource: The resource that it is about.
+        reason: The start of the message.
     """
     counted = f"{REQUESTS}{resource}"
     if counted in hard and billionths(hard[counted]) <= billionths(hard[key]):
@@ -106,7 +109,7 @@ def _idle_limit(hard: Mapping[str, Any], key: str, resource: str, reason: str) -
 def _is_gpu(resource: str, view: ClusterView) -> bool:
     """True if an extended resource stands for GPUs: one of NVIDIA's, or one of a DeviceClass.
 
-    HAMi's scheduler reads limits of its parts of GPUs from ResourceQuotas, so these are not judged.
+    False for HAMi's parts of GPUs, whose limits its own scheduler reads from ResourceQuotas.
     """
     if resource in HAMI.resources:
         return False
@@ -122,7 +125,7 @@ def _is_gpu(resource: str, view: ClusterView) -> bool:
     "plugin/pkg/admission/limitranger/admission.go maxConstraint, minConstraint; pkg/apis/core/validation/validation.go "
     "validateContainerResourceName",
 )
-def chosen_gpus(limit_range: Object, view: ClusterView) -> Iterator[Problem]:
+def imposed_gpus(limit_range: Object, view: ClusterView) -> Iterator[Problem]:
     """A LimitRange is about every container of its namespace, also those without GPUs.
 
     A default gives each of them GPUs, and a maximum of containers without a default is a default too. A minimum, and a
@@ -146,13 +149,21 @@ def chosen_gpus(limit_range: Object, view: ClusterView) -> Iterator[Problem]:
                     )
                     yield problem(path / name, text, f'write "{resource}"')
                 elif billionths(amount) > 0:
-                    yield from _of_amount(path / name, kind, name, item, defaults)
+                    yield from _imposed_amount(path / name, kind, name, item, defaults)
 
 
-def _of_amount(
+def _imposed_amount(
     path: FieldPath, kind: object, name: str, item: Object, defaults: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """The problem of an amount of GPUs in a LimitRange, if it concerns containers without GPUs."""
+    """The problem of an amount that a LimitRange gives to, or demands of, what requests no GPUs.
+
+    Args:
+        path: The resource in a field of the item.
+        kind: The type of the item.
+        name: The resource.
+        item: The item.
+        defaults: The limits that containers get by default.
+    """
     field, amount = path[-2], lookup(item, path[-2:])
     given = f"every container that names no {name} gets {amount}"
     match kind, field:

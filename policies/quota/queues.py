@@ -48,10 +48,10 @@ _GPU_WORDS = re.compile(
     r"gpu|nvidia|accelerator|mig-|rtx|(?<![a-z0-9])(?:a(?:10|16|30|40|100)|g?[bh](?:20|100|200|300)|l(?:4|20|40)|t4|v100)[a-z]?(?![a-z0-9])",
     re.IGNORECASE,
 )
-"""Words by which the labels or the name of a flavor tell that it is about GPUs."""
+"""Words in names and labels of what is about GPUs."""
 _MOST_NAMED = 3
-_CLASS_IN_VOLCANO = re.compile(r"(?:[^/]+\.)?deviceclass/(.+)")
 _VOLCANO_CLASS = "deviceclass/"
+_CLASS_IN_VOLCANO = re.compile(rf"(?:[^/]+\.)?{_VOLCANO_CLASS}(.+)")
 
 
 def validate(request: Request, view: ClusterView) -> Iterator[Finding]:
@@ -59,13 +59,13 @@ def validate(request: Request, view: ClusterView) -> Iterator[Finding]:
     document = request.object
     if request.operation == "DELETE" or request.subresource or not isinstance(document, dict):
         return
-    match request.group, request.kind:
-        case kind if kind == KUEUE_FLAVOR:
-            yield from selected_labels(document, view)
-        case kind if kind in (*KUEUE_QUEUES, VOLCANO_QUEUE):
-            yield from counted_resources(document, view, is_kueue=kind != VOLCANO_QUEUE)
-        case _:
-            yield from mapped_classes(document, view)
+    kind = request.group, request.kind
+    if kind == KUEUE_FLAVOR:
+        yield from selected_labels(document, view)
+    elif kind in (*KUEUE_QUEUES, VOLCANO_QUEUE):
+        yield from counted_resources(document, view, is_kueue=kind != VOLCANO_QUEUE)
+    else:
+        yield from mapped_classes(document, view)
 
 
 @RulesOn("ResourceFlavor", cluster_scoped=True).rule(
@@ -85,27 +85,34 @@ def selected_labels(flavor: Object, view: ClusterView) -> Iterator[Problem]:
     labels = {key: str(value) for key, value in mapping_at(flavor, _NODE_LABELS).items()}
     if not any(_GPU_WORDS.search(text) for text in (name_of(flavor), *labels, *labels.values())):
         return
-    nodes = gpu_nodes(view)
-    every = () if nodes is UNKNOWN else nodes.all
-    if any(all(node.labels.get(key) == value for key, value in labels.items()) for node in every):
+    fleet = gpu_nodes(view)
+    nodes = () if fleet is UNKNOWN else fleet.all
+    if any(all(node.labels.get(key) == value for key, value in labels.items()) for node in nodes):
         return
-    missed = [key for key, value in labels.items() if all(node.labels.get(key) != value for node in every)]
+    unmatched = [key for key, value in labels.items() if all(node.labels.get(key) != value for node in nodes)]
     product = labels.get(PRODUCT_LABEL)
-    if not every:
+    if not nodes:
         if product is not None and Product.parse(product).name not in KNOWN_PRODUCTS:
             meant = list(map(shown, labels_like(product, KNOWN_PRODUCTS)))
             remedy = f"write the label {PRODUCT_LABEL} of its nodes"
             if meant:
                 remedy += f", such as {format_list(meant, _MOST_NAMED)}"
             yield problem(_NODE_LABELS / PRODUCT_LABEL, f"{shown(product)} is no known product of a GPU", remedy)
-    elif missed:
-        for key in missed:
-            yield _missed_label(key, labels[key], {node.labels[key] for node in every if key in node.labels})
+    elif unmatched:
+        for key in unmatched:
+            yield _unmatched_label(key, labels[key], {node.labels[key] for node in nodes if key in node.labels})
     elif labels:
         yield problem(_NODE_LABELS, f"no node has all of these labels: {format_list([*labels])}")
 
 
-def _missed_label(key: str, value: str, seen: set[str]) -> Problem:
+def _unmatched_label(key: str, value: str, seen: set[str]) -> Problem:
+    """The problem of a label that no node has with this value.
+
+    Args:
+        key: The label.
+        value: Its value in the flavor.
+        seen: Its values on nodes.
+    """
     if not seen:
         return problem(_NODE_LABELS / key, f"no node has the label {key}, so pods of this flavor stay Pending")
     text = f"{shown(value)} is the {key} of no node, so pods of this flavor stay Pending"
@@ -135,7 +142,7 @@ def counted_resources(queue: Object, view: ClusterView, *, is_kueue: bool) -> It
     if not is_kueue:
         for fields in (("capability",), ("deserved",), ("guarantee", "resource")):
             for name in mapping_at(queue, ("spec", *fields)):
-                yield from _of_volcano(FieldPath(["spec", *fields, name]), name, view)
+                yield from _volcano_problems(FieldPath(["spec", *fields, name]), name, view)
         return
     logical = _logical_names(view)
     for index, each in enumerate(mappings_at(queue, ("spec", "resourceGroups"))):
@@ -147,22 +154,23 @@ def counted_resources(queue: Object, view: ClusterView, *, is_kueue: bool) -> It
                 text = f"no pod requests {name}, and no entry of Kueue's deviceClassMappings has this name"
                 yield problem(path, text, f"write {format_list(sorted(logical), _MOST_NAMED)}" if logical else None)
             else:
-                yield from _of_name(path, name, view)
+                yield from _unrequested_name(path, name, view)
 
 
-def _of_volcano(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+def _volcano_problems(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+    """The problems of a name by which a queue of Volcano counts nothing."""
     if match := _CLASS_IN_VOLCANO.fullmatch(name):
-        yield from _of_class(path, match[1], view, _VOLCANO_CLASS)
+        yield from _missing_class(path, match[1], view, _VOLCANO_CLASS)
     elif name.endswith(DEVICES_OF_CLASS):
         text = "Volcano counts the devices of a class by another name"
         yield problem(path, text, f'write "{_VOLCANO_CLASS}{name.removesuffix(DEVICES_OF_CLASS)}"')
     elif "/" not in name and _GPU_WORDS.search(name):
         yield problem(path, f"{name} is no resource, so Volcano ignores it", f'write "{GPU_RESOURCE}"')
     else:
-        yield from _of_name(path, name, view)
+        yield from _unrequested_name(path, name, view)
 
 
-def _of_name(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+def _unrequested_name(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
     """The problem of a name that no pod requests; none for resources that are no GPUs."""
     resource = name.removeprefix(REQUESTS).removeprefix("limits.")
     if not resource.startswith((VENDOR_PREFIX, IMPLICIT_PREFIX)):
@@ -170,12 +178,12 @@ def _of_name(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]
     if resource != name:
         yield problem(path, f"no pod requests {name}: this is a name of ResourceQuotas", f'write "{resource}"')
     elif name.startswith(IMPLICIT_PREFIX):
-        yield from _of_class(path, name.removeprefix(IMPLICIT_PREFIX), view, IMPLICIT_PREFIX)
+        yield from _missing_class(path, name.removeprefix(IMPLICIT_PREFIX), view, IMPLICIT_PREFIX)
     else:
-        yield from _of_offers(path, name, view)
+        yield from _unoffered_resource(path, name, view)
 
 
-def _of_offers(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
+def _unoffered_resource(path: FieldPath, name: str, view: ClusterView) -> Iterator[Problem]:
     """The problem of a resource that no node offers.
 
     None where GPUs are handed out by DRA: a queue counts what jobs request before their pods are converted.
@@ -190,8 +198,15 @@ def _of_offers(path: FieldPath, name: str, view: ClusterView) -> Iterator[Proble
         yield problem(path, text, f'write "{meant}", or wait for such a node' if meant else "wait for such a node")
 
 
-def _of_class(path: FieldPath, name: str, view: ClusterView, prefix: str = "") -> Iterator[Problem]:
-    """The problem of a class that does not exist; none while classes are unknown."""
+def _missing_class(path: FieldPath, name: str, view: ClusterView, prefix: str = "") -> Iterator[Problem]:
+    """The problem of a class that does not exist; none while classes are unknown.
+
+    Args:
+        path: Where the class is named.
+        name: The class.
+        view: The cluster.
+        prefix: What stands before the name of a class there.
+    """
     classes = known_classes(view)
     if classes.are_listed and name not in classes:
         meant = class_meant(name, classes)
@@ -216,7 +231,7 @@ def mapped_classes(document: Object, view: ClusterView) -> Iterator[Problem]:
         for index, mapping in enumerate(mappings_at(configuration, _MAPPINGS)):
             for number, name in enumerate(items_at(mapping, ("deviceClassNames",))):
                 place = path or FieldPath([*_MAPPINGS, index, "deviceClassNames", number])
-                yield from _of_class(place, str(name), view)
+                yield from _missing_class(place, str(name), view)
 
 
 def maps_device_classes(document: Object) -> bool:
@@ -239,12 +254,13 @@ def _configurations(document: Object) -> Iterator[tuple[FieldPath, Any]]:
 
 def _logical_names(view: ClusterView) -> frozenset[str] | None:
     """The names under which Kueue counts devices; None if its Configuration is unknown."""
-    known = (*view.known_or_reviewed("ConfigMap"), *view.known_or_reviewed(KUEUE_CONFIGURATION[1]))
-    found = [configuration for each in known for _, configuration in _configurations(each)]
-    if not found:
+    objects = (*view.known_or_reviewed("ConfigMap"), *view.known_or_reviewed(KUEUE_CONFIGURATION[1]))
+    configurations = [configuration for each in objects for _, configuration in _configurations(each)]
+    if not configurations:
         return None
-    mapped = (str(each.get("name")) for one in found for each in mappings_at(one, _MAPPINGS))
-    changed = (mappings_at(one, ("resources", "transformations")) for one in found)
-    return frozenset(
-        (*mapped, *(name for every in changed for each in every for name in mapping_at(each, ("outputs",))))
-    )
+    names: set[str] = set()
+    for configuration in configurations:
+        names |= {str(mapping.get("name")) for mapping in mappings_at(configuration, _MAPPINGS)}
+        for transformation in mappings_at(configuration, ("resources", "transformations")):
+            names |= mapping_at(transformation, ("outputs",)).keys()
+    return frozenset(names)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.fleet.operator_place import operator_place, unnamed_places
+from policies.fleet.operator_place import operator_place, unnamed_namespaces_remark
 from policies.rules.settings import DEFAULTS, parse_settings
 from webhook.cluster.manifests import ManifestsView
 
@@ -85,13 +85,13 @@ def test_defaults_are_a_guess():
 
 
 def test_namespace_that_the_settings_do_not_name_is_remarked_with_the_line_to_write():
-    said = unnamed_places(ManifestsView([POLICY]), settings("gpus"))
+    said = unnamed_namespaces_remark(ManifestsView([POLICY]), settings("gpus"))
     assert said.startswith("the GPU Operator runs in nvidia, which configuration.operatorNamespaces does not name")
     assert said.endswith("write configuration: {operatorNamespaces: [nvidia, gpus]}")
 
 
 def test_what_looks_like_the_operator_is_to_be_trusted_only_after_a_look():
-    said = unnamed_places(ManifestsView([deployment(namespace="team-a")]), settings("gpus"))
+    said = unnamed_namespaces_remark(ManifestsView([deployment(namespace="team-a")]), settings("gpus"))
     assert said == (
         "a Deployment or Subscription in team-a looks like the GPU Operator's, and configuration.operatorNamespaces does not "
         "name it; if it is the operator's, write configuration: {operatorNamespaces: [team-a, gpus]}, which also trusts the "
@@ -101,4 +101,4 @@ def test_what_looks_like_the_operator_is_to_be_trusted_only_after_a_look():
 
 @pytest.mark.parametrize("view", [ManifestsView([POLICY]), ManifestsView()], ids=["shown", "not shown"])
 def test_namespace_that_the_settings_name_is_not_remarked(view):
-    assert unnamed_places(view, settings("nvidia")) == ""
+    assert unnamed_namespaces_remark(view, settings("nvidia")) == ""

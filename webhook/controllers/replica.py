@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from certs import make_self_signed
 from certs.rotation import RotationPolicy
 from policies.admission import CONFIGURATIONS, opened_webhooks, uncovered_settings
-from policies.fleet.operator_place import unnamed_places
+from policies.fleet.operator_place import unnamed_namespaces_remark
 from policies.quota.limits.quota import quota_shown
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live import LiveSettings
@@ -282,7 +282,7 @@ class Replica:
         stored = self._bundles.stored
         uncovered = uncovered_settings(stored, self._settings())
         notes = (f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)
-        place = unnamed_places(self._sync.view, self._settings())
+        place = unnamed_namespaces_remark(self._sync.view, self._settings())
         return [self._elector.note, *opened_webhooks(stored), *notes, *([place] if place else [])]
 
 

@@ -9,7 +9,7 @@ import click
 
 from policies.admission import CONFIGURATIONS, uncovered_settings
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
-from policies.fleet.operator_place import unnamed_places
+from policies.fleet.operator_place import unnamed_namespaces_remark
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN
@@ -91,7 +91,7 @@ def as_json(audited: Audited) -> str:
 
 def settings_notes(stored: Sequence[Object], view: ClusterView, policy: GPUAdmissionPolicy) -> list[str]:
     """Notes on settings without effect: not covered by the stored webhooks, or silent about the operator."""
-    place = unnamed_places(view, policy)
+    place = unnamed_namespaces_remark(view, policy)
     return [*([place] if place else []), *(f"{path}: {said}" for path, said in uncovered_settings(stored, policy))]
 
 
