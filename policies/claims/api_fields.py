@@ -219,7 +219,7 @@ def types(subject: Subject) -> Iterator[Problem]:
 def _remedy(path: FieldPath, value: Any) -> str | None:
     match path:
         case (*_, "selectors", int()) | (*_, "cel") if isinstance(value, str):
-            return "write cel: {expression: ...}"
+            return 'write a condition such as cel: {expression: device.driver == "gpu.nvidia.com"}'
         case (*_, "resourceClaimTemplate") if isinstance(value, str):
             return f"write resourceClaimTemplate: {{name: {printable(value)}}}"
         case (*_, "requests" | "selectors" | "constraints" | "config" | "firstAvailable") if isinstance(value, dict):

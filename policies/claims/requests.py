@@ -312,7 +312,8 @@ _LONGEST_PARAMETERS = 10 * 1024
 @CLAIMS_AND_CLASSES.rule(
     "GA213",
     "A config must name its driver and have parameters",
-    remedy="write opaque: {driver: gpu.nvidia.com, parameters: {apiVersion: resource.nvidia.com/v1beta1, kind: ...}}",
+    remedy="write a config such as opaque: {driver: gpu.nvidia.com, parameters: {apiVersion: resource.nvidia.com/v1beta1, "
+    "kind: GpuConfig}}",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateOpaqueConfiguration, validateRawExtension",
 )
 def opaque_configs(subject: Subject) -> Iterator[Problem]:

@@ -168,7 +168,9 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
             if isinstance(item, dict) and "expression" not in item:
                 cel, path = item.get("cel"), owner / "selectors" / index / "cel"
                 if cel is None:
-                    yield problem(path, REQUIRED, "write cel: {expression: ...}")
+                    yield problem(
+                        path, REQUIRED, 'write a condition such as cel: {expression: device.driver == "gpu.nvidia.com"}'
+                    )
                 elif isinstance(cel, dict) and cel.get("expression") is None:
                     yield problem(path / "expression", REQUIRED, "add an expression over device")
     for selector, outcome in _compile_new(subject):

@@ -20,8 +20,8 @@ PATH = "spec.devices.config[0].opaque"
             "",
             [
                 (
-                    f"{PATH}: Required value; write opaque: {{driver: gpu.nvidia.com, parameters: {{apiVersion: "
-                    "resource.nvidia.com/v1beta1, kind: ...}}"
+                    f"{PATH}: Required value; write a config such as opaque: {{driver: gpu.nvidia.com, parameters: "
+                    "{apiVersion: resource.nvidia.com/v1beta1, kind: GpuConfig}}"
                 )
             ],
         ),

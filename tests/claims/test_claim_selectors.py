@@ -196,7 +196,7 @@ def test_expression_that_compiles_is_fine(findings_of, expression, version):
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        ("{}", "cel: Required value; write cel: {expression: ...}"),
+        ("{}", 'cel: Required value; write a condition such as cel: {expression: device.driver == "gpu.nvidia.com"}'),
         ("{cel: {}}", "cel.expression: Required value; add an expression over device"),
         ("{cel: {expression: null}}", "cel.expression: Required value; add an expression over device"),
     ],

@@ -176,11 +176,17 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
         ),
         (
             asked("selectors: ['true']"),
-            'spec.devices.requests[0].exactly.selectors[0]: is "true"; it must be a mapping; write cel: {expression: ...}',
+            (
+                'spec.devices.requests[0].exactly.selectors[0]: is "true"; it must be a mapping; '
+                'write a condition such as cel: {expression: device.driver == "gpu.nvidia.com"}'
+            ),
         ),
         (
             asked("selectors: [{cel: 'true'}]"),
-            'spec.devices.requests[0].exactly.selectors[0].cel: is "true"; it must be a mapping; write cel: {expression: ...}',
+            (
+                'spec.devices.requests[0].exactly.selectors[0].cel: is "true"; it must be a mapping; '
+                'write a condition such as cel: {expression: device.driver == "gpu.nvidia.com"}'
+            ),
         ),
         (
             asked("capacity: {requests: {memory: 8x}}"),

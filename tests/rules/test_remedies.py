@@ -2,6 +2,7 @@
 
 Every rule is tried: its own example where that is a whole object, the catalogue of misconfigurations, the cases of
 conversion. A new rule needs an example that is whole: the object that is reviewed, and behind it what the cluster has.
+A rule with several remedies has further documents in `places/`, one for each place in the code that gives one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
 
 CATALOGUE = Path(__file__).parents[1] / "configuration" / "catalogue"
+CORPUS = CATALOGUE.with_name("corpus")
+PLACES = Path(__file__).with_name("places")
 UNTRIED = {
     "GA106": "is about the deletion of an object",
     "GA320": "is about what another webhook did",
@@ -94,9 +97,9 @@ def rules():
             yield document(rule.id, wrong)
 
 
-def catalogue():
-    for file in sorted(CATALOGUE.glob("*.yaml")):
-        text, cluster, old = file.read_text(), CATALOGUE / "cluster" / file.name, CATALOGUE / "old" / file.name
+def catalogue(folder=CATALOGUE):
+    for file in sorted(folder.glob("*.yaml")):
+        text, cluster, old = file.read_text(), folder / "cluster" / file.name, folder / "old" / file.name
         if "# operation: DELETE" not in text:
             given = load(cluster.read_text()) if cluster.exists() else []
             yield document(file.stem, text, given, load(old.read_text())[0] if old.exists() else None)
@@ -111,7 +114,18 @@ def conversion():
             yield Document(file.stem, request, [], golden.settings_of(case), golden.view_of(case))
 
 
-SOURCES = {"rules": rules, "catalogue": catalogue, "conversion": conversion}
+def corpus():
+    return catalogue(CORPUS)
+
+
+def places():
+    """Each document of a file by itself, with what the cluster has behind `--- # with`."""
+    for file in sorted(PLACES.glob("*.yaml")):
+        for number, text in enumerate(re.split(r"(?m)^---\n", file.read_text()), 1):
+            yield document(f"{file.stem} {number}", text)
+
+
+SOURCES = {"rules": rules, "catalogue": catalogue, "conversion": conversion, "corpus": corpus, "places": places}
 
 
 @cache
