@@ -13,50 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
 
-_PREDICATES = frozenset(
-    [
-        "is",
-        "was",
-        "has",
-        "does",
-        "cannot",
-        "must",
-        "would",
-        "becomes",
-        "compares",
-        "contradicts",
-        "counts",
-        "describes",
-        "disables",
-        "excludes",
-        "exists",
-        "gives",
-        "holds",
-        "leaves",
-        "lets",
-        "loads",
-        "looks",
-        "makes",
-        "mentions",
-        "names",
-        "needs",
-        "overrules",
-        "reads",
-        "removes",
-        "replaces",
-        "requests",
-        "says",
-        "selects",
-        "serves",
-        "sets",
-        "stands",
-        "steers",
-        "takes",
-        "tells",
-        "upgrades",
-    ]
+_PREDICATE = re.compile(
+    r"(?:is|was|has|does|cannot|must|would|allows|applies|becomes|compares|contradicts|counts|cuts|"
+    r"describes|disables|ends|excludes|exempts|exists|fails|fits|gets|gives|hands|holds|lacks|leaves|"
+    r"lets|links|loads|looks|loses|makes|matches|mentions|names|needs|overrules|publishes|reads|removes|"
+    r"replaces|requests|says|selects|serves|sets|stands|stays|steers|stops|takes|tells|upgrades|uses)(?: |$)"
 )
-"""First words of messages that lack a subject, which is the field."""
+"""The beginning of a message that lacks a subject, which is the field."""
 _MENDING = frozenset(("indent", "move", "put", "remove", "shorten", "write"))
 """Verbs of remedies in which `it` is the field."""
 
@@ -123,7 +86,7 @@ def reason(path: FieldPath, message: str) -> str:
 
 
 def _lacks_subject(message: str) -> bool:
-    return message.partition(" ")[0] in _PREDICATES
+    return _PREDICATE.match(message) is not None
 
 
 def _leaf(path: FieldPath) -> str:

@@ -18,6 +18,7 @@ import pytest
 from policies.admission import review
 from policies.admission.all_rules import rule_book
 from policies.kubernetes.objects import FieldPath
+from policies.rules.messages import reason
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from testbed import libyaml
@@ -178,3 +179,14 @@ def test_no_rule_is_forgotten():
 def test_untried_rule_proposes_no_value(rule_id):
     rule = rule_book().get(rule_id)
     assert not proposals(rule.finding(FieldPath(), rule.title))
+
+
+_NOUNS = ("its", "slices")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_verb_at_the_beginning_of_a_message_gets_its_field_as_subject(source):
+    messages = [each for _, decision in reviewed(source) for each in decision.findings if each.path]
+    begun = [each for each in messages if re.match(r"[a-z]+s |cannot |must |would ", each.message)]
+    verbs = [each for each in begun if each.message.partition(" ")[0] not in _NOUNS]
+    assert [str(each) for each in verbs if reason(each.path, each.message) == each.message] == []
