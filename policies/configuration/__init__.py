@@ -250,25 +250,25 @@ def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
             for configuration in plugin_documents.configurations(change):
                 found += _DEVICE_PLUGIN_DOCUMENT.run(configuration)
             for finding in found:
-                yield _lower_unread(finding, plugin_documents.unread(change, finding.path))
+                yield _lower_unread(finding, plugin_documents.unread_reason(change, finding.path))
         case Role.MIG_PARTED:
             # mig-parted reads the whole file, so that mistakes in its shape break every configuration.
             for finding in mig_documents.readable_file(change):
-                yield _lower_unread(finding, mig_documents.unread(change))
+                yield _lower_unread(finding, mig_documents.unread_reason(change))
             if (document := mig_documents.mig_file(change)) is not None:
                 for finding in _MIG_FILE.run(document):
                     is_of_file = finding.rule is mig_documents.readable_configs.rule
                     config = finding.path[3:4] if not is_of_file else ()
-                    yield _lower_unread(finding, mig_documents.unread(change, *config))
+                    yield _lower_unread(finding, mig_documents.unread_reason(change, *config))
         case Role.DCGM_METRICS:
             yield from _DCGM_METRICS.run(change)
 
 
-def _lower_unread(finding: Finding, unread: str) -> Finding:
-    """A finding; a warning instead of a denial if nothing reads what it is about, with the reason."""
-    if not unread or finding.severity is not Severity.DENY:
+def _lower_unread(finding: Finding, reason: str) -> Finding:
+    """A finding; a warning instead of a denial if there is a reason why nothing reads what it is about."""
+    if not reason or finding.severity is not Severity.DENY:
         return finding
-    return replace(finding, severity=Severity.WARN, message=f"{finding.message}; {unread}")
+    return replace(finding, severity=Severity.WARN, message=f"{finding.message}; {reason}")
 
 
 def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:

@@ -117,8 +117,10 @@ def os_of(node: Object) -> str:
 
 
 _KERNEL = "feature.node.kubernetes.io/kernel-version.full"
-_SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
+_PRECOMPILED_SYSTEMS = ("ubuntu", "rhel", "rhcos", "sles", "sl-micro")
+"""The operating systems with precompiled images. Source: docs.nvidia.com GPU Operator, platform support."""
 _UBUNTU_KERNELS = ("generic", "aws", "azure", "nvidia", "oracle")
+"""The flavours of kernels with precompiled images. Source: docs.nvidia.com GPU Operator, precompiled driver containers."""
 _NVIDIA = "nvcr.io/nvidia"
 _PUBLISHED = ("ubuntu", "rhel", "rhcos", "rocky", "sles", "sl-micro", "centos7", "centos8")
 """The operating systems that NVIDIA publishes driver images for, or did for old drivers, as tags begin.
@@ -201,17 +203,20 @@ def precompiled_kernels(change: Change) -> Iterator[Problem]:
 
 
 def _without_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    """The problem of nodes whose operating system NVIDIA publishes no image for."""
     without = [node for node in nodes if labels_of(node).get(_OS_ID) and not os_of(node).startswith(_PUBLISHED)]
     if without:
         systems = format_list(sorted({os_of(node) for node in without}), 5)
         text = f"has no image for {the_nodes(without)}: NVIDIA publishes none for {systems}"
-        remedy = "install the driver on these nodes, which the operator detects"
-        message = f"{text}, so the driver pods would stay in ImagePullBackOff"
-        remedy += ", or build the image and name its repository"
-        yield problem(driver.at("repository"), message, remedy, severity=Severity.WARN)
+        text += ", so the driver pods would stay in ImagePullBackOff"
+        remedy = (
+            "install the driver on these nodes, which the operator detects, or build the image and name its repository"
+        )
+        yield problem(driver.at("repository"), text, remedy, severity=Severity.WARN)
 
 
 def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
+    """The problems of kernels that nodes with different operating systems run."""
     systems: defaultdict[str, set[str]] = defaultdict(set)
     for node in nodes:
         if (kernel := labels_of(node).get(_KERNEL)) and (os := os_of(node)):
@@ -224,10 +229,11 @@ def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
 
 
 def _without_precompiled_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
-    systems, kernels = (f"{', '.join(each[:-1])} and {each[-1]}" for each in (_SYSTEMS, _UBUNTU_KERNELS))
+    """The problems of nodes that NVIDIA publishes no precompiled image for."""
+    systems, kernels = (f"{', '.join(each[:-1])} and {each[-1]}" for each in (_PRECOMPILED_SYSTEMS, _UBUNTU_KERNELS))
     found = [(node, os_of(node), labels_of(node).get(_KERNEL, "")) for node in nodes]
     arm = [node for node in nodes if labels_of(node).get("kubernetes.io/arch", "amd64") != "amd64"]
-    other = [node for node, os, _ in found if os and not os.startswith(_SYSTEMS)]
+    other = [node for node, os, _ in found if os and not os.startswith(_PRECOMPILED_SYSTEMS)]
     ubuntu = [(node, kernel.rpartition("-")[2]) for node, os, kernel in found if os.startswith("ubuntu") and kernel]
     unusual = [node for node, flavour in ubuntu if flavour not in _UBUNTU_KERNELS]
     for reason, without in (

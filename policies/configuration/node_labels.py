@@ -26,7 +26,7 @@ from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from policies.configuration.change import Change
     from policies.configuration.cluster_facts import SelectableConfigs
@@ -212,11 +212,12 @@ def possible_mig(change: Change) -> Iterator[Problem]:
     """
     config = newly_set(change, MIG_CONFIG_LABEL)
     if config and config not in WHOLE:
-        selectable = selectable_configs(change.facts, change.name)
-        yield from _possible(change, config, selectable)
-        yield from _strategy_problems(change, config, selectable)
-    if newly_set(change, MIG_CONFIG_LABEL) or newly_set(change, WORKLOAD_CONFIG):
-        yield from _for_machines(change)
+        node, selectable = _applied_node(change), selectable_configs(change.facts, change.name)
+        yield from _layout_problems(change, config, selectable, gpu_labels(node))
+        if runs_device_plugin(node, change.facts.view):
+            yield from _strategy_problems(change, config, selectable, gpu_labels(node))
+    if config or newly_set(change, WORKLOAD_CONFIG):
+        yield from _passthrough_problems(change)
 
 
 def _applied_node(change: Change) -> Object:
@@ -228,9 +229,11 @@ def _applied_node(change: Change) -> Object:
     return {**change.stored, "metadata": metadata}
 
 
-def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
-    labels, path = gpu_labels(_applied_node(change)), label_path(MIG_CONFIG_LABEL)
-    entries = selectable.entries(config, labels)
+def _layout_problems(
+    change: Change, config: str, selectable: SelectableConfigs, labels: Mapping[str, str]
+) -> Iterator[Problem]:
+    """The problems of a MIG configuration on the GPUs of a node with these labels."""
+    path, entries = label_path(MIG_CONFIG_LABEL), selectable.entries(config, labels)
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
         yield problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
@@ -252,8 +255,8 @@ def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Ite
         consequence = NODE_FAILS if is_made and misfit.is_certain else misfit.consequence
         text = f'"{config}" {what}; {consequence}' if consequence else f'"{config}" {what}'
         remedy = LIST_PROFILES if misfit.profile and not misfit.is_certain else None
-        if misfit.instead and misfit.is_certain and is_made:
-            remedy = f'write "all-{misfit.instead}"'
+        if misfit.similar_profile and misfit.is_certain and is_made:
+            remedy = f'write "all-{misfit.similar_profile}"'
         yield problem(path, text, remedy, severity=severity)
     count, numbers = gpu_count(labels), sorted(number for entry in entries for number in entry.devices or ())
     if count and numbers and numbers[0] >= count and all(entry.devices is not None for entry in entries):
@@ -261,11 +264,11 @@ def _possible(change: Change, config: str, selectable: SelectableConfigs) -> Ite
         yield problem(path, text, severity=Severity.WARN)
 
 
-def _strategy_problems(change: Change, config: str, selectable: SelectableConfigs) -> Iterator[Problem]:
-    labels, path = gpu_labels(_applied_node(change)), label_path(MIG_CONFIG_LABEL)
-    entries = selectable.entries(config, labels)
-    if not runs_device_plugin(_applied_node(change), change.facts.view):
-        return
+def _strategy_problems(
+    change: Change, config: str, selectable: SelectableConfigs, labels: Mapping[str, str]
+) -> Iterator[Problem]:
+    """The problems of a MIG configuration with the strategy of the device plugin."""
+    path, entries = label_path(MIG_CONFIG_LABEL), selectable.entries(config, labels)
     known = isinstance(change.facts.cluster_policy(), dict)
     strategy = change.facts.policy_value("mig", "strategy") if known else labels.get(MIG_STRATEGY_LABEL)
     # Profiles that the GPUs lack are reported as such.
@@ -285,7 +288,8 @@ def _strategy_problems(change: Change, config: str, selectable: SelectableConfig
         yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
 
 
-def _for_machines(change: Change) -> Iterator[Problem]:
+def _passthrough_problems(change: Change) -> Iterator[Problem]:
+    """The problem of a node that is to be cut by MIG and to hand whole GPUs to virtual machines."""
     labels = labels_of(change.object)
     config = labels.get(MIG_CONFIG_LABEL, "")
     if config not in WHOLE and node_workload(labels, change.facts.cluster_policy()) == "vm-passthrough":
@@ -319,12 +323,8 @@ def unused_gpus(change: Change) -> Iterator[Problem]:
         return
     for label, effect in _EFFECTS.items():
         value = labels_of(change.object).get(label, "")
-        value = "" if labels_of(change.stored).get(label) == value else value
-        pods = gpu_pods(change.facts, lambda pod: _is_on(pod, change.name)) if value else []
-        if pods:
+        if not value or labels_of(change.stored).get(label) == value:
+            continue
+        if pods := gpu_pods(change.facts, lambda pod: lookup(pod, ("spec", "nodeName")) == change.name):
             text = f'"{value}" {effect}; GPUs of this node are held by {counted_names("pod", pods)}'
             yield problem(label_path(label), text)
-
-
-def _is_on(pod: object, node: str) -> bool:
-    return bool(node) and lookup(pod, ("spec", "nodeName")) == node

@@ -42,7 +42,7 @@ class FieldProblem(NamedTuple):
     """An imperative."""
 
 
-_SPEC = (
+_POD_FIELDS = (
     "activeDeadlineSeconds affinity automountServiceAccountToken containers dnsConfig dnsPolicy enableServiceLinks"
     " ephemeralContainers hostAliases hostIPC hostNetwork hostPID hostUsers hostname hostnameOverride imagePullSecrets"
     " initContainers nodeName nodeSelector os overhead preemptionPolicy priority priorityClassName readinessGates"
@@ -50,13 +50,13 @@ _SPEC = (
     " securityContext serviceAccount serviceAccountName setHostnameAsFQDN shareProcessNamespace subdomain"
     " terminationGracePeriodSeconds tolerations topologySpreadConstraints volumes workloadRef"
 )
-_CONTAINER = (
+_CONTAINER_FIELDS = (
     "args command env envFrom image imagePullPolicy lifecycle livenessProbe name ports readinessProbe resizePolicy"
     " resources restartPolicy restartPolicyRules securityContext startupProbe stdin stdinOnce terminationMessagePath"
     " terminationMessagePolicy tty volumeDevices volumeMounts workingDir"
 )
-"""The fields of Kubernetes 1.36. Source: k8s.io/api/core/v1/types.go."""
-_ABOUT_DEVICES = ("resourceClaims", "resources", "runtimeClassName", "tolerations", "nodeSelector", "affinity")
+"""The fields of Kubernetes 1.36, divided by spaces. Source: k8s.io/api/core/v1/types.go."""
+_DEVICE_FIELDS = ("resourceClaims", "resources", "runtimeClassName", "tolerations", "nodeSelector", "affinity")
 _RESOURCES = ("limits", "requests", "claims")
 _AFFINITY = ("nodeAffinity", "podAffinity", "podAntiAffinity")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -80,35 +80,36 @@ def refused_fields(pod: Object) -> Iterator[FieldProblem]:
     path, spec = FieldPath(["spec"]), pod.get("spec")
     if not isinstance(spec, dict):
         return
-    for key in _unknown(spec, _SPEC.split()):
+    for key in _unknown_keys(spec, _POD_FIELDS.split()):
         if key in _RESOURCES:
             yield FieldProblem(path / key, _UNKNOWN, f"move it into resources.{key} of the container that uses it")
-        elif guess := closest(key, _ABOUT_DEVICES):
+        elif guess := closest(key, _DEVICE_FIELDS):
             yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"')
-    yield from _pod_resources(path / "resources", spec.get("resources"))
-    yield from _pod_claims(path / "resourceClaims", spec.get("resourceClaims"))
-    # In their order, for messages.
-    names = {name: None for each in _mappings(spec.get("resourceClaims")) if isinstance(name := each.get("name"), str)}
+    yield from _pod_resource_problems(path / "resources", spec.get("resources"))
+    yield from _pod_claim_problems(path / "resourceClaims", spec.get("resourceClaims"))
+    claims = [claim for claim in _list(spec.get("resourceClaims")) if isinstance(claim, dict)]
+    # A dictionary keeps their order for messages.
+    names = {name: None for claim in claims if isinstance(name := claim.get("name"), str)}
     for section in ("initContainers", "containers"):
         for index, container in enumerate(_list(spec.get(section))):
             if isinstance(container, dict):
-                yield from _container(path / section / index, container, names)
+                yield from _container_problems(path / section / index, container, names)
     for index, toleration in enumerate(_list(spec.get("tolerations"))):
         if isinstance(toleration, dict):
-            yield from _toleration(path / "tolerations" / index, toleration)
+            yield from _toleration_problems(path / "tolerations" / index, toleration)
     selector = spec.get("nodeSelector")
     for key, value in (selector if isinstance(selector, dict) else {}).items():
-        yield from _label(path / "nodeSelector" / key, key, value)
-    yield from _affinity(path / "affinity", spec.get("affinity"))
+        yield from _label_problems(path / "nodeSelector" / key, key, value)
+    yield from _affinity_problems(path / "affinity", spec.get("affinity"))
 
 
-def _unknown(fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[str]:
+def _unknown_keys(fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[str]:
     return (key for key, value in fields.items() if isinstance(key, str) and key not in known and value is not None)
 
 
-def _misspelt(path: FieldPath, fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[FieldProblem]:
-    """All fields that do not exist, where every field is about devices."""
-    for key in _unknown(fields, known):
+def _unknown_fields(path: FieldPath, fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[FieldProblem]:
+    """The problems of fields that do not exist, of an object that is only about devices."""
+    for key in _unknown_keys(fields, known):
         guess = closest(key, known)
         yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"' if guess else f"write {format_list([*known])}")
 
@@ -117,15 +118,14 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _mappings(value: Any) -> Iterator[dict[str, Any]]:
-    return (each for each in _list(value) if isinstance(each, dict))
+def _pod_resource_problems(path: FieldPath, resources: Any) -> Iterator[FieldProblem]:
+    """The problems of resources for a whole pod.
 
-
-def _pod_resources(path: FieldPath, resources: Any) -> Iterator[FieldProblem]:
-    """Source: validatePodResources, validatePodResourceName."""
+    Source: validatePodResources, validatePodResourceName.
+    """
     if not isinstance(resources, dict):
         return
-    yield from _misspelt(path, resources, _RESOURCES)
+    yield from _unknown_fields(path, resources, _RESOURCES)
     if resources.get("claims") is not None:
         message = "must not be set for a whole pod"
         yield FieldProblem(
@@ -140,8 +140,11 @@ def _pod_resources(path: FieldPath, resources: Any) -> Iterator[FieldProblem]:
                 yield FieldProblem(path / section / name, message, remedy)
 
 
-def _pod_claims(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
-    """Source: validatePodResourceClaim."""
+def _pod_claim_problems(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
+    """The problems of the claims that a pod declares.
+
+    Source: validatePodResourceClaim.
+    """
     seen = set[str]()
     for index, claim in enumerate(_list(claims)):
         if not isinstance(claim, dict):
@@ -151,7 +154,7 @@ def _pod_claims(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
             message = "has no effect since Kubernetes 1.31"
             yield FieldProblem(place / "source", message, f"write {format_list([*source])} beside name, without source")
         fields = ("name", "resourceClaimName", "resourceClaimTemplateName", "source")
-        yield from _misspelt(place, claim, fields)
+        yield from _unknown_fields(place, claim, fields)
         if not name:
             yield FieldProblem(place / "name", "is missing", "give the claim a name that containers refer to")
         elif isinstance(name, str):
@@ -175,9 +178,14 @@ def _pod_claims(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
             yield FieldProblem(place, "does not say where the claim comes from", remedy)
 
 
-def _container(path: FieldPath, container: Mapping[str, Any], claims: Collection[str]) -> Iterator[FieldProblem]:
-    """Source: validateResourceRequirements, validateContainerResourceName."""
-    for key in _unknown(container, _CONTAINER.split()):
+def _container_problems(
+    path: FieldPath, container: Mapping[str, Any], claims: Collection[str]
+) -> Iterator[FieldProblem]:
+    """The problems of the resources of a container, whose pod declares these claims.
+
+    Source: validateResourceRequirements, validateContainerResourceName.
+    """
+    for key in _unknown_keys(container, _CONTAINER_FIELDS.split()):
         if key in _RESOURCES:
             yield FieldProblem(path / key, _UNKNOWN, f"move it into resources: {{{key}: ...}}")
         elif closest(key, ["resources"]):
@@ -186,11 +194,11 @@ def _container(path: FieldPath, container: Mapping[str, Any], claims: Collection
     if not isinstance(resources, dict):
         return
     path = path / "resources"
-    for key in _unknown(resources, _RESOURCES):
+    for key in _unknown_keys(resources, _RESOURCES):
         if "/" in key:
             yield FieldProblem(path / key, _UNKNOWN, f"move it into limits: {{{key}: ...}}")
         else:
-            yield from _misspelt(path, {key: resources[key]}, _RESOURCES)
+            yield from _unknown_fields(path, {key: resources[key]}, _RESOURCES)
     limits, requests = resources.get("limits"), resources.get("requests")
     amounts = dict.fromkeys(requests, "requests") if isinstance(requests, dict) else {}
     # Requests that are missing are filled in from the limits.
@@ -206,17 +214,20 @@ def _container(path: FieldPath, container: Mapping[str, Any], claims: Collection
                 remedy = "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"
             message = "is no resource that Kubernetes knows: names of devices have a domain, a slash and one name"
             yield FieldProblem(path / section / name, message, remedy)
-    yield from _container_claims(path / "claims", resources.get("claims"), claims)
+    yield from _container_claim_problems(path / "claims", resources.get("claims"), claims)
 
 
-def _container_claims(path: FieldPath, items: Any, claims: Collection[str]) -> Iterator[FieldProblem]:
-    """Source: validateResourceClaimNames."""
+def _container_claim_problems(path: FieldPath, items: Any, claims: Collection[str]) -> Iterator[FieldProblem]:
+    """The problems of the claims of a container, whose pod declares others or the same.
+
+    Source: validateResourceClaimNames.
+    """
     seen: dict[str, set[str]] = {}
     for index, item in enumerate(_list(items)):
         if not isinstance(item, dict):
             continue
         place, name, request = path / index, item.get("name"), item.get("request") or ""
-        yield from _misspelt(place, item, ("name", "request"))
+        yield from _unknown_fields(place, item, ("name", "request"))
         if not isinstance(name, str) or not name:
             yield FieldProblem(place / "name", "is missing", "name a claim of spec.resourceClaims")
             continue
@@ -237,9 +248,12 @@ def _container_claims(path: FieldPath, items: Any, claims: Collection[str]) -> I
             yield FieldProblem(place / "name", message, f'write "{guess}"' if guess else remedy)
 
 
-def _toleration(path: FieldPath, toleration: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    """Source: ValidateTolerations; operators Gt and Lt, which need a feature gate, pass."""
-    yield from _misspelt(path, toleration, ("key", "operator", "value", "effect", "tolerationSeconds"))
+def _toleration_problems(path: FieldPath, toleration: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """The problems of a toleration; operators Gt and Lt, which need a feature gate, are not checked.
+
+    Source: ValidateTolerations.
+    """
+    yield from _unknown_fields(path, toleration, ("key", "operator", "value", "effect", "tolerationSeconds"))
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
     value, effect = toleration.get("value") or "", toleration.get("effect") or ""
     if operator not in ("Exists", "Equal", "Gt", "Lt"):
@@ -264,7 +278,7 @@ def _toleration(path: FieldPath, toleration: Mapping[str, Any]) -> Iterator[Fiel
         yield FieldProblem(path / "tolerationSeconds", message, "remove it")
 
 
-def _label(path: FieldPath, key: Any, value: Any) -> Iterator[FieldProblem]:
+def _label_problems(path: FieldPath, key: Any, value: Any) -> Iterator[FieldProblem]:
     if isinstance(key, str) and not is_label_key(key):
         yield FieldProblem(
             path, f"{shown(key)} is no key of a label", "write it as `kubectl get nodes --show-labels` does"
@@ -274,39 +288,42 @@ def _label(path: FieldPath, key: Any, value: Any) -> Iterator[FieldProblem]:
         yield FieldProblem(path, message, "write it as `kubectl get nodes --show-labels` does")
 
 
-def _affinity(path: FieldPath, affinity: Any) -> Iterator[FieldProblem]:
-    """Source: validateNodeAffinity, ValidateNodeSelectorRequirement; affinity between pods passes."""
+def _affinity_problems(path: FieldPath, affinity: Any) -> Iterator[FieldProblem]:
+    """The problems of affinity to nodes; affinity between pods is not checked.
+
+    Source: validateNodeAffinity, ValidateNodeSelectorRequirement.
+    """
     if not isinstance(affinity, dict):
         return
-    yield from _misspelt(path, affinity, _AFFINITY)
+    yield from _unknown_fields(path, affinity, _AFFINITY)
     path, affinity = path / "nodeAffinity", affinity.get("nodeAffinity")
     if not isinstance(affinity, dict):
         return
-    yield from _misspelt(path, affinity, (_REQUIRED, _PREFERRED))
+    yield from _unknown_fields(path, affinity, (_REQUIRED, _PREFERRED))
     if isinstance(required := affinity.get(_REQUIRED), dict):
         place = path / _REQUIRED
-        yield from _misspelt(place, required, ("nodeSelectorTerms",))
+        yield from _unknown_fields(place, required, ("nodeSelectorTerms",))
         terms = required.get("nodeSelectorTerms")
         if not terms:
             yield FieldProblem(place / "nodeSelectorTerms", "is empty", "add a term, or remove the affinity")
         for index, term in enumerate(_list(terms)):
-            yield from _term(place / "nodeSelectorTerms" / index, term)
+            yield from _term_problems(place / "nodeSelectorTerms" / index, term)
     for index, preferred in enumerate(_list(affinity.get(_PREFERRED))):
         if isinstance(preferred, dict):
             place = path / _PREFERRED / index
-            yield from _misspelt(place, preferred, ("weight", "preference"))
-            yield from _term(place / "preference", preferred.get("preference"))
+            yield from _unknown_fields(place, preferred, ("weight", "preference"))
+            yield from _term_problems(place / "preference", preferred.get("preference"))
 
 
-def _term(path: FieldPath, term: Any) -> Iterator[FieldProblem]:
+def _term_problems(path: FieldPath, term: Any) -> Iterator[FieldProblem]:
     if not isinstance(term, dict):
         return
-    yield from _misspelt(path, term, ("matchExpressions", "matchFields"))
+    yield from _unknown_fields(path, term, ("matchExpressions", "matchFields"))
     for index, expression in enumerate(_list(term.get("matchExpressions"))):
         if not isinstance(expression, dict):
             continue
         place = path / "matchExpressions" / index
-        yield from _misspelt(place, expression, ("key", "operator", "values"))
+        yield from _unknown_fields(place, expression, ("key", "operator", "values"))
         key, operator, values = expression.get("key"), expression.get("operator"), _list(expression.get("values"))
         if operator not in _OPERATORS:
             guess = closest(operator, _OPERATORS) or "In"
@@ -334,7 +351,7 @@ def _contradicts(expression: Any, labels: Mapping[str, Any]) -> bool:
     return requirement is not None and not requirement.holds(labels)
 
 
-_ALWAYS = frozenset({("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")})
+_ALWAYS_RESTARTED = frozenset({("apps", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")})
 
 
 def refused_workload_fields(
@@ -353,7 +370,7 @@ def refused_workload_fields(
     ValidateJobSpec.
     """
     template = FieldPath(["spec", "template", "spec", "restartPolicy"])
-    if (group, kind) in _ALWAYS:
+    if (group, kind) in _ALWAYS_RESTARTED:
         selector = workload.get("spec", {}).get("selector")
         wanted = selector.get("matchLabels") if isinstance(selector, dict) else None
         path = FieldPath(["spec", "selector"])
@@ -361,7 +378,7 @@ def refused_workload_fields(
             remedy = "write selector: {matchLabels: ...} with labels of the pod template"
             yield FieldProblem(path, f"is missing; a {kind} finds its pods by it", remedy)
         elif isinstance(selector, dict) and not wanted and not selector.get("matchExpressions"):
-            others = [*_unknown(selector, ("matchLabels", "matchExpressions"))]
+            others = [*_unknown_keys(selector, ("matchLabels", "matchExpressions"))]
             remedy = f"write {format_list(others)} below matchLabels" if others else "add labels of the pod template"
             if guess := next(filter(None, (closest(each, ["matchLabels"]) for each in others)), None):
                 remedy = f'write "{guess}"'

@@ -209,7 +209,7 @@ class ApplyError:
     """The number of the GPU on its node."""
     words: str
     """The error that mig-parted reports."""
-    lacks: str = ""
+    shortage: str = ""
     """The shortage of the GPU for the devices: `9 of 8 memory slices`; empty if that is not the reason."""
 
 
@@ -338,9 +338,9 @@ class _Run:
         if request.unknown:
             self.ignored[number] = (entry.index, request.unknown)
             return None
-        if lacks := request.lacks(self.gpus[number]):
+        if shortage := request.shortage(self.gpus[number]):
             words = "error attempting multiple config orderings: all orderings failed"
-            return ApplyError(entry.index, number, words, lacks)
+            return ApplyError(entry.index, number, words, shortage)
         self.states[number] = replace(state, devices=request.counts)
         return None
 
@@ -366,7 +366,7 @@ class _Request:
     """The profiles that no GPU of the node has."""
     lacking: dict[GPUModel, str] = field(default_factory=dict)
 
-    def lacks(self, gpu: GPUModel) -> str:
+    def shortage(self, gpu: GPUModel) -> str:
         """The shortage of a GPU for the devices; empty if it has room for them."""
         if gpu not in self.lacking:
             # Another GPU of the node has all profiles, so only this one may lack some.

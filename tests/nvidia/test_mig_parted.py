@@ -131,7 +131,7 @@ def test_devices_are_made_as_the_entries_say(fields, expected):
 
 
 @pytest.mark.parametrize(
-    ("fields", "gpu", "words", "lacks"),
+    ("fields", "gpu", "words", "shortage"),
     [
         ([on(**{"1g.5gb": 8})], 0, ORDERINGS, "8 of 7 possible 1g.5gb"),
         ([on(**{"3g.20gb": 2, "1g.5gb": 1})], 0, ORDERINGS, "9 of 8 memory slices"),
@@ -142,9 +142,9 @@ def test_devices_are_made_as_the_entries_say(fields, expected):
         ([off([0]), on([0])], 0, ENABLED, ""),
     ],
 )
-def test_failure_has_the_words_of_mig_parted(fields, gpu, words, lacks):
+def test_failure_has_the_words_of_mig_parted(fields, gpu, words, shortage):
     error = apply_entries(entries(*fields), [A100] * 3).error
-    assert (error.gpu, error.words, error.lacks) == (gpu, words, lacks)
+    assert (error.gpu, error.words, error.shortage) == (gpu, words, shortage)
 
 
 def test_profile_that_no_gpu_has_is_ignored_with_its_entry():
@@ -159,7 +159,7 @@ def test_profile_that_no_gpu_has_is_not_reported_if_a_later_entry_counts():
 
 def test_profile_that_only_another_gpu_has_makes_it_fail():
     applied = apply_entries(entries(on(**{"1g.5gb": 7})), [A100, A30])
-    assert (applied.error.gpu, applied.error.lacks, made(applied)) == (1, "the profile 1g.5gb", [{"1g.5gb": 7}, {}])
+    assert (applied.error.gpu, applied.error.shortage, made(applied)) == (1, "the profile 1g.5gb", [{"1g.5gb": 7}, {}])
 
 
 def test_filters_tell_the_gpus_of_a_node_apart():

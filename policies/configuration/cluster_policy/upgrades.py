@@ -245,7 +245,7 @@ def _pods_left_behind(change: Change) -> Iterator[Problem]:
             and (node := lookup(pod, ("spec", "nodeName")))
             and (own is None or node in own)
             and not has_ended(pod)
-            and _stays(pod, change.facts.view, drains=drains)
+            and _outlives_upgrade(pod, change.facts.view, drains=drains)
         ]
         if left:
             names = sorted(map(namespaced_name, left))
@@ -258,14 +258,16 @@ def _pods_left_behind(change: Change) -> Iterator[Problem]:
 
 _REPLACING = ("version", "image", "repository", "usePrecompiled", "kernelModuleType", "useOpenKernelModules")
 """The fields of a driver whose change replaces it."""
-_EVICTED = ("nvidia.com/gpu", "nvidia.com/mig-")
+_COUNTED_RESOURCES = ("nvidia.com/gpu", "nvidia.com/mig-")
+"""The resources by which upgrades find GPU pods. Source: github.com/NVIDIA/gpu-operator cmd/gpu-operator/main.go
+gpuPodSpecFilter."""
 
 
-def _stays(pod: Object, view: ClusterView, *, drains: bool) -> bool:
+def _outlives_upgrade(pod: Object, view: ClusterView, *, drains: bool) -> bool:
     """True if a pod may use a GPU and an upgrade does not end it."""
     if _is_of_daemon_set(pod):
         return holds_gpu(pod, view) or names_gpus(pod)
-    is_known = has_claims(pod) or any(name.startswith(_EVICTED) for name in requested_names(pod))
+    is_known = has_claims(pod) or any(name.startswith(_COUNTED_RESOURCES) for name in requested_names(pod))
     return not (drains or is_known) and (holds_gpu(pod, view) or names_gpus(pod))
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CLIENTS_FILE = "clients.yaml"
 """The key of the ConfigMap: the MIG manager reads /gpu-clients/clients.yaml."""
 _SERVICES = "systemd-services"
-_FIELDS = ("version", _SERVICES)
+_CLIENTS_FIELDS = ("version", _SERVICES)
 _FAILS = "no node could be divided by MIG: error parsing host's GPU clients file"
 
 
@@ -57,10 +57,14 @@ def clients_problems(text: Any) -> Iterator[Problem]:
     for name, value in document.value.items():
         position = document.key_position((name,))
         place = Place(path, position.line, position.column)
-        if name not in _FIELDS and name.lower() != _SERVICES:
+        if name not in _CLIENTS_FIELDS and name.lower() != _SERVICES:
             said = "unknown field: the MIG manager ignores it silently"
             yield problem(
-                path / name, said, write_closest(name, _FIELDS, "remove it"), severity=Severity.WARN, place=place
+                path / name,
+                said,
+                write_closest(name, _CLIENTS_FIELDS, "remove it"),
+                severity=Severity.WARN,
+                place=place,
             )
             continue
         is_list = value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
@@ -81,14 +85,15 @@ class MIGFile(Embedded):
 
     def nodes_by_config(self) -> dict[str, list[Object]]:
         """The nodes that select a configuration from this ConfigMap, by its name."""
-        change, using = self.change, dict[str, "list[Object]"]()
+        change = self.change
+        by_config: dict[str, list[Object]] = {}
         if change.is_read_by_operator and change.facts.policy_value("migManager", "config", "name") == change.name:
             for node in change.facts.nodes_with(MIG_CONFIG_LABEL):
-                using.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
-        return using
+                by_config.setdefault(labels_of(node)[MIG_CONFIG_LABEL], []).append(node)
+        return by_config
 
 
-def unread(change: Change, config: str | int = "") -> str:
+def unread_reason(change: Change, config: str | int = "") -> str:
     """The reason why nothing reads a ConfigMap of the MIG manager yet; empty if something may.
 
     Args:
@@ -230,7 +235,7 @@ def _remedy(entry: Entry, error: EntryError) -> str | None:
     return write_closest(str(field), ENTRY_FIELDS, f"remove it; there are {', '.join(ENTRY_FIELDS)}")
 
 
-_ENTRY_FIELDS = ("version", CONFIGS)
+_FILE_FIELDS = ("version", CONFIGS)
 _VERSION = "v1"
 _ENTRY = "{devices: all, mig-enabled: false}"
 
@@ -249,7 +254,7 @@ def readable_configs(file: MIGFile) -> Iterator[Problem]:
     So a file that worked for months stops working with the next name that is added to it.
     """
     yield from _version(file)
-    guesses = {name: closest(name, _ENTRY_FIELDS) for name in file.value if name not in _ENTRY_FIELDS}
+    guesses = {name: closest(name, _FILE_FIELDS) for name in file.value if name not in _FILE_FIELDS}
     for name, guess in guesses.items():
         remedy = f'write "{guess}"' if guess else f"indent it below {CONFIGS}, or remove it"
         yield file.problem((name,), with_error("is unknown", f"unexpected field: {name}"), remedy, of_key=True)

@@ -1,4 +1,4 @@
-"""MIG profiles: whether the GPUs of a configuration have them, and room for all of them."""
+"""MIG profiles that the GPUs of a configuration lack or have no room for."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Misfit:
     """As the entry spells it; empty where all profiles together are too much."""
     text: str
     """A sentence's end: `is not a profile of A30 (1g.6gb, 2g.12gb, 4g.24gb)`."""
-    instead: str
+    similar_profile: str
     """The profile that was probably meant; empty if none or several are similar."""
     is_certain: bool
     """True if it holds under every version of the driver."""
-    lacks: str = ""
+    shortage: str = ""
     """The shortage of the GPU: `9 of 8 memory slices`; empty if it has room."""
     is_conflict: bool = False
     """True if another entry is the reason, and not the GPUs."""
@@ -81,21 +81,21 @@ def _misfits(entry: Entry, product: MIGProduct, labels: Mapping[str, str] | None
         profile = MIGProfile.parse(name)
         match = product.match(profile) if profile else None
         if match is None:
-            text = f"is not a profile of {product.name} ({', '.join(_whole(product))})"
-            yield Misfit(entry, name, text, _instead(profile, product) if profile else "", is_certain=True)
+            text = f"is not a profile of {product.name} ({', '.join(_plain_profiles(product))})"
+            yield Misfit(entry, name, text, _similar_profile(profile, product) if profile else "", is_certain=True)
         elif not match.exact:
             text, is_certain = f'is called "{match.profile}" on {product.name}', is_lacking(name, labels or {})
             text += "" if is_certain else "; names differ by a little between drivers"
             yield Misfit(entry, name, text, str(match.profile), is_certain)
-    if (shortage := _shortage(entry, product)) is not None:
-        yield shortage
+    if (misfit := _shortage_misfit(entry, product)) is not None:
+        yield misfit
 
 
-def _shortage(entry: Entry, product: MIGProduct) -> Misfit | None:
+def _shortage_misfit(entry: Entry, product: MIGProduct) -> Misfit | None:
     """The misfit of an entry that one GPU has too little room for; None if it has room."""
-    lacks = excess(product.geometries[0], entry.counts)
-    text = f"needs {lacks} of {product.name}"
-    return Misfit(entry, "", text, "", is_certain=True, lacks=lacks) if lacks else None
+    shortage = excess(product.geometries[0], entry.counts)
+    text = f"needs {shortage} of {product.name}"
+    return Misfit(entry, "", text, "", is_certain=True, shortage=shortage) if shortage else None
 
 
 def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterator[Misfit]:
@@ -114,7 +114,7 @@ def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterato
     if run.error is None or run.error.entry in run.ignored:
         return
     entry = by_index[run.error.entry]
-    if run.error.lacks and product is not None:
+    if run.error.shortage and product is not None:
         yield from _misfits(entry, product, labels)
     elif is_divisible:
         text = with_error(f"has entries for GPU {run.error.gpu} that differ in mig-enabled", run.error.words)
@@ -124,14 +124,14 @@ def node_misfits(entries: Sequence[Entry], labels: Mapping[str, str]) -> Iterato
         yield Misfit(entry, "", text, "", is_certain=gpu_count(labels) is not None)
 
 
-def _whole(product: MIGProduct) -> list[str]:
+def _plain_profiles(product: MIGProduct) -> list[str]:
     """The profiles of a GPU without attributes."""
     return [name for name in product.profiles() if "+" not in name and not name.endswith("-me")]
 
 
-def _instead(profile: MIGProfile, product: MIGProduct) -> str:
-    """The profile with as many slices; empty if there are several."""
-    same = [name for name in _whole(product) if name.startswith(f"{profile.gpu_slices}g.")]
+def _similar_profile(profile: MIGProfile, product: MIGProduct) -> str:
+    """The only profile with as many compute slices; empty if there is none or several."""
+    same = [name for name in _plain_profiles(product) if name.startswith(f"{profile.gpu_slices}g.")]
     return same[0] if len(same) == 1 else ""
 
 
@@ -166,7 +166,7 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
                 misfits = [misfit for product in entry.products for misfit in _misfits(entry, product)]
                 found += [(entry, _problem(file, misfit)) for misfit in misfits]
             elif entry.is_mig_enabled and not are_skipped(nodes):
-                found += [(entry, each) for each in _anywhere(file, entry)]
+                found += [(entry, each) for each in _on_known_gpus(file, entry)]
         reported: set[int] = set()
         if all(each.severity is Severity.WARN for _, each in found):
             for index, each in _on_nodes(file, name, nodes, is_kept=before.get(name) == entries):
@@ -218,15 +218,15 @@ def _problem(file: MIGFile, misfit: Misfit, nodes: Sequence[Object] = (), severi
     entry = misfit.entry
     steps = (*entry.steps, "mig-devices", misfit.profile) if misfit.profile else (*entry.steps, "mig-devices")
     if not misfit.profile:
-        remedy = "lower the counts, or use smaller profiles" if misfit.lacks else "remove these GPUs from devices"
+        remedy = "lower the counts, or use smaller profiles" if misfit.shortage else "remove these GPUs from devices"
     elif misfit.is_certain:
-        remedy = f'write "{misfit.instead}"' if misfit.instead else "write one of these"
+        remedy = f'write "{misfit.similar_profile}"' if misfit.similar_profile else "write one of these"
     else:
         remedy = LIST_PROFILES
     return file.problem(steps, f"{misfit.text}{where}{consequence}", remedy, severity=severity, of_key=True)
 
 
-def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+def _on_known_gpus(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     """Problems on every known GPU: no GPU has these profiles, or not all of them, or too few."""
     devices, known = (*entry.steps, "mig-devices"), []
     for name in entry.requested:
@@ -246,7 +246,7 @@ def _anywhere(file: MIGFile, entry: Entry) -> Iterator[Problem]:
         remedy = "write an entry with a device-filter for each kind of GPU"
         yield file.problem(devices, text, remedy, severity=Severity.WARN, of_key=True)
         return
-    shortages = [_shortage(entry, product) for product in having]
+    shortages = [_shortage_misfit(entry, product) for product in having]
     if shortages and shortages[0] is not None and all(shortages):
         yield _problem(file, shortages[0])
 
@@ -283,7 +283,7 @@ def selectable_names(file: MIGFile) -> Iterator[Problem]:
     yield file.problem((CONFIGS,), text, severity=None if is_certain else Severity.WARN, of_key=True)
 
 
-_COMPARED = 64
+_MOST_COMPARED = 64
 """The most entries of a configuration that are compared with each other; there are fewer kinds of GPU."""
 
 
@@ -306,7 +306,7 @@ def separate_entries(file: MIGFile) -> Iterator[Problem]:
     modes of all GPUs before it makes devices.
     """
     for entry in file.entries():
-        yield from _filters(file, entry)
+        yield from _filter_problems(file, entry)
         if entry.fields.get("devices") == []:
             text = "is empty, so the entry is for no GPU"
             yield file.problem((*entry.steps, "devices"), text, "write all, or the numbers of the GPUs")
@@ -320,18 +320,19 @@ def separate_entries(file: MIGFile) -> Iterator[Problem]:
             yield from _overlaps(file, name, entries)
 
 
-def _filters(file: MIGFile, entry: Entry) -> Iterator[Problem]:
-    told = entry.fields.get("device-filter")
-    steps = (*entry.steps, "device-filter")
-    for index, item in enumerate(told if isinstance(told, list) else [told]):
+def _filter_problems(file: MIGFile, entry: Entry) -> Iterator[Problem]:
+    """The problems of a device-filter that matches no GPU."""
+    written, steps = entry.fields.get("device-filter"), (*entry.steps, "device-filter")
+    for index, item in enumerate(written if isinstance(written, list) else [written]):
         if not isinstance(item, str) or ((device := DeviceID.parse(item)) and device.is_nvidia):
             continue
-        where = (*steps, index) if isinstance(told, list) else steps
+        where = (*steps, index) if isinstance(written, list) else steps
         text = f'is "{item}", which is not a PCI id of an NVIDIA GPU, so it matches none; mig-parted does not say so'
-        yield file.problem(where, text, _selectable_instead(item))
+        yield file.problem(where, text, _filter_remedy(item))
 
 
-def _selectable_instead(item: str) -> str:
+def _filter_remedy(item: str) -> str:
+    """The remedy for a device-filter that is no PCI id: the id that was probably meant."""
     product = product_named(item)
     digits = item.strip().lower().removeprefix("0x")
     if product is not None:
@@ -384,10 +385,11 @@ class _Reach:
 
 
 def _overlaps(file: MIGFile, name: str, entries: tuple[Entry, ...]) -> Iterator[Problem]:
-    reaches = [_Reach.of(entry) for entry in entries[:_COMPARED]]
-    told: set[int] = set()
+    """The problems of entries that a later entry for the same GPUs contradicts or replaces."""
+    reaches = [_Reach.of(entry) for entry in entries[:_MOST_COMPARED]]
+    reported: set[int] = set()
     for first, second in combinations(reaches, 2):
-        if told & {first.entry.index, second.entry.index} or not first.meets(second):
+        if reported & {first.entry.index, second.entry.index} or not first.meets(second):
             continue
         both = f"is for GPUs that entry {first.entry.index} of {name} is for already"
         if first.entry.is_mig_enabled != second.entry.is_mig_enabled:
@@ -397,12 +399,12 @@ def _overlaps(file: MIGFile, name: str, entries: tuple[Entry, ...]) -> Iterator[
                 continue
             enabled, disabled = "unable to apply MIG config with MIG mode disabled", _STILL_ENABLED
             words = enabled if first.entry.is_mig_enabled else disabled
-            told.add(second.entry.index)
+            reported.add(second.entry.index)
             yield file.problem(
                 (CONFIGS, name, second.entry.index), with_error(f"{both}, with another mig-enabled", words)
             )
         elif first.entry.counts != second.entry.counts and second.covers(first):
-            told.add(first.entry.index)
+            reported.add(first.entry.index)
             text = (
                 f"has no effect, because entry {second.entry.index} of {name} is for the same GPUs and applied after it"
             )

@@ -91,7 +91,7 @@ def default_key(change: Change) -> str:
     return default if isinstance(default, str) else ""
 
 
-def unread(change: Change, path: FieldPath) -> str:
+def unread_reason(change: Change, path: FieldPath) -> str:
     """The reason, as a clause, why nothing reads a document of the ConfigMap yet; empty if something may.
 
     The config-manager copies the selected key only, so that a mistake in another one stops no plugin.
