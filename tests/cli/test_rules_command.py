@@ -101,6 +101,11 @@ def test_search_finds_words_however_they_are_joined(invoke, search):
     assert all("slicing" in invoke("rules", rule_id).stdout.casefold() for rule_id in found)
 
 
+def test_search_finds_nothing_that_begins_within_a_word(invoke):
+    """`shm` is not in "A wish must be readable"."""
+    assert invoke("rules", "--search", "shm").exit_code == 1
+
+
 def test_search_without_a_result_says_so(invoke):
     done = invoke("rules", "--search", "frobnicate")
     assert (done.exit_code, done.stdout) == (1, "")

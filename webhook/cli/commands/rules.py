@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,7 +22,7 @@ from webhook.pages.report_model import Lines, Paragraph, Section, Tone
 from webhook.pages.text_report import colour_text, render_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from policies.rules.decision import Rule
 
@@ -97,12 +99,8 @@ def command(rule_id: str | None, search: str | None, kind: str | None, output: s
     kind = None if kind is None else _known_kind(kind)
     rules = rule_book().rules if kind is None else rule_book().of_kind(kind)
     if search is not None:
-        words = [_letters_of(word) for word in search.split()]
-        texts = {}
-        for each in rules:
-            written = (each.id, each.title, each.why, each.remedy, each.source, each.setting, *read_examples(each.id))
-            texts[each.id] = _letters_of("\n".join(written))
-        found = tuple(rule for rule in rules if all(word in texts[rule.id] for word in words))
+        words = ["".join(_words_of(word)) for word in search.split()]
+        found = tuple(rule for rule in rules if _has_words(rule, words))
         if not found:
             whose, option = (f" for {kind}", f" --kind {kind}") if kind else ("", "")
             message = f"no rule{whose} has all the words of {search!r}; gpu-admission rules{option} lists them all."
@@ -133,9 +131,17 @@ def _known_kind(text: str) -> str:
     raise click.BadParameter(message, param_hint="'--kind'")
 
 
-def _letters_of(text: str) -> str:
-    """The letters and digits of a text, as small letters."""
-    return "".join(filter(str.isalnum, text.casefold()))
+def _has_words(rule: Rule, words: Iterable[str]) -> bool:
+    """True if each word begins where a word of the rule begins, however the rule joins its words."""
+    written = (rule.id, rule.title, rule.why, rule.remedy, rule.source, rule.setting, *read_examples(rule.id))
+    parts = _words_of("\n".join(written))
+    letters, starts = "".join(parts), [0, *accumulate(map(len, parts))]
+    return all(any(letters.startswith(word, start) for start in starts) for word in words)
+
+
+def _words_of(text: str) -> list[str]:
+    """The words of a text in small letters; `timeSlicing` is two."""
+    return [word.casefold() for word in re.findall(r"[A-Z]?[^\W\dA-Z_]+|[A-Z]+(?![a-z])|\d+", text)]
 
 
 def _table(rules: Sequence[Rule]) -> str:
