@@ -21,7 +21,7 @@ from policies.conversion.strategies import reported_choice
 from policies.fleet import RequestKind, extended_requests, may_request_gpu
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL, format_count, format_list
-from policies.kubernetes.objects import FieldPath, controller_of, has_ended, lookup, name_of, namespace_of
+from policies.kubernetes.objects import FieldPath, controller_of, has_ended, lookup, name_of
 from policies.kubernetes.pod_templates import pod_of, with_defaults
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.kubernetes.view import UNKNOWN, ChangedView
@@ -229,7 +229,7 @@ def _gpu_pods(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -
     workloads = {
         (document["kind"], name_of(document)): document
         for group, kind in workload_kinds(settings)
-        for document in _objects_in(namespace, kind, view)
+        for document in view.known_or_reviewed(kind, namespace)
         if group_of(document) == group and not has_finished(document)
     }
     templates = {key: templates_of(document, view, settings) for key, document in workloads.items()}
@@ -240,7 +240,7 @@ def _gpu_pods(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -
             found[label] += [
                 slim_pod(pod_of(with_defaults(each.template), document, namespace)) for each in templates[key]
             ]
-    for pod in _objects_in(namespace, "Pod", view):
+    for pod in view.known_or_reviewed("Pod", namespace):
         is_gone = has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None
         if not is_gone and not _has_known_owner(pod, workloads, templates):
             found[controller_label(pod) or f"Pod {name_of(pod)}"].append(slim_pod(with_defaults(as_created(pod))))
@@ -269,13 +269,3 @@ def _has_known_owner(
             return True
         document = workloads[key]
     return False
-
-
-def _objects_in(namespace: str, kind: str, view: ClusterView) -> list[Object]:
-    """The objects of a kind in a namespace; those under review if they cannot be listed."""
-    listed = view.list(kind, namespace)
-    return [
-        each
-        for each in (view.objects_under_review(kind) if listed is UNKNOWN else listed)
-        if namespace_of(each) == namespace
-    ]

@@ -217,8 +217,7 @@ def single_extended_resources(subject: Subject) -> Iterator[Problem]:
         return
     if subject.old is not None and extended_resource_name(subject.old) == resource:
         return
-    listed = subject.facts.view.list("DeviceClass")
-    known = subject.facts.view.objects_under_review("DeviceClass") if listed is UNKNOWN else listed
+    known = subject.facts.view.known_or_reviewed("DeviceClass")
     others = [each for each in known if name_of(each) != subject.name and extended_resource_name(each) == resource]
     if not others:
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.deviceclasses import extended_resource_name
 from policies.devices.resource_claims import MOST_DEVICES, Claim
-from policies.kubernetes.objects import controller_of, has_ended, items_at, lookup, mapping_at, name_of, namespace_of
+from policies.kubernetes.objects import controller_of, has_ended, items_at, lookup, mapping_at, name_of
 from policies.kubernetes.quantities import ONE, billionths, pod_amounts
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import IMPLICIT_PREFIX
@@ -72,10 +72,7 @@ class NativeQuotaRefusal(NamedTuple):
 
 def native_quotas(namespace: str, view: ClusterView) -> Sequence[Object]:
     """The ResourceQuotas of a namespace; those under review if they cannot be listed."""
-    quotas = view.list("ResourceQuota", namespace)
-    if quotas is UNKNOWN:
-        return [each for each in view.objects_under_review("ResourceQuota") if namespace_of(each) == namespace]
-    return quotas
+    return view.known_or_reviewed("ResourceQuota", namespace)
 
 
 def counts_pod(quota: Object, pod: Object) -> bool:

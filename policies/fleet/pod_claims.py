@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.resource_claims import Claim, ClaimKind, pod_group
 from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
-from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
 
 if TYPE_CHECKING:
@@ -118,10 +117,8 @@ def domain_template(name: str, namespace: str, view: ClusterView) -> Object | No
     Source: dra-driver-nvidia-gpu cmd/compute-domain-controller/resourceclaimtemplate.go, and
     templates/compute-domain-workload-claim-template.tmpl.yaml.
     """
-    listed = view.list("ComputeDomain", namespace)
-    domains = view.objects_under_review("ComputeDomain") if listed is UNKNOWN else listed
-    for domain in domains:
-        if namespace_of(domain) != namespace or lookup(domain, (*_CHANNEL, "resourceClaimTemplate", "name")) != name:
+    for domain in view.known_or_reviewed("ComputeDomain", namespace):
+        if lookup(domain, (*_CHANNEL, "resourceClaimTemplate", "name")) != name:
             continue
         parameters = {
             "apiVersion": "resource.nvidia.com/v1beta1",

@@ -75,10 +75,13 @@ class ClusterView(ABC):
         found = self.list(kind, namespace)
         return () if found is UNKNOWN else found
 
-    def known_or_reviewed(self, kind: str) -> Sequence[Object]:
-        """The objects of a kind; if they are unknown, those under review."""
-        found = self.list(kind)
-        return self.objects_under_review(kind) if found is UNKNOWN else found
+    def known_or_reviewed(self, kind: str, namespace: str = "") -> Sequence[Object]:
+        """The objects of `list`; if they are unknown, those under review."""
+        found = self.list(kind, namespace)
+        if found is not UNKNOWN:
+            return found
+        reviewed = self.objects_under_review(kind)
+        return [each for each in reviewed if namespace_of(each) == namespace] if namespace else reviewed
 
     def objects_under_review(self, kind: str) -> Sequence[Object]:
         """The objects of a kind that are reviewed together: those of the same files or of an audit."""

@@ -281,8 +281,7 @@ def quota_refusals(subjects: Iterable[Subject], before: Situation, after: Situat
 def _namespaces_with_quotas(*situations: Situation) -> list[str]:
     found: dict[str, None] = {}
     for view, _ in situations:
-        listed = view.list("GPUQuota")
-        for document in view.objects_under_review("GPUQuota") if listed is UNKNOWN else listed:
+        for document in view.known_or_reviewed("GPUQuota"):
             namespace = namespace_of(document) or DEFAULT_NAMESPACE
             if name_of(document) == QUOTA_NAME:
                 found[namespace] = None
