@@ -97,10 +97,10 @@ def _with_queue(template: PodTemplate, queue: str) -> PodTemplate:
 
 def unread_pods(document: Object | None, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[UnreadPods, ...]:
     """The pods of an object of a known kind that cannot be found in it; none for other kinds."""
-    return tuple(_unread(document, view, settings)) if document is not None else ()
+    return tuple(_find_unread_pods(document, view, settings)) if document is not None else ()
 
 
-def _unread(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[UnreadPods]:
+def _find_unread_pods(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[UnreadPods]:
     kind = _kind(document)
     if kind in _STEPS_PATHS:
         yield UnreadPods(FieldPath(_STEPS_PATHS[kind]), _STEPS)
@@ -109,21 +109,21 @@ def _unread(document: Object, view: ClusterView, settings: GPUAdmissionPolicy) -
     elif kind in (RUNTIME, CLUSTER_RUNTIME):
         yield UnreadPods(FieldPath(["spec", "template"]), _RUNTIME_ONLY)
     elif kind == TRAIN_JOB:
-        yield from _of_train_job(document, view)
+        yield from _unread_pods_of_train_job(document, view)
     elif kind == ("argoproj.io", "Rollout") and lookup(document, ("spec", "workloadRef")) is not None:
         named = " ".join(str(lookup(document, ("spec", "workloadRef", field))) for field in ("kind", "name"))
         yield UnreadPods(FieldPath(["spec", "workloadRef"]), f"its pods are those of {named}, and are reviewed with it")
     elif kind == ("serving.kserve.io", "InferenceService"):
-        yield from _of_inference_service(document)
+        yield from _unread_pods_of_inference_service(document)
     elif kind == LLM_SERVICE:
-        yield from _of_llm_service(document)
+        yield from _unread_pods_of_llm_service(document)
     elif kind[0] == "sparkoperator.k8s.io":
-        yield from _of_spark(document, kind[1])
+        yield from _unread_pods_of_spark(document, kind[1])
     elif (known := workload_kinds(settings).get(kind)) and not pod_templates(document, {kind: known}):
         yield UnreadPods(FieldPath(["spec"]), f"there is no pod template at {' or '.join(known.templates)}")
 
 
-def _of_train_job(job: Object, view: ClusterView) -> Iterator[UnreadPods]:
+def _unread_pods_of_train_job(job: Object, view: ClusterView) -> Iterator[UnreadPods]:
     path = FieldPath(["spec", "runtimeRef"])
     if _runtime(job, view) is None:
         kind, name = _runtime_ref(job)
@@ -134,7 +134,7 @@ def _of_train_job(job: Object, view: ClusterView) -> Iterator[UnreadPods]:
             yield UnreadPods(FieldPath(["spec", field]), "its pods are reviewed without these changes")
 
 
-def _of_inference_service(service: Object) -> Iterator[UnreadPods]:
+def _unread_pods_of_inference_service(service: Object) -> Iterator[UnreadPods]:
     predictor = FieldPath(["spec", "predictor"])
     for name in MODELS:
         model = lookup(service, predictor / name)
@@ -145,7 +145,7 @@ def _of_inference_service(service: Object) -> Iterator[UnreadPods]:
             )
 
 
-def _of_llm_service(service: Object) -> Iterator[UnreadPods]:
+def _unread_pods_of_llm_service(service: Object) -> Iterator[UnreadPods]:
     if lookup(service, ("spec", "baseRefs")):
         reason = "its pods are reviewed without what these LLMInferenceServiceConfigs add"
         yield UnreadPods(FieldPath(["spec", "baseRefs"]), reason)
@@ -154,7 +154,7 @@ def _of_llm_service(service: Object) -> Iterator[UnreadPods]:
         yield UnreadPods(FieldPath(["spec"]), reason)
 
 
-def _of_spark(application: Object, kind: str) -> Iterator[UnreadPods]:
+def _unread_pods_of_spark(application: Object, kind: str) -> Iterator[UnreadPods]:
     base = ("spec", "template") if kind == "ScheduledSparkApplication" else ("spec",)
     for role in ("driver", "executor"):
         path = FieldPath((*base, role))

@@ -163,8 +163,8 @@ def alternative_to(resource: str, nodes: GPUNodes) -> Alternative:
     if parsed.shared and (answer := _shares_under_own_name(parsed.name.removesuffix(".shared"), nodes)):
         return answer
     if parsed.profile:
-        return _of_profile(parsed.profile, nodes)
-    return _offers_text(nodes), None if parsed.mig else _of_gpu(nodes)
+        return _alternative_to_profile(parsed.profile, nodes)
+    return _offers_text(nodes), None if parsed.mig else _remedy_without_gpus(nodes)
 
 
 def _without_offers(nodes: GPUNodes) -> Alternative:
@@ -199,7 +199,8 @@ def _shares_under_own_name(base: str, nodes: GPUNodes) -> Alternative | None:
     return (f"{_offers_text(nodes)}, and no node shares it", f'write "{base}"') if offering else None
 
 
-def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Alternative:
+def _alternative_to_profile(profile: MIGProfile, nodes: GPUNodes) -> Alternative:
+    """The MIG devices that nodes have instead of those of a profile, and what to write."""
     handed_out = nodes.handing_out_gpus
     labels = {label: count for label, count in handed_out.items() if Product.parse(label).profile == profile}
     if labels:
@@ -223,7 +224,8 @@ def _of_profile(profile: MIGProfile, nodes: GPUNodes) -> Alternative:
     return _offers_text(nodes), None
 
 
-def _of_gpu(nodes: GPUNodes) -> str | None:
+def _remedy_without_gpus(nodes: GPUNodes) -> str | None:
+    """The remedy if no node offers whole GPUs; None if no node offers parts of them."""
     if _SHARED_GPU in nodes.offers:
         return f'write "{_SHARED_GPU}" if a share will do, or wait for a node with whole GPUs'
     profiles = {parsed.profile: parsed.name for parsed in _mig_offers(nodes) if parsed.profile}
@@ -269,12 +271,13 @@ def advertised_resources(
     # While nodes are unknown, or the cluster has none, only certain misspellings are reported.
     for request in requests:
         if request.resource.startswith(IMPLICIT_PREFIX):
-            yield from _of_class(request, view)
+            yield from _missing_class(request, view)
         elif request.resource not in RESOURCES_OF_NEIGHBOURS:
-            yield from _of_nodes(request, pod, namespace, view)
+            yield from _unadvertised_resource(request, pod, namespace, view)
 
 
-def _of_class(request: ResourceRequest, view: ClusterView) -> Iterator[Problem]:
+def _missing_class(request: ResourceRequest, view: ClusterView) -> Iterator[Problem]:
+    """The problem of a DeviceClass that does not exist; none while classes are unknown."""
     classes = view.list("DeviceClass")
     wanted = request.resource.removeprefix(IMPLICIT_PREFIX)
     names = [] if classes is UNKNOWN else [name for name in map(name_of, classes) if name]
@@ -286,7 +289,8 @@ def _of_class(request: ResourceRequest, view: ClusterView) -> Iterator[Problem]:
         yield problem(request.path, text, f'write "{guess}"' if guess else other_classes(names))
 
 
-def _of_nodes(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem]:
+def _unadvertised_resource(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem]:
+    """The problem of a resource that no node advertises and no DeviceClass provides."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not (nodes.nodes or nodes.others):
         if correct := correct_name(request.resource):

@@ -64,7 +64,7 @@ def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
     """
     for resource in configuration.shared_resources():
         if resource.strategy.name == "mps":
-            yield from _of_mps(configuration, resource)
+            yield from _mps_problems(configuration, resource)
         elif resource.replicas > MANY_SLICES and configuration.strategy("mps") is None:
             text = f"is {resource.replicas}; time-slicing isolates no memory, and that many pods on one GPU rarely fit "
             text += "into it"
@@ -73,7 +73,8 @@ def not_too_many_replicas(configuration: Configuration) -> Iterator[Problem]:
             yield configuration.embedded.problem(steps, text, remedy, severity=Severity.WARN)
 
 
-def _of_mps(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+def _mps_problems(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+    """The problems of more replicas than MPS has clients."""
     steps = (*resource.steps, "replicas")
     replicas = resource.replicas
     if replicas <= MOST_CLIENTS_BEFORE_TURING:

@@ -96,10 +96,11 @@ def listed_resources(configuration: Configuration) -> Iterator[Problem]:
     start. A list without items or an item without a name fails in the same way.
     """
     for strategy in configuration.strategies():
-        yield from _of_strategy(configuration, strategy)
+        yield from _list_problems(configuration, strategy)
 
 
-def _of_strategy(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
+def _list_problems(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
+    """The problems of the list of resources that a sharing strategy shares."""
     at = configuration.embedded.problem
     if strategy.value is None:
         if strategy.name == "timeSlicing":
@@ -118,7 +119,7 @@ def _of_strategy(configuration: Configuration, strategy: Strategy) -> Iterator[P
     elif not strategy.value["resources"]:
         yield at((*strategy.steps, "resources"), f"is empty; {_EXITS}: no resources specified")
     else:
-        yield from _of_items(configuration, strategy)
+        yield from _item_problems(configuration, strategy)
 
 
 _UNPARSED = "the device plugin would exit, unable to parse its config file"
@@ -138,7 +139,8 @@ def _without_resources(configuration: Configuration, strategy: Strategy) -> Prob
     return configuration.embedded.problem(strategy.steps, f"has no resources; {_EXITS}: no resources specified")
 
 
-def _of_items(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
+def _item_problems(configuration: Configuration, strategy: Strategy) -> Iterator[Problem]:
+    """The problems of the entries of a list of shared resources."""
     at = configuration.embedded.problem
     seen: dict[str, int] = {}
     for resource in strategy.resources():
@@ -270,10 +272,11 @@ def known_resources(configuration: Configuration) -> Iterator[Problem]:
     """
     for resource in configuration.shared_resources():
         if resource.name and name_error(resource.item["name"]) is None:
-            yield from _of_resource(configuration, resource)
+            yield from _resource_problems(configuration, resource)
 
 
-def _of_resource(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+def _resource_problems(configuration: Configuration, resource: SharedResource) -> Iterator[Problem]:
+    """The problems of a shared resource that the device plugin does not have."""
     steps = (*resource.steps, "name")
     at = configuration.embedded.problem
     known = parse_resource(resource.name)
