@@ -172,7 +172,7 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
         else:
             place = right_place(subject, path)
             remedy = place or found.remedy
-            is_clear = place is not None or remedy.startswith("write ")
+            is_clear = place is not None or remedy.startswith(("write ", "move "))
             yield problem(path, text, remedy, severity=Severity.WARN if may_be_newer and not is_clear else None)
     for path, names in flat.items():
         written = {name: lookup(subject.object, path / name) for name in names}

@@ -419,7 +419,7 @@ def _remedy(found: NvidiaConfig, wrong: SchemaProblem, inner: FieldPath) -> str:
     name = wrong.path[-1]
     if found.kind == "MigDeviceConfig" and name in ("timeSlicingConfig", "interval"):
         return "remove it; the time slices of MIG devices cannot be set"
-    if wrong.remedy.startswith("write "):
+    if wrong.remedy.startswith(("write ", "move ")):
         return wrong.remedy
     schema = SCHEMAS[found.kind]
     place = next((place for place in _places(schema, FieldPath()) if place[-1] == name), None)

@@ -143,7 +143,7 @@ def known_fields(change: Change) -> Iterator[Problem]:
         if str(found.path[-1]).startswith("$"):
             continue  # a directive of a patch
         elsewhere = _ELSEWHERE.get(_inside(found))
-        mistyped = elsewhere is not None or found.remedy.startswith("write ")
+        mistyped = elsewhere is not None or found.remedy.startswith(("write ", "move "))
         severity = None if mistyped else Severity.WARN
         yield problem(found.path, found.message, elsewhere or found.remedy, severity=severity)
 
@@ -190,7 +190,7 @@ def unpruned_fields(change: Change) -> Iterator[Problem]:
         parent: Any = lookup(change.object, found.path[:-1])
         if found.kind == "unknown" and not (isinstance(parent, dict) and found.path[-1] in parent):
             text = "was applied and silently dropped by the API server, because there is no such field"
-            severity = None if found.remedy.startswith("write ") else Severity.WARN
+            severity = None if found.remedy.startswith(("write ", "move ")) else Severity.WARN
             yield problem(found.path, text, found.remedy, severity=severity)
 
 

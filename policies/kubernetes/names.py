@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from fractions import Fraction
 
 
@@ -197,6 +197,14 @@ def write_closest(text: Any, known: Iterable[str], otherwise: Otherwise) -> str 
     """A remedy: to write the known name that was probably meant, or something else if none is near."""
     guess = closest(text, known)
     return f'write "{guess}"' if guess else otherwise
+
+
+def write_field(name: Any, known: Iterable[str], mapping: Mapping[Any, Any], otherwise: str) -> str:
+    """A remedy for an unknown field of a mapping, which may have the field that was meant as well."""
+    guess = closest(name, known)
+    if guess is None:
+        return otherwise
+    return f'move what it says into "{guess}", which is there too' if guess in mapping else f'write "{guess}"'
 
 
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")

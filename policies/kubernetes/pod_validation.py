@@ -22,6 +22,7 @@ from policies.kubernetes.names import (
     is_label_value,
     quote,
     shown,
+    write_field,
 )
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.selectors import NodeRequirement
@@ -83,8 +84,8 @@ def refused_fields(pod: Object) -> Iterator[FieldProblem]:
     for key in _unknown_keys(spec, _POD_FIELDS.split()):
         if key in _RESOURCES:
             yield FieldProblem(path / key, _UNKNOWN, f"move it into resources.{key} of the container that uses it")
-        elif guess := closest(key, _DEVICE_FIELDS):
-            yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"')
+        elif closest(key, _DEVICE_FIELDS):
+            yield FieldProblem(path / key, _UNKNOWN, write_field(key, _DEVICE_FIELDS, spec, ""))
     yield from _pod_resource_problems(path / "resources", spec.get("resources"))
     yield from _pod_claim_problems(path / "resourceClaims", spec.get("resourceClaims"))
     claims = [claim for claim in _list(spec.get("resourceClaims")) if isinstance(claim, dict)]
@@ -110,8 +111,7 @@ def _unknown_keys(fields: Mapping[Any, Any], known: Collection[str]) -> Iterator
 def _unknown_fields(path: FieldPath, fields: Mapping[Any, Any], known: Collection[str]) -> Iterator[FieldProblem]:
     """The problems of fields that do not exist, of an object that is only about devices."""
     for key in _unknown_keys(fields, known):
-        guess = closest(key, known)
-        yield FieldProblem(path / key, _UNKNOWN, f'write "{guess}"' if guess else f"write {format_list([*known])}")
+        yield FieldProblem(path / key, _UNKNOWN, write_field(key, known, fields, f"write {format_list([*known])}"))
 
 
 def _list(value: Any) -> list[Any]:

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.names import closest
+from policies.kubernetes.names import closest, write_field
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 
 if TYPE_CHECKING:
@@ -177,9 +177,10 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
         known_field = schema.fields.get(name)
         if known_field is None:
             unknown += 1
-            guess = closest(name, schema.fields) if unknown <= _MOST_GUESSED else None
-            listed = f"; there are {', '.join(sorted(schema.fields))}" if unknown <= _MOST_GUESSED else ""
-            remedy = f'write "{guess}"' if guess else f"remove it{listed}"
+            remedy = "remove it"
+            if unknown <= _MOST_GUESSED:
+                listed = f"remove it; there are {', '.join(sorted(schema.fields))}"
+                remedy = write_field(name, schema.fields, value, listed)
             text = "unknown field: the API server drops it silently, so it has no effect"
             yield SchemaProblem("unknown", path / name, text, remedy)
         elif item is None:

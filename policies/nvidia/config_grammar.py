@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.kubernetes.names import closest, shown
+from policies.kubernetes.names import closest, shown, write_field
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.schema import Field, parse_schema
 from policies.nvidia.identifiers import UNPARSED, brief, device_errors, name_error
@@ -174,7 +174,7 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
     elif path in _ELSEWHERE:
         yield GrammarProblem("unknown", steps, text, _ELSEWHERE[path])
     elif guess:
-        yield GrammarProblem("unknown", steps, text, f'write "{guess}"')
+        yield GrammarProblem("unknown", steps, text, write_field(key, schema.fields, mapping, ""))
     elif len(homes) == 1:
         yield GrammarProblem("unknown", steps, text, f"indent it below {homes[0]}")
     else:

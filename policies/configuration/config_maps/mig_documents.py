@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import CONFIG_MAP, Embedded
 from policies.configuration.cluster_facts import quoted_names
-from policies.kubernetes.names import closest, write_closest
+from policies.kubernetes.names import closest, write_field
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
@@ -59,13 +59,8 @@ def clients_problems(text: Any) -> Iterator[Problem]:
         place = Place(path, position.line, position.column)
         if name not in _CLIENTS_FIELDS and name.lower() != _SERVICES:
             said = "unknown field: the MIG manager ignores it silently"
-            yield problem(
-                path / name,
-                said,
-                write_closest(name, _CLIENTS_FIELDS, "remove it"),
-                severity=Severity.WARN,
-                place=place,
-            )
+            remedy = write_field(name, _CLIENTS_FIELDS, document.value, "remove it")
+            yield problem(path / name, said, remedy, severity=Severity.WARN, place=place)
             continue
         is_list = value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
         if name != "version" and not is_list:
@@ -232,7 +227,7 @@ def _remedy(entry: Entry, error: EntryError) -> str | None:
             return f'write "{meant}"' if meant else "write a profile such as 1g.10gb, 3g.40gb or 1g.10gb+me"
         case "mig-devices":
             return _COUNTS if isinstance(value, dict) and is_count(value[rest[0]]) else f"{_COUNTS}, without quotes"
-    return write_closest(str(field), ENTRY_FIELDS, f"remove it; there are {', '.join(ENTRY_FIELDS)}")
+    return write_field(field, ENTRY_FIELDS, entry.fields, f"remove it; there are {', '.join(ENTRY_FIELDS)}")
 
 
 _FILE_FIELDS = ("version", CONFIGS)
@@ -255,8 +250,8 @@ def readable_configs(file: MIGFile) -> Iterator[Problem]:
     """
     yield from _version(file)
     guesses = {name: closest(name, _FILE_FIELDS) for name in file.value if name not in _FILE_FIELDS}
-    for name, guess in guesses.items():
-        remedy = f'write "{guess}"' if guess else f"indent it below {CONFIGS}, or remove it"
+    for name in guesses:
+        remedy = write_field(name, _FILE_FIELDS, file.value, f"indent it below {CONFIGS}, or remove it")
         yield file.problem((name,), with_error("is unknown", f"unexpected field: {name}"), remedy, of_key=True)
     configs = file.value.get(CONFIGS)
     if CONFIGS not in file.value:
