@@ -140,7 +140,9 @@ def converting_workloads(
     for first, finding, number, is_refused in stopped[:_MOST_REASONS]:
         becomes = "would be refused" if is_refused else "would stay with the device plugin"
         subject = f"{format_count(number, 'workload')}, such as {first}," if first else "a pod that requests 1 GPU"
-        yield problem(path, f"{subject} {becomes}: {finding.path}: {finding.message} ({finding.rule})", finding.remedy)
+        # Who labels a namespace can do what an administrator can.
+        remedy = finding.administrator or finding.remedy
+        yield problem(path, f"{subject} {becomes}: {finding.path}: {finding.message} ({finding.rule})", remedy)
     if len(stopped) > _MOST_REASONS:
         yield problem(path, f"there are {len(stopped) - _MOST_REASONS} more reasons", "see gpu-admission audit")
 

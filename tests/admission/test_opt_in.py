@@ -105,7 +105,7 @@ def test_remedy_of_a_reason_is_that_of_its_rule():
     found = decision(ENABLED, pod("b-0", "b", **REFUSED), old=OFF).findings
     assert [each.remedy.partition(",")[0] for each in found] == [
         f"label it {DRA}: preview first",
-        "drop the condition",
+        "remove nvidia.com/gpu.count from nodeSelector",
     ]
     assert {str(each.path) for each in found} == {f"metadata.labels[{DRA}]"}
 
