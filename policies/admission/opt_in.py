@@ -19,7 +19,7 @@ from policies.conversion.exemptions import strategy_of
 from policies.conversion.preemption import no_lost_preemption
 from policies.conversion.strategies import reported_choice
 from policies.fleet import RequestKind, extended_requests, may_request_gpu
-from policies.kubernetes.bounds import count_work
+from policies.kubernetes.bounds import check_cancelled, count_work
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL, format_count, format_list
 from policies.kubernetes.objects import FieldPath, controller_of, has_ended, lookup, name_of
 from policies.kubernetes.pod_templates import pod_of, with_defaults
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_FORMS = 200
 """Maximum forms of pods that are converted for one answer."""
+_WORK_PER_LOOK = 5
 _WORK_PER_POD = 50
 _WORK_PER_FORM = 1000
 """Units of work of a conversion, which takes about a millisecond."""
@@ -135,7 +136,9 @@ def opt_in(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) ->
         return Decision(object=document, remarks=(text,))
     forecast = _Forecast()
     after = ChangedView(view, {("Namespace", "", name): document})
-    for pod, workload in _gpu_pods(name, after, settings):
+    # A new namespace has no workloads. Those of an existing one are not shown to users who may only create namespaces.
+    is_new = request.entry and request.operation == "CREATE"
+    for pod, workload in () if is_new else _gpu_pods(name, after, settings):
         forecast.add(pod, workload, name, after, settings)
     if not forecast.results:
         forecast.add_sample(name, after, settings)
@@ -241,8 +244,10 @@ def _gpu_pods(namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -
                 slim_pod(pod_of(with_defaults(each.template), document, namespace)) for each in templates[key]
             ]
     for pod in view.known_or_reviewed("Pod", namespace):
+        count_work(_WORK_PER_LOOK)
+        check_cancelled()
         is_gone = has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None
-        if not is_gone and not _has_known_owner(pod, workloads, templates):
+        if not is_gone and may_request_gpu(pod) and not _has_known_owner(pod, workloads, templates):
             found[controller_label(pod) or f"Pod {name_of(pod)}"].append(slim_pod(with_defaults(as_created(pod))))
     for workload, pods in sorted(found.items()):
         for pod in pods:

@@ -173,7 +173,6 @@ def test_namespace_without_workloads_is_right_where_a_pod_would_be_converted():
 @pytest.mark.parametrize(
     ("new", "old", "label"),
     [
-        (ENABLED, None, DRA),
         (ENABLED, OFF, DRA),
         (ENABLED, namespace(dra="preview"), DRA),
         (namespace(dra="preview"), OFF, DRA),
@@ -195,11 +194,17 @@ def test_preview_is_not_told_to_preview_first():
     assert summary.remedy == ""
 
 
+def test_creating_a_namespace_that_exists_shows_nothing_of_its_workloads():
+    answer = decision(ENABLED, pod("secret-0", "secret", **REFUSED))
+    assert (answer.findings, answer.warnings) == ((), ())
+
+
 def test_exempt_namespace_is_not_spoken_of():
     new = namespace("gpu-operator", dra="enabled")
     other = pod("b", **REFUSED)
     other["metadata"]["namespace"] = "gpu-operator"
-    request = Request(new, None, "CREATE", kind="Namespace", namespace="gpu-operator", entry="opt-in")
+    old = namespace("gpu-operator")
+    request = Request(new, old, "UPDATE", kind="Namespace", namespace="gpu-operator", entry="opt-in")
     assert review(request, ManifestsView([*CLUSTER, other]), DEFAULTS).findings == ()
 
 
@@ -233,6 +238,12 @@ def test_forms_count_as_work():
         decision(ENABLED, *pods, old=OFF)
 
 
+def test_pods_without_gpus_count_as_work():
+    pods = [{**pod(f"web-{number}"), "spec": {"containers": [{"name": "web"}]}} for number in range(1000)]
+    with pytest.raises(TooMuchWork), bounded_by(Work(1000)):
+        decision(ENABLED, *pods, old=OFF)
+
+
 def test_review_of_files_compares_with_the_stored_namespace():
     stored = ManifestsView([*CLUSTER, ENABLED, pod("b-0", "b", **REFUSED)], [ENABLED])
     changed = ManifestsView([*CLUSTER, OFF, pod("b-0", "b", **REFUSED)], [ENABLED])
@@ -252,4 +263,4 @@ def test_review_of_files_counts_workloads_of_the_same_files():
 @pytest.mark.parametrize("odd", [{"labels": 1}, {"labels": {DRA: 1}}, {"labels": {DRA: "enabled"}, "name": 7}, 5])
 def test_odd_namespace_is_no_error(odd):
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": odd}
-    assert decision(document, pod("b", **REFUSED)).allowed
+    assert decision(document, pod("b", **REFUSED), old=OFF).allowed
