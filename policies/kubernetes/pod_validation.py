@@ -396,7 +396,7 @@ def refused_workload_fields(
                     place = path / "matchExpressions" / index
                     remedy = "write a condition that the labels meet, or change the labels"
                     yield FieldProblem(place, "does not match the labels of the pod template", remedy)
-        if restart not in (None, "Always"):
+        if restart not in (None, "", "Always"):
             yield FieldProblem(
                 template, f"is {shown(restart)}; pods of a {kind} start again always", "remove it, or use a Job"
             )

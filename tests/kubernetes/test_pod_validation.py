@@ -92,3 +92,9 @@ def test_selector_that_finds_no_pod_of_its_workload_is_refused(selector, expecte
 def test_selector_of_the_template_passes(selector):
     workload = {"spec": {"selector": selector}}
     assert [*refused_workload_fields("apps", "Deployment", workload, None, {"app": "train"})] == []
+
+
+@pytest.mark.parametrize("restart", [None, "", "Always"])
+def test_restart_policy_that_defaults_to_always_passes(restart):
+    workload = {"spec": {"selector": {"matchLabels": {"app": "train"}}}}
+    assert [*refused_workload_fields("apps", "Deployment", workload, restart, {"app": "train"})] == []
