@@ -22,6 +22,8 @@ _LOOKALIKES = str.maketrans("oil", "011")
 _DIVIDERS = re.compile(r"[-_. \N{HYPHEN}-\N{HORIZONTAL BAR}]+|(?<=[0-9s])(?=(?:sxm|pcie|nvl))")
 LONGEST_LABEL = 63
 """The maximum length of the value of a label, in characters."""
+_MOST_PRODUCTS = 256
+"""The most products that a name is compared with. No cluster has as many, and comparing takes time for each."""
 
 _GENERAL = (
     "nvidia",
@@ -103,7 +105,7 @@ class ProductNames:
             exact: True if every word must be one of the product's.
             model_only: True to return products of the model with any memory and form factor.
         """
-        if len(pattern) > LONGEST_LABEL:
+        if len(pattern) > LONGEST_LABEL or len(self.names) > _MOST_PRODUCTS:
             return []
         written = _read_pattern(pattern)
         for is_exact in (True,) if exact else (True, False):

@@ -105,3 +105,9 @@ def test_name_that_tells_what_no_product_has_means_none(written):
 )
 def test_suggested_pattern_selects_products_of_the_model_only(written, pattern):
     assert NAMES.suggestion(written) == pattern
+
+
+def test_name_is_compared_with_no_more_products_than_clusters_have():
+    many = [f"NVIDIA-H{number}-80GB" for number in range(1000, 1400)]
+    found = [ProductNames.of(labels).products_like("H1000-80") for labels in (many[:200], many)]
+    assert found == [["H1000-80GB"], []]
