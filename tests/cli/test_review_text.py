@@ -158,6 +158,12 @@ def test_several_malformed_fields_stand_on_a_line_each(invoke, cluster, write):
     ]
 
 
+def test_diff_has_no_control_characters(invoke, cluster, write, pod):
+    done = invoke("review", "--cluster", cluster, write("pod.yaml", pod(hostname="a\u202e\u200bb")))
+    assert "   hostname: a  b\n" in done.stdout
+    assert "\u202e" not in done.stdout
+
+
 def test_pod_without_gpus_is_admitted_in_one_line(invoke, cluster, write):
     document = {
         "apiVersion": "v1",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
+from policies.kubernetes.names import printable
 from policies.kubernetes.objects import json_document
 from policies.kubernetes.yaml_events import plain
 
@@ -58,6 +59,7 @@ def dump_all(documents: Iterable[Object]) -> str:
 
 
 def diff(before: Object, after: Object, name: str) -> list[str]:
-    """The lines of a unified diff of an object; empty if nothing changed."""
+    """The lines of a unified diff of an object, printable; empty if nothing changed."""
     old, new = dump(before).splitlines(), dump(after).splitlines()
-    return list(unified_diff(old, new, f"{name} before admission", f"{name} as admitted", lineterm=""))
+    lines = unified_diff(old, new, f"{name} before admission", f"{name} as admitted", lineterm="")
+    return [*map(printable, lines)]

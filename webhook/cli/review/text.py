@@ -49,7 +49,7 @@ def show(review: Review, options: TextOptions) -> None:
             lines = _lines(reviewed, replace(result, findings=findings), told)
             changes: Iterable[str] = ()
             if options.with_diffs and result.patch and result.before is not None and result.after is not None:
-                changes = map(colour_diff_line, diff(result.before, result.after, printable(result.subject.label)))
+                changes = map(colour_diff_line, diff(result.before, result.after, result.subject.label))
             names = ", ".join(f"{template.namespace}/{template.name}" for template in result.templates)
             templates = [f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"] if names else []
             click.echo("\n".join([*fit_to_terminal(lines), *changes, *fit_to_terminal(templates), ""]))
