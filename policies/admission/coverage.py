@@ -34,7 +34,7 @@ _OUTCOME = "kubectl silently keeps only the last value"
 @EVERY.rule(
     "GA710",
     "A mapping of a manifest must not have the same key twice",
-    remedy="keep one of them",
+    remedy="keep one line of the key",
     source="YAML 1.2.2, 3.2.1.1; sigs.k8s.io/yaml YAMLToJSON; go.yaml.in/yaml/v3 decode.go: mapping key already defined",
 )
 def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Problem]:
@@ -57,7 +57,7 @@ def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Probl
             f"duplicate key {shown(path[-1])}: given at line{'s' * (len(before) > 1)} {others} and again at line {last}; "
             f"{_OUTCOME}"
         )
-        yield problem(FieldPath(path), message)
+        yield problem(FieldPath(path), message, f"keep one {shown(path[-1])}")
 
 
 OFFLINE_KINDS = KINDS_OF_QUEUES | {("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")}
@@ -197,7 +197,7 @@ def reviewed_kind(
     inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
     path = next(chain(inside, _mentions(request.object)), None)
     if path is not None:
-        yield problem(path, f"mentions GPUs, but was not reviewed: {reason}", remedy)
+        yield problem(path, f"the object mentions GPUs, but was not reviewed: {reason}", remedy)
 
 
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:
@@ -213,7 +213,7 @@ def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> t
         if is_configuration(request, view, settings) or maps_device_classes(request.object or {}):
             return None
     if request.namespace in NEVER_MATCHED:
-        remedy = "create it in another namespace to have it reviewed"
+        remedy = "create the object in another namespace to have it reviewed"
         return f'no webhook is called for namespace "{request.namespace}"', remedy
     if kind == ("", "ConfigMap"):
         remedy = "if GPU software reads it, label it gpu-admission.io/config: device-plugin, mig-parted or dcgm-metrics"

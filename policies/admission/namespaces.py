@@ -123,7 +123,7 @@ _MOST_REASONS = 5
     "GA339",
     "A namespace must opt in once conversion takes its workloads",
     default=Severity.WARN,
-    remedy=f"label it {DRA_LABEL}: preview first, so that its pods get warnings and nothing else",
+    remedy=f"label the namespace {DRA_LABEL}: preview first, so that its pods get warnings and nothing else",
     source="docs/conversion.md",
 )
 def converting_workloads(

@@ -125,8 +125,8 @@ def well_formed_pod(error: MalformedPodError) -> Iterator[Problem]:
 
     A manifest on disk is not checked. A malformed pod cannot be converted, and `kubectl apply` would be refused anyway.
     """
-    for path, sentence in error.problems:
-        yield problem(path, sentence)
+    for path, message, remedy in error.problems:
+        yield problem(path, message, remedy)
 
 
 @PODS.rule(

@@ -184,8 +184,11 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
             }
             fields = ", ".join(f"{name}: {printable(value)}" for name, value in plain.items())
             remedy = f"write exactly: {{{fields}}}"
-        which = "it" if len(names) == 1 else ", ".join(names)
-        yield problem(path / first, f"{text}, which has {which} under exactly", remedy)
+        one = len(names) == 1
+        said = (
+            f"{text if one else text.replace('field', 'fields', 1)}, which has {'it' if one else 'them'} under exactly"
+        )
+        yield problem(path / first, said, remedy)
 
 
 @ALL_KINDS.rule(

@@ -161,7 +161,7 @@ _PENDING = "so the pod would stay Pending"
     "GA222",
     "Enough devices of the cluster must match a claim",
     default=Severity.WARN,
-    remedy="compare with what exists, or wait for such a node",
+    remedy="select devices that exist, or wait for such a node",
     source="ResourceSlices of the cluster; k8s.io/dynamic-resource-allocation/structured",
 )
 def matching_devices(subject: Subject) -> Iterator[Problem]:
@@ -221,7 +221,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         yield problem(path / name, f"{message}, {_PENDING}", remedy)
     elif not enough:
         text = f"requests more than any one device has together, {_PENDING}"
-        yield problem(path, text, "request less of one of them")
+        yield problem(path, text, "request less of one capacity")
     elif subrequest.allocation_mode == "ExactCount" and (most := _most_for(enough, subrequest.count)):
         text = f"requests {format_count(subrequest.count, 'device')}, and no node has more than {most[1]} of this kind"
         remedy = f"request at most {most[1]}, and use more pods for more nodes"

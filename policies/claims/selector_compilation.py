@@ -152,7 +152,7 @@ def _with_code_points(text: str) -> str:
 @CLAIMS_AND_CLASSES.rule(
     "GA215",
     "Selectors must compile",
-    remedy="correct the expression; gpu-admission review shows the place",
+    remedy="correct the expression",
     source="k8s.io/kubernetes pkg/apis/resource/validation validateCELExpression; "
     "k8s.io/dynamic-resource-allocation/cel/compile.go",
 )

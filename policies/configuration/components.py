@@ -106,7 +106,7 @@ def environment(change: Change) -> Iterator[Problem]:
             path = component.at("env", index, "name")
             if name in first:
                 text = f'"{name}" is set by env[{first[name]}] already; the last value wins silently'
-                yield problem(path, text, "remove one of them", severity=Severity.WARN)
+                yield problem(path, text, f"remove one {name}", severity=Severity.WARN)
             first.setdefault(name, index)
             yield from _variable_name(component, index, name)
 

@@ -308,7 +308,7 @@ def readable_settings(change: Change) -> Iterator[Problem]:
     "GA702",
     "Settings must name rules that exist and can be set",
     default=Severity.WARN,
-    remedy="take it out, or name one that gpu-admission rules lists",
+    remedy="remove the entry, or name a rule that gpu-admission rules lists",
     source="docs/settings.md",
     fixed=True,
 )

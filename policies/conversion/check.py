@@ -66,7 +66,7 @@ def _requested_paths(pod: Pod) -> Iterator[FieldPath]:
     "GA325",
     "A converted pod must not select nodes by GPU labels",
     default=Severity.WARN,
-    remedy="let the webhook that adds it run before convert-pods.gpu-admission.io",
+    remedy="let the webhook that adds the condition run before convert-pods.gpu-admission.io",
     source="docs/conversion.md",
 )
 def no_gpu_labels(pod: Pod) -> Iterator[Problem]:

@@ -62,7 +62,7 @@ def strategy_of(namespace: str, view: ClusterView) -> str:
 @PODS.rule(
     "GA323",
     "The conversion strategy of a namespace must exist",
-    remedy="set gpu-admission.io/dra-strategy on the namespace to one of them, or remove the label",
+    remedy=f"set {STRATEGY_LABEL} on the namespace to {', '.join(STRATEGIES[:-1])} or {STRATEGIES[-1]}, or remove the label",
     source="docs/conversion.md",
 )
 def existing_strategy(namespace: str, view: ClusterView) -> Iterator[Problem]:
@@ -73,8 +73,7 @@ def existing_strategy(namespace: str, view: ClusterView) -> Iterator[Problem]:
     """
     strategy = strategy_of(namespace, view)
     if strategy not in STRATEGIES:
-        known = f"{', '.join(STRATEGIES[:-1])} and {STRATEGIES[-1]}"
-        text = f'namespace "{namespace}" has the label {STRATEGY_LABEL}: {printable(strategy)}; there are {known}'
+        text = f'namespace "{namespace}" has the unknown strategy "{printable(strategy)}"'
         yield problem(NAMESPACE, text)
 
 
@@ -191,7 +190,7 @@ def foreign_gpus(pod: Pod, requests: Iterable[ForeignRequest]) -> Iterator[Probl
     "A pod that opts out must not be converted",
     default=Severity.WARN,
     setting="conversion.allowPodOptOut",
-    remedy="remove the label gpu-admission.io/dra from the pod to have it converted",
+    remedy="remove the label to have the pod converted",
     source="docs/conversion.md",
 )
 def opted_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Problem]:

@@ -141,8 +141,8 @@ def equal_amounts(container: Container, resource: str, limit: int | None, reques
     """
     path = container.path / "resources"
     if limit is None:
-        text = f"requests {request} without a limit, and GPUs need one"
-        yield problem(path / "requests" / resource, text, "write the limit")
+        text = f"the container requests {request} without a limit, and GPUs need one"
+        yield problem(path / "requests" / resource, text, f'add "{resource}: {request}" to limits')
     elif request is None:
         yield problem(path / "limits" / resource, f"is {limit}, and there is no equal request")
     elif limit != request:

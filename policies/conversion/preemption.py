@@ -40,7 +40,7 @@ class Holding(NamedTuple):
     """True for a converted pod."""
 
 
-_REMEDY = "if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them)"
+_REMEDY = "if the pod stays Pending, end pods of lower priority yourself (gpu-admission explain names them)"
 
 
 @PODS.rule(

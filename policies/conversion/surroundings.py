@@ -111,10 +111,15 @@ def device_findings(
         matching = [group for group in candidates if predicate.matches(group.first)]
         shares = record.shares.get(resource, 0)
         if not any((shares_of(group.first) or 0) >= shares for group in matching):
-            exists = _existing_devices(candidates, wanted_type)
-            yield from existing_device(resource, path, record, settings, lacks_shares=bool(matching), exists=exists)
+            exists, remedy = _existing_devices(candidates, wanted_type), None if candidates else _NO_DEVICE
+            yield from existing_device(
+                resource, path, record, settings, lacks_shares=bool(matching), exists=exists, remedy=remedy
+            )
         elif not shares:
             yield from _too_few(resource, path, record.claim, matching)
+
+
+_NO_DEVICE = "wait for a node with such a device and its driver"
 
 
 @PODS.rule(
@@ -122,7 +127,7 @@ def device_findings(
     "A device of the cluster must match the request",
     default=Severity.WARN,
     setting="conversion.unsatisfiable",
-    remedy="compare with what exists, or wait for such a node",
+    remedy="request a device that exists, or wait for such a node",
     source="ResourceSlices of the cluster",
 )
 def existing_device(
@@ -133,6 +138,7 @@ def existing_device(
     *,
     lacks_shares: bool,
     exists: str,
+    remedy: str | None,
 ) -> Iterator[Problem]:
     """No ResourceSlice holds a device like this now, so the pod will be Pending.
 
@@ -149,7 +155,7 @@ def existing_device(
     is_wished = device_predicate(record.wish, record.subject(resource)) != TRUE
     denied = is_wished and settings.placement.unsatisfiable == "deny"
     severity = Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
-    yield problem(path, mismatch + exists, severity=severity)
+    yield problem(path, mismatch + exists, remedy, severity=severity)
 
 
 def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: list[DeviceGroup]) -> Iterator[Finding]:

@@ -172,7 +172,7 @@ def _pod_claim_problems(path: FieldPath, claims: Any) -> Iterator[FieldProblem]:
                 yield FieldProblem(place / field, message, "write the name that `kubectl get` shows")
         if len(sources) > 1:
             message = "has both resourceClaimName and resourceClaimTemplateName"
-            yield FieldProblem(place, message, "remove one of them")
+            yield FieldProblem(place, message, "remove resourceClaimName or resourceClaimTemplateName")
         elif not sources and not claim.get("source"):
             remedy = "write resourceClaimTemplateName, or resourceClaimName"
             yield FieldProblem(place, "does not say where the claim comes from", remedy)
@@ -333,7 +333,7 @@ def _term_problems(path: FieldPath, term: Any) -> Iterator[FieldProblem]:
         elif operator in ("Exists", "DoesNotExist") and values:
             yield FieldProblem(place / "values", f"must be empty with {operator}", "remove them, or write operator: In")
         elif operator in ("Gt", "Lt") and len(values) != 1:
-            yield FieldProblem(place / "values", f"must have one value with {operator}", "keep one of them")
+            yield FieldProblem(place / "values", f"must have one value with {operator}", "write one value")
         if isinstance(key, str) and not is_label_key(key):
             message = f"{shown(key)} is no key of a label"
             yield FieldProblem(place / "key", message, "write it as `kubectl get nodes --show-labels` does")

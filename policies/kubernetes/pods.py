@@ -41,11 +41,11 @@ def resources_in_claim(status: Any) -> frozenset[str]:
 
 
 class MalformedPodError(ValueError):
-    """The object does not have a pod's shape; `problems` holds (path, sentence) pairs."""
+    """The object does not have a pod's shape; `problems` holds paths, messages and remedies."""
 
-    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
+    def __init__(self, problems: list[tuple[FieldPath, str, str]]) -> None:
         self.problems = problems
-        super().__init__("; ".join(f"{path} {sentence}" for path, sentence in problems))
+        super().__init__("; ".join(f"{path} {message}; {remedy}" for path, message, remedy in problems))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +101,12 @@ class Pod:
         names: set[str] = set()
         for container in (*init_containers, *containers):
             if container.name and container.name in names:
-                reader.problem(container.path / "name", f'"{container.name}" names another container already')
+                reader.problem(
+                    container.path / "name", f'"{container.name}" names another container already', "write another name"
+                )
             names.add(container.name)
         if not containers and not reader.problems:
-            reader.problem(SPEC / "containers", "is empty; a pod has at least one container")
+            reader.problem(SPEC / "containers", "is empty", "add a container")
         if reader.problems:
             raise MalformedPodError(reader.problems)
         return cls(document, containers, init_containers)
@@ -157,12 +159,12 @@ def _read_containers(reader: _Reader, spec: dict[str, Any], field: str) -> Itera
         path = _path(place)
         name = reader.text(item, (path, "name"))
         if item.get("name") in (None, ""):
-            reader.problem((path, "name"), "is missing; every container has a name")
+            reader.problem((path, "name"), "is missing", "write a name")
         elif name and not is_dns_label(name):
             reader.problem(
                 (path, "name"),
-                f"is {shown(name)}; it must be at most 63 lower-case letters, digits and dashes, without a dash at either "
-                "end",
+                f"is {shown(name)}",
+                "write at most 63 lower-case letters, digits and dashes, without a dash at either end",
             )
         resources_place = (path, "resources")
         resources = reader.mapping(item, resources_place)
@@ -232,17 +234,17 @@ class _Reader:
     """
 
     def __init__(self) -> None:
-        self.problems: list[tuple[FieldPath, str]] = []
+        self.problems: list[tuple[FieldPath, str, str]] = []
 
-    def problem(self, place: _Place, sentence: str) -> None:
-        self.problems.append((_path(place), sentence))
+    def problem(self, place: _Place, message: str, remedy: str) -> None:
+        self.problems.append((_path(place), message, remedy))
 
     def mapping(self, parent: dict[Any, Any], place: _Place) -> dict[str, Any]:
         value = parent.get(place[-1])
         if isinstance(value, dict):
             return value
         if value is not None:
-            self.problem(place, f"is {_shape(value)}; it must be a mapping")
+            self.problem(place, f"is {_shape(value)}", "write it as a mapping")
         return {}
 
     def items(self, parent: dict[Any, Any], place: _Place) -> Iterator[tuple[_Place, dict[str, Any]]]:
@@ -252,16 +254,16 @@ class _Reader:
                 if isinstance(item, dict):
                     yield (place, index), item
                 else:
-                    self.problem((place, index), f"is {_shape(item)}; it must be a mapping")
+                    self.problem((place, index), f"is {_shape(item)}", "write it as a mapping")
         elif value is not None:
-            self.problem(place, f"is {_shape(value)}; it must be a list")
+            self.problem(place, f"is {_shape(value)}", "write it as a list")
 
     def text(self, parent: dict[Any, Any], place: _Place) -> str:
         value = parent.get(place[-1])
         if isinstance(value, str):
             return value
         if value is not None:
-            self.problem(place, f"is {_shape(value)}; it must be text")
+            self.problem(place, f"is {_shape(value)}", "write it as text")
         return ""
 
     def texts(self, parent: dict[str, Any], place: _Place, keys: tuple[str, ...]) -> None:
@@ -272,12 +274,12 @@ class _Reader:
     def all_texts(self, parent: dict[Any, Any], place: _Place) -> None:
         for key, value in self.mapping(parent, place).items():
             if not isinstance(value, str):
-                self.problem((place, key), f"is {_shape(value)}; it must be text, in quotes")
+                self.problem((place, key), f"is {_shape(value)}", "write it as text, in quotes")
 
     def strings(self, parent: dict[Any, Any], place: _Place) -> None:
         value = parent.get(place[-1])
         if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
-            self.problem(place, "must be a list of texts")
+            self.problem(place, "is not a list of texts", "write it as a list of texts")
 
 
 def _shape(value: Any) -> str:

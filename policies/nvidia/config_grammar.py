@@ -150,8 +150,8 @@ def _in_fields(schema: Field, value: dict[str, Any], steps: Steps) -> Iterator[G
         if name is None:
             yield from _unknown(schema, key, here, value)
         elif name in seen:
-            text = f'is the same field as "{seen[name]}"; the device plugin reads one of them'
-            yield GrammarProblem("unknown", here, text, "keep one of them")
+            text = f'is the same field as "{seen[name]}"; the device plugin reads only one'
+            yield GrammarProblem("unknown", here, text, f"remove {key} or {seen[name]}")
         else:
             seen[name] = key
             yield from _in_value(schema.fields[name], name, item, here)

@@ -198,7 +198,9 @@ def pod_question(
     try:
         pod = Pod.read(document)
     except MalformedPodError as error:
-        broken = [Obstacle(ObstacleKind.MALFORMED, f"{path} {sentence}") for path, sentence in error.problems]
+        broken = [
+            Obstacle(ObstacleKind.MALFORMED, f"{path} {message}; {remedy}") for path, message, remedy in error.problems
+        ]
         return Question(label, namespace, obstacles=tuple(broken))
     claims, missing = claims_of_pod(pod, namespace, templates, view)
     open_claims, allocated, blocking = split_claims(claims, str(lookup(document, ("metadata", "name")) or ""))

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _ADD_ONE = "add a node with such a GPU, or wait for an autoscaler to add one"
 _UNNOTICED = (
-    "compare with what exists; the pod will not notice a node that comes later: apply it again then, or label the "
+    "request a GPU that exists; the pod will not notice a node that comes later: apply it again then, or label the "
     "namespace gpu-admission.io/dra: enabled"
 )
 """The remedy if no label describes the GPUs: the pod is tied to names of nodes, or to labels that no node gets."""
@@ -62,7 +62,7 @@ _UNNOTICED = (
     "A node must have a GPU that meets the wish",
     default=Severity.WARN,
     setting="placement.unsatisfiable",
-    remedy="compare with what exists, or wait for such a node",
+    remedy="request a GPU that exists, or wait for such a node",
     source="labels of GPU Feature Discovery, or ResourceSlices where nodes have none",
 )
 def met_wishes(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import singledispatch
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.names import printable
@@ -12,7 +13,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.quota.demands.bills import NAME_THE_PRODUCT, Uncountable, UnknownProduct
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Over, Unstorable
-from policies.quota.limits.amounts import amount_text, bare_amount
+from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError
 from policies.rules.charges import TooManyClaims
 from policies.rules.checks import Problem, RulesOn, problem
@@ -224,23 +225,25 @@ def _plain_text(why: str) -> str:
 
 def _shortage_text(over: Over) -> str:
     """`needs 4 GPUs, 2 of 8 left in limit "all" (1 reserved)`."""
-    hard = bare_amount(over.unit, over.hard)
-    reserved = f" ({bare_amount(over.unit, over.reserved)} reserved)" if over.reserved else ""
-    needs = f"needs {amount_text(over.unit, over.requested)}"
+    suffix = common_suffix(over.unit, over.requested, over.hard)
+    hard, left = (rounded_amount(over.unit, amount, suffix) for amount in (over.hard, over.left))
+    # Rounded up, so that it is more than what is left in the message, too.
+    needs = f"needs {rounded_text(over.unit, over.requested, suffix, ceil)}"
     if over.requested > over.hard:
         return f'{needs}, and limit "{over.name}" allows at most {hard}'
-    left = bare_amount(over.unit, over.left)
+    reserved = f" ({rounded_amount(over.unit, over.reserved, suffix)} reserved)" if over.reserved else ""
     return f'{needs}, {left} of {hard} left in limit "{over.name}"{reserved}'
 
 
 def _holders_text(over: Over, holders: Iterable[Holder]) -> str:
     """The holders with the largest amounts; of equal ones, the oldest first."""
+    suffix = common_suffix(over.unit, over.requested, over.hard)
     holding = sorted(
         (holder for holder in holders if holder.amounts.get(over.name)),
         key=lambda holder: (-holder.amounts[over.name], -holder.age, holder.name),
     )[:_MOST_HOLDERS]
     return ", ".join(
-        f"{holder.name} has held {bare_amount(over.unit, holder.amounts[over.name])} for {_age(holder.age)}"
+        f"{holder.name} has held {rounded_amount(over.unit, holder.amounts[over.name], suffix)} for {_age(holder.age)}"
         for holder in holding
     )
 
@@ -251,7 +254,8 @@ def _number_of_holders(over: Over, holders: Iterable[Holder]) -> str:
     if not amounts:
         return ""
     holding = "1 pod or claim holds" if len(amounts) == 1 else f"{len(amounts):,} pods and claims hold"
-    return f"{holding} {bare_amount(over.unit, sum(amounts, Fraction()))}"
+    suffix = common_suffix(over.unit, over.requested, over.hard)
+    return f"{holding} {rounded_amount(over.unit, sum(amounts, Fraction()), suffix)}"
 
 
 def _age(age: timedelta) -> str:
@@ -266,7 +270,7 @@ def _age(age: timedelta) -> str:
 def _remedy(limits: Sequence[Over], *, admitted: bool) -> str:
     less = f"request {' and '.join(dict.fromkeys(_LESS[over.unit] for over in limits))}"
     if any(over.requested > over.hard for over in limits):
-        return f"{less}, or ask your administrator to raise the limit"
+        return less
     waiting = "wait until pods that hold some end"
     return f"{less}, or {waiting}" if admitted or all(over.left for over in limits) else waiting
 

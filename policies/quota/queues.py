@@ -176,7 +176,7 @@ def _unrequested_name(path: FieldPath, name: str, view: ClusterView) -> Iterator
     if not resource.startswith((VENDOR_PREFIX, IMPLICIT_PREFIX)):
         return
     if resource != name:
-        yield problem(path, f"no pod requests {name}: this is a name of ResourceQuotas", f'write "{resource}"')
+        yield problem(path, f"{name} is a name of ResourceQuotas; pods request {resource}", f'write "{resource}"')
     elif name.startswith(IMPLICIT_PREFIX):
         yield from _missing_class(path, name.removeprefix(IMPLICIT_PREFIX), view, IMPLICIT_PREFIX)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from math import ceil
 from typing import TYPE_CHECKING
 
 from policies.devices.resource_claims import with_shared_claims
@@ -12,7 +13,7 @@ from policies.quota.charging import charge_decision
 from policies.quota.counting import decisive_ledger
 from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
-from policies.quota.limits.amounts import amount_text, bare_amount
+from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
 from policies.rules.checks import Problem, RulesOn, problem
 from policies.rules.decision import WORKLOAD, Severity
@@ -200,14 +201,16 @@ def _short(limit: Limit, pods: Sequence[PodsAtOnce], left: Fraction, charged: Re
 def _message(short: _Short, quota: Quota) -> str:
     limit, number = short.limit, sum(each.count.pods for each in short.pods)
     subject = "1 pod requests" if number == 1 else f"{number:,} pods at once request"
-    requested = f"{subject} {amount_text(limit.unit, short.requested)}"
+    suffix = common_suffix(limit.unit, short.requested, limit.hard)
+    # Rounded up, so that it is more than what is left in the message, too.
+    requested = f"{subject} {rounded_text(limit.unit, short.requested, suffix, ceil)}"
     if short.shared:
-        requested += f" ({amount_text(limit.unit, short.shared)} in claims that they share)"
-    hard = amount_text(limit.unit, limit.hard)
+        requested += f" ({rounded_text(limit.unit, short.shared, suffix)} in claims that they share)"
+    hard = rounded_text(limit.unit, limit.hard, suffix)
     if short.requested > limit.hard:
         room = f"allows at most {hard}"
     else:
-        room = f"has {bare_amount(limit.unit, short.left)} of {hard} left"
+        room = f"has {rounded_amount(limit.unit, short.left, suffix)} of {hard} left"
     text = f'{requested}, but limit "{limit.name}" of GPUQuota {QUOTA_NAME} {room}'
     if quota.mode == "Warn":
         return f"{text}; all are admitted all the same, because the quota has mode: Warn"

@@ -163,7 +163,7 @@ def parse_waivers(text: Any, rules: RuleBook) -> Waivers:
         elif because != "because" or not reason:
             problems.append(problem(_PATH, f"{known} has no reason", f"write {known} because REASON"))
         elif known in reasons:
-            problems.append(problem(_PATH, f"{known} has two reasons", "keep one of them"))
+            problems.append(problem(_PATH, f"{known} has two reasons", f"write one reason for {known}"))
         else:
             reasons[known] = shorten(reason, MAX_REASON_LENGTH)
     if len(problems) > _MOST_PROBLEMS:

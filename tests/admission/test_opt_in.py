@@ -104,7 +104,7 @@ def test_workload_counts_once_for_a_reason_that_stops_several_of_its_containers(
 def test_remedy_of_a_reason_is_that_of_its_rule():
     found = decision(ENABLED, pod("b-0", "b", **REFUSED), old=OFF).findings
     assert [each.remedy.partition(",")[0] for each in found] == [
-        f"label it {DRA}: preview first",
+        f"label the namespace {DRA}: preview first",
         "remove nvidia.com/gpu.count from nodeSelector",
     ]
     assert {str(each.path) for each in found} == {f"metadata.labels[{DRA}]"}

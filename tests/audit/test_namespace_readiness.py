@@ -215,7 +215,7 @@ def test_loss_of_preemption_is_reported_below_the_table(k8s, audited):
         "  Deployment train converts and loses preemption [GA335]\n"
         "    spec.priorityClassName: priority 1000 is above that of 1 pod that holds nvidia.com/gpu; once converted, the pod "
         "does not preempt it, because the scheduler ends no pod to free devices of claims\n"
-        "    What to do: if it stays Pending, end pods of lower priority yourself (gpu-admission explain names them), or add "
+        "    What to do: if the pod stays Pending, end pods of lower priority yourself (gpu-admission explain names them), or add "
         "the label gpu-admission.io/dra: disabled to the pod, which then preempts under the device plugin\n"
     ) in reported
 

@@ -35,20 +35,21 @@ def asked(fields):
             "count: 2, deviceClassName: gpu.nvidia.com, adminAccess: true",
             "deviceClassName",
             (
-                "which has count, deviceClassName, adminAccess under exactly; "
+                "which has them under exactly; "
                 "write exactly: {count: 2, deviceClassName: gpu.nvidia.com, adminAccess: true}"
             ),
         ),
         (
             "deviceClassName: gpu.nvidia.com, selectors: []",
             "deviceClassName",
-            "which has deviceClassName, selectors under exactly; indent deviceClassName, selectors below exactly",
+            "which has them under exactly; indent deviceClassName, selectors below exactly",
         ),
     ],
 )
 def test_flat_request_is_reported_once_where_v1_has_its_fields(examined, request_, path, sentence):
     (found,) = examined(claim(f"{{requests: [{{name: gpu, {request_}}}]}}"))
-    assert plain_text(found) == f"spec.devices.requests[0].{path}: unknown field in resource.k8s.io/v1, {sentence}"
+    fields = "unknown fields" if "has them" in sentence else "unknown field"
+    assert plain_text(found) == f"spec.devices.requests[0].{path}: {fields} in resource.k8s.io/v1, {sentence}"
 
 
 def test_request_of_v1_in_v1beta1_must_be_flat(examined):

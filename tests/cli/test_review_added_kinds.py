@@ -57,5 +57,7 @@ def test_pods_that_are_not_reviewed_are_named_beside_those_that_are(invoke, clus
     )
     done = invoke("review", "--cluster", cluster, write("spark.yaml", document))
     assert done.exit_code == 4
-    said = "Review the pods that it makes: name mentions GPUs, but was not reviewed: Spark writes it into the pods"
+    said = (
+        "Review the pods that it makes: the object mentions GPUs, but was not reviewed: Spark writes it into the pods"
+    )
     assert said in " ".join(done.stdout.split()).replace("Warning: ", "")

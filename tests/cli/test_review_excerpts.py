@@ -129,13 +129,13 @@ def test_refusal_of_a_whole_object_that_is_cut_is_printed_in_full(invoke):
     line, full = [each for each in done.stdout.splitlines() if "needs 4 GPUs, 2 of 8 left" in each]
     assert "…; request fewer GPUs and less memory, or wait until" in line
     assert full.startswith('    Reason: needs 4 GPUs, 2 of 8 left in limit "h100" (2 reserved); ')
-    assert full.endswith('left in limit "memory" (163118Mi reserved)')
+    assert full.endswith('left in limit "memory" (159.2Gi reserved)')
 
 
 def test_reason_without_a_subject_is_printed_for_each_field(invoke, cluster, write):
     text = f"{MALFORMED}  containers: 1\n  initContainers: 1\n  tolerations: 1\n"
     done = invoke("review", "--cluster", cluster, write("pod.yaml", text))
-    reasons = [line for line in done.stdout.splitlines() if "is a number; it must be a list" in line]
+    reasons = [line for line in done.stdout.splitlines() if "is a number" in line]
     assert len(reasons) == 3
     assert sum(line.startswith("    Reason: ") for line in reasons) == 2
 

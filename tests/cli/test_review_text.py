@@ -134,7 +134,7 @@ def test_malformed_pod_is_refused_as_the_api_server_words_it(invoke, cluster, wr
     done = invoke("review", "--cluster", cluster, write("pod.yaml", text))
     assert done.exit_code == 1
     assert done.stdout.splitlines()[1:5] == [
-        'The Pod "x" is invalid: spec.containers: Correct the manifest: containers is a mapping; it must be a list [GA301]',
+        'The Pod "x" is invalid: spec.containers: Write containers as a list: it is a mapping [GA301]',
         "  GA301 deny  pod.yaml:4:20  A pod must have the shape that Kubernetes defines",
         "    spec: {containers: {name: train}}",
         "                       ^",
@@ -146,15 +146,15 @@ def test_several_malformed_fields_stand_on_a_line_each(invoke, cluster, write):
     done = invoke("review", "--cluster", cluster, write("pod.yaml", text))
     assert done.stdout.splitlines()[1:11] == [
         'The Pod "x" is invalid: ',
-        "* spec.nodeSelector: Correct the manifest: nodeSelector is a number; it must be a mapping [GA301]",
-        "* spec.containers: Correct the manifest [GA301]",
+        "* spec.nodeSelector: Write nodeSelector as a mapping: it is a number [GA301]",
+        "* spec.containers: Write it as a list [GA301]",
         "  GA301 deny  pod.yaml:4:49  A pod must have the shape that Kubernetes defines",
         "    spec: {containers: {name: train}, nodeSelector: 1}",
         "                                                    ^",
         "  GA301 deny  pod.yaml:4:20  A pod must have the shape that Kubernetes defines",
         "    spec: {containers: {name: train}, nodeSelector: 1}",
         "                       ^",
-        "    Reason: containers is a mapping; it must be a list",
+        "    Reason: containers is a mapping",
     ]
 
 

@@ -204,8 +204,7 @@ def test_malformed_template_is_refused_as_the_workload_would_be(invoke, cluster,
     document = workload("batch/v1", "Job", spec={"template": {"spec": {"containers": 1}}})
     done = invoke("review", "--cluster", cluster, write("job.yaml", document))
     assert done.stdout.splitlines()[1] == (
-        'The Job "big" is invalid: spec.template.spec.containers: Correct the manifest: containers is a '
-        "number; it must be a list [GA301]"
+        'The Job "big" is invalid: spec.template.spec.containers: Write containers as a list: it is a number [GA301]'
     )
 
 
@@ -307,7 +306,7 @@ spec: {rules: [{rule: GA301, severity: warn}]}
     done = invoke("review", "--cluster", cluster, "--settings", write("settings.yaml", settings), file)
     assert done.exit_code == 0
     assert done.stdout.startswith(
-        "job.yaml:1  Job team-a/big  admitted\nWarning: Correct the manifest: metadata is a list; it must be a mapping; "
+        "job.yaml:1  Job team-a/big  admitted\nWarning: Write metadata as a mapping: it is a list; "
         "spec.template.metadata [GA301]\n"
     )
 

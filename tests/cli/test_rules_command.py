@@ -35,7 +35,7 @@ No ResourceSlice holds a device like this now, so the pod will be Pending. That 
 autoscaled cluster has no GPU node until the first pod requests one, and a driver upgrade empties
 the slices. It may also be a misspelt product.
 
-What to do: compare with what exists, or wait for such a node.
+What to do: request a device that exists, or wait for such a node.
 
 Wrong:
     nodeSelector:

@@ -22,7 +22,7 @@ def test_second_variable_of_a_name_is_warned_of(findings_of):
             "spec.driver.env[2].name",
             "warn",
             '"A" is set by env[0] already; the last value wins silently',
-            "remove one of them",
+            "remove one A",
         )
     ]
 

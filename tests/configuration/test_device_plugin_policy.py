@@ -231,8 +231,8 @@ def test_an_argument_that_overrides_the_config_map_warns(findings_of):
     written = {**SLICED, "flags": {"failOnInitError": False, "plugin": {"deviceIDStrategy": "uuid"}}}
     expected = (
         'spec.devicePlugin.args[1]: overrides deviceIDStrategy: "uuid" in "any" of ConfigMap '
-        '"time-slicing", because the command line wins over the file; set it in one place '
-        "only"
+        '"time-slicing", because the command line wins over the file; write deviceIDStrategy '
+        "in one place only"
     )
     arguments = ["--fail-on-init-error=false", "--device-id-strategy=index"]
     assert findings_of(policy(devicePlugin={"args": arguments}), config_map(any=written)) == [

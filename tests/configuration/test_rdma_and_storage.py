@@ -87,7 +87,7 @@ def test_rdma_without_adapters_waits_for_ever(examined):
             (
                 "spec.driver.rdma.enabled: makes the driver wait for MOFED without end, because no "
                 'network adapter of NVIDIA is on the GPU node "gpu-1"; install NVIDIA\'s network '
-                "adapters and the Network Operator first, or disable it"
+                "adapters and the Network Operator first, or write rdma.enabled: false"
             ),
         )
     ]

@@ -25,20 +25,26 @@ def test_the_chart_with_sandboxes_is_left_alone(examined, sandbox):
     assert findings_of(examined(policy(sandbox=sandbox, **CHART))) == []
 
 
-NEVER = "is true, but the operator never deploys it while sandboxWorkloads.enabled is not true"
-ENABLE = "write sandboxWorkloads.enabled: true, or remove it"
+NEVER = "the operator never deploys {} while sandboxWorkloads.enabled is not true"
+ENABLE = "write sandboxWorkloads.enabled: true, or {}.enabled: false"
 
 
 def test_component_without_sandboxes_warns(examined):
     found = examined(policy(sandbox="", vfioManager="{enabled: true}"))
-    assert findings_of(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+    assert findings_of(found) == [
+        (Severity.WARN, f"spec.vfioManager.enabled: {NEVER.format('vfioManager')}; {ENABLE.format('vfioManager')}")
+    ]
     found = examined(policy(sandbox="enabled: false", vfioManager="{enabled: true}"))
-    assert findings_of(found) == [(Severity.WARN, f"spec.vfioManager.enabled: {NEVER}; {ENABLE}")]
+    assert findings_of(found) == [
+        (Severity.WARN, f"spec.vfioManager.enabled: {NEVER.format('vfioManager')}; {ENABLE.format('vfioManager')}")
+    ]
 
 
 def test_vgpu_manager_without_sandboxes_warns_whatever_the_chart_enables(examined):
     found = examined(policy(sandbox="enabled: false", vgpuManager=MANAGER, **CHART))
-    assert findings_of(found) == [(Severity.WARN, f"spec.vgpuManager.enabled: {NEVER}; {ENABLE}")]
+    assert findings_of(found) == [
+        (Severity.WARN, f"spec.vgpuManager.enabled: {NEVER.format('vgpuManager')}; {ENABLE.format('vgpuManager')}")
+    ]
 
 
 def test_workload_and_mode_without_sandboxes_are_warned_of(examined):
@@ -89,7 +95,7 @@ def test_confidential_computing_without_kata_is_refused(examined):
             Severity.DENY,
             (
                 "spec.ccManager.enabled: is true, but the operator deploys it only with mode: kata; write "
-                "sandboxWorkloads.mode: kata, or disable it"
+                "sandboxWorkloads.mode: kata, or ccManager.enabled: false"
             ),
         )
     ]

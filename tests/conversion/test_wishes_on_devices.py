@@ -239,7 +239,7 @@ def test_node_selector_tells_what_a_gpu_is_before_the_wish():
     assert record_of(converted(WHOLE_AND_MIG, {"product": "*MIG*"}, document)).gpu == "gpu"
 
 
-EXISTING = "the cluster has NVIDIA-H100-80GB-HBM3 on 1 node; compare with what exists, or wait for such a node"
+EXISTING = "the cluster has NVIDIA-H100-80GB-HBM3 on 1 node; request a device that exists, or wait for such a node"
 
 
 @pytest.mark.parametrize(

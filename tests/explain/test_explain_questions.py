@@ -53,7 +53,7 @@ def test_refused_claim_tells_its_rules(ask, k8s):
 
 def test_malformed_pod_is_reported(ask, k8s):
     broken = {**k8s.pod(stored=True), "spec": {"containers": []}}
-    assert obstacles(ask(broken)) == [("malformed", "spec.containers is empty; a pod has at least one container", "")]
+    assert obstacles(ask(broken)) == [("malformed", "spec.containers is empty; add a container", "")]
 
 
 def test_claim_is_made_from_an_existing_template(ask, k8s):

@@ -85,7 +85,7 @@ def test_wish_that_no_node_meets_is_reported_as_review_does(ask, pod, labelled):
     assert warned(answer) == [
         (
             "metadata.annotations[gpu-admission.io/product]: 2 nodes have Tesla-T4, 1 has NVIDIA-H100-80GB-HBM3; none has "
-            "H200*; compare with what exists, or wait for such a node [GA404]"
+            "H200*; request a GPU that exists, or wait for such a node [GA404]"
         )
     ]
 
@@ -94,7 +94,7 @@ def test_device_that_no_slice_offers_is_reported_as_review_does(ask, pod, device
     assert warned(ask(wishing(pod, product="H200*"), *devices)) == [
         (
             "spec.containers[0].resources.limits[nvidia.com/gpu]: no device matches product H200*; the cluster has "
-            "NVIDIA-H100-80GB-HBM3 on 1 node, Tesla-T4 on 1 node; compare with what exists, or wait for such a node [GA313]"
+            "NVIDIA-H100-80GB-HBM3 on 1 node, Tesla-T4 on 1 node; request a device that exists, or wait for such a node [GA313]"
         )
     ]
 

@@ -111,7 +111,7 @@ def with_value(path, value):
 def problems(document):
     with pytest.raises(MalformedPodError) as refusal:
         Pod.read(document)
-    return [(str(path), sentence) for path, sentence in refusal.value.problems]
+    return [(str(path), f"{message}; {remedy}") for path, message, remedy in refusal.value.problems]
 
 
 def printed(path):
@@ -125,32 +125,32 @@ def test_pod_of_these_tests_is_well_formed():
 @pytest.mark.parametrize("path", MAPPINGS, ids=printed)
 @pytest.mark.parametrize("shape", ["a number", "text", "true or false", "a list"])
 def test_what_should_be_a_mapping(path, shape):
-    assert problems(with_value(path, SHAPES[shape])) == [(printed(path), f"is {shape}; it must be a mapping")]
+    assert problems(with_value(path, SHAPES[shape])) == [(printed(path), f"is {shape}; write it as a mapping")]
 
 
 @pytest.mark.parametrize("path", LISTS, ids=printed)
 @pytest.mark.parametrize("shape", ["a number", "text", "true or false", "a mapping"])
 def test_what_should_be_a_list(path, shape):
-    assert problems(with_value(path, SHAPES[shape])) == [(printed(path), f"is {shape}; it must be a list")]
+    assert problems(with_value(path, SHAPES[shape])) == [(printed(path), f"is {shape}; write it as a list")]
 
 
 @pytest.mark.parametrize("path", LISTS, ids=printed)
 @pytest.mark.parametrize(("shape", "item"), [("a number", 1.5), ("text", "x"), ("a list", []), ("null", None)])
 def test_what_should_be_a_list_of_mappings(path, shape, item):
-    assert problems(with_value(path, [item])) == [(f"{printed(path)}[0]", f"is {shape}; it must be a mapping")]
+    assert problems(with_value(path, [item])) == [(f"{printed(path)}[0]", f"is {shape}; write it as a mapping")]
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=printed)
 @pytest.mark.parametrize("shape", ["a number", "true or false", "a list", "a mapping"])
 def test_what_should_be_text(path, shape):
-    assert problems(with_value(path, SHAPES[shape])) == [(printed(path), f"is {shape}; it must be text")]
+    assert problems(with_value(path, SHAPES[shape])) == [(printed(path), f"is {shape}; write it as text")]
 
 
 @pytest.mark.parametrize("path", [("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")])
 @pytest.mark.parametrize(("shape", "value"), [("a number", 8), ("true or false", True), ("null", None), ("a list", [])])
 def test_what_should_be_text_in_quotes(path, shape, value):
     assert problems(with_value(path, {"nvidia.com/gpu.count": value})) == [
-        (f"{printed(path)}[nvidia.com/gpu.count]", f"is {shape}; it must be text, in quotes")
+        (f"{printed(path)}[nvidia.com/gpu.count]", f"is {shape}; write it as text, in quotes")
     ]
 
 
@@ -158,7 +158,9 @@ def test_what_should_be_text_in_quotes(path, shape, value):
 @pytest.mark.parametrize("field", ["matchExpressions", "matchFields"])
 def test_values_of_an_expression_are_a_list_of_texts(field, value):
     path = (*TERM, field, 0, "values")
-    assert problems(with_value(path, value)) == [(f"{TERM_TEXT}.{field}[0].values", "must be a list of texts")]
+    assert problems(with_value(path, value)) == [
+        (f"{TERM_TEXT}.{field}[0].values", "is not a list of texts; write it as a list of texts")
+    ]
 
 
 @pytest.mark.parametrize("path", OPTIONAL, ids=printed)
@@ -168,19 +170,19 @@ def test_null_counts_as_absent(path):
 
 @pytest.mark.parametrize("document", [{}, {"spec": None}, {"spec": {"containers": None}}, {"spec": {"containers": []}}])
 def test_pod_has_containers(document):
-    assert problems(document) == [("spec.containers", "is empty; a pod has at least one container")]
+    assert problems(document) == [("spec.containers", "is empty; add a container")]
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 1])
 def test_what_is_no_object_has_no_containers(document):
-    assert problems(document) == [("spec.containers", "is empty; a pod has at least one container")]
+    assert problems(document) == [("spec.containers", "is empty; add a container")]
 
 
 @pytest.mark.parametrize("name", [None, ""])
 def test_container_has_a_name(name):
     assert problems({"spec": {"containers": [{"name": name}, {"image": "x"}]}}) == [
-        ("spec.containers[0].name", "is missing; every container has a name"),
-        ("spec.containers[1].name", "is missing; every container has a name"),
+        ("spec.containers[0].name", "is missing; write a name"),
+        ("spec.containers[1].name", "is missing; write a name"),
     ]
 
 
@@ -189,7 +191,7 @@ def test_container_name_is_a_dns_label(name):
     assert problems({"spec": {"containers": [{"name": name}]}}) == [
         (
             "spec.containers[0].name",
-            f"is {shown(name)}; it must be at most 63 lower-case letters, digits and dashes, without a dash at either end",
+            f"is {shown(name)}; write at most 63 lower-case letters, digits and dashes, without a dash at either end",
         )
     ]
 
@@ -197,8 +199,8 @@ def test_container_name_is_a_dns_label(name):
 def test_container_name_is_used_once():
     spec = {"initContainers": [{"name": "a"}], "containers": [{"name": "a"}, {"name": "b"}, {"name": "b"}]}
     assert problems({"spec": spec}) == [
-        ("spec.containers[0].name", '"a" names another container already'),
-        ("spec.containers[2].name", '"b" names another container already'),
+        ("spec.containers[0].name", '"a" names another container already; write another name'),
+        ("spec.containers[2].name", '"b" names another container already; write another name'),
     ]
 
 
@@ -207,9 +209,9 @@ def test_all_problems_are_reported_at_once():
     with pytest.raises(MalformedPodError) as refusal:
         Pod.read(pod)
     assert str(refusal.value) == (
-        "metadata.labels is a number; it must be a mapping; "
-        "spec.nodeName is a number; it must be text; "
-        "spec.containers is a mapping; it must be a list"
+        "metadata.labels is a number; write it as a mapping; "
+        "spec.nodeName is a number; write it as text; "
+        "spec.containers is a mapping; write it as a list"
     )
 
 
@@ -250,7 +252,8 @@ def test_whatever_is_in_a_pod_it_is_read_or_refused_with_places(changes):
     try:
         read = Pod.read(pod)
     except MalformedPodError as refusal:
-        assert all(lookup(pod, path[:1]) is not None and sentence for path, sentence in refusal.problems)  # noqa: PT017 - either outcome is fine, this one with places
+        # Either outcome is fine, this one with places.
+        assert all(lookup(pod, path[:1]) is not None and all(words) for path, *words in refusal.problems)  # noqa: PT017
     else:
         assert all(is_dns_label(container.name) for container in read.all_containers)
         assert (type(read.controller_kind), type(read.is_past_scheduling)) == (str, bool)

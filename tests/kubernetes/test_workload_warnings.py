@@ -294,8 +294,7 @@ def test_object_without_pod_templates_is_not_reported_of():
 
 def test_malformed_template_is_reported_as_its_pods_would_be_refused():
     assert words(deployment({"spec": {"containers": 1}})) == (
-        "Correct the manifest: its pods would be refused: containers is a number; it must be a list;",
-        "  spec.template.spec.containers [GA301]",
+        "Write containers as a list: its pods would be refused: containers is a number; spec.template.spec.containers [GA301]",
     )
 
 

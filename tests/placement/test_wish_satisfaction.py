@@ -268,9 +268,9 @@ def remedy(found):
     return remedy
 
 
-COMPARE = "compare with what exists, or wait for such a node"
+COMPARE = "request a GPU that exists, or wait for such a node"
 UNNOTICED = (
-    "compare with what exists; the pod will not notice a node that comes later: apply it again then, or label the "
+    "request a GPU that exists; the pod will not notice a node that comes later: apply it again then, or label the "
     "namespace gpu-admission.io/dra: enabled"
 )
 ADD = "add a node with such a GPU, or wait for an autoscaler to add one"
@@ -338,7 +338,7 @@ def test_default_of_the_settings_is_reported_as_such(found):
     (finding,) = found({}, GPU, "f5", settings=settings)
     assert plain_text(finding) == (
         "metadata.annotations[gpu-admission.io/product]: 1 node has Tesla-T4; none has H100* (a default of the "
-        "GPUAdmissionPolicy, which an annotation replaces); compare with what exists, or wait for such a node"
+        "GPUAdmissionPolicy, which an annotation replaces); request a GPU that exists, or wait for such a node"
     )
 
 

@@ -37,6 +37,9 @@ FORBIDDEN = Unavailable("gpuquotas is forbidden", is_lasting=True)
 TOO_MANY = TooManyClaims(FieldPath(), "has 1,001 claims", "request fewer claims", is_lasting=True)
 
 
+MI = 2**20
+
+
 def charge_decision(*, enforced=False, pieces=True, problems=()):
     charge = ChargeRequest("u", "Pod", "team-a", "train", {"": (DEMAND,)} if pieces else {}, enforced)
     return Decision(tuple(problems), object=DOCUMENT, charges=(charge,))
@@ -83,11 +86,33 @@ def test_over_quota_tells_an_administrator_which_limit_to_raise():
     assert found.administrator == 'raise limit "h100" of GPUQuota gpu'
 
 
-def test_request_for_more_than_the_whole_limit_says_whom_to_ask():
+def test_request_for_more_than_the_whole_limit_says_to_request_less():
     whole = Over("h100", "gpus", Fraction(9), Fraction(7), Fraction(0), Fraction(8))
     assert said(refused(Exceeded((whole,), Ledger()))) == (
-        'needs 9 GPUs, and limit "h100" allows at most 8; exceeded quota: gpu; request fewer GPUs, or ask your administrator '
-        "to raise the limit [GA502]"
+        'needs 9 GPUs, and limit "h100" allows at most 8; exceeded quota: gpu; request fewer GPUs [GA502]'
+    )
+
+
+def test_memory_of_a_refusal_is_in_one_unit_with_one_decimal():
+    over = Over(
+        "memory", "memory", Fraction(326236 * MI), Fraction(571274 * MI), Fraction(0), Fraction(800 * 1024 * MI)
+    )
+    assert said(refused(Exceeded((over,), Ledger()))).startswith(
+        'needs 318.6Gi of memory, 242.1Gi of 800Gi left in limit "memory";'
+    )
+
+
+def test_request_that_is_hardly_more_than_is_left_looks_like_more():
+    over = Over("memory", "memory", Fraction(81921 * MI), Fraction(0), Fraction(0), Fraction(81920 * MI))
+    assert said(refused(Exceeded((over,), Ledger()))).startswith(
+        'needs 80.1Gi of memory, and limit "memory" allows at most 80Gi;'
+    )
+
+
+def test_memory_of_a_decimal_limit_has_decimal_units():
+    over = Over("memory", "memory", Fraction(80 * 1024 * MI), Fraction(0), Fraction(0), Fraction(80 * 10**9))
+    assert said(refused(Exceeded((over,), Ledger()))).startswith(
+        'needs 85.9G of memory, and limit "memory" allows at most 80G;'
     )
 
 

@@ -66,7 +66,7 @@ def test_misspelt_product_is_one_finding_with_what_there_is_and_how_it_is_spelle
 
 def test_product_that_is_spelled_right_and_missing_keeps_its_remedy():
     (found,) = wished("H200-NVL")
-    assert (found.rule.id, found.remedy) == ("GA404", "compare with what exists, or wait for such a node")
+    assert (found.rule.id, found.remedy) == ("GA404", "request a GPU that exists, or wait for such a node")
 
 
 def test_one_misspelt_product_among_others_stays_a_finding_of_its_own():

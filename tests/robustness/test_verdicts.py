@@ -137,7 +137,7 @@ def test_text_says_why_an_object_was_not_reviewed_and_what_to_do(review):
     assert first.endswith(f"  Train team-a/a  not reviewed: {NO_RULES}")
     assert " ".join(line.removeprefix("Warning:").strip() for line in warning) == (
         "Add the kind to workloads.kinds in the settings with templates: [spec], or review the pods that it makes: "
-        f"nvidia.com/gpu mentions GPUs, but was not reviewed: {NO_RULES}; spec.containers[0].resources.limits[nvidia.com/gpu] "
+        f"the object mentions GPUs, but was not reviewed: {NO_RULES}; spec.containers[0].resources.limits[nvidia.com/gpu] "
         "[GA705]"
     )
     assert "GA705 warn" in place

@@ -62,7 +62,7 @@ def test_invalid_entry_waives_nothing_and_is_reported(text, expected):
 
 def test_second_reason_of_a_rule_is_reported():
     assert reasons("GA405 because a; GA405 because b") == {"GA405": "a"}
-    assert problems("GA405 because a; GA405 because b") == ["GA405 has two reasons; keep one of them"]
+    assert problems("GA405 because a; GA405 because b") == ["GA405 has two reasons; write one reason for GA405"]
 
 
 def test_valid_entries_count_beside_invalid_ones():

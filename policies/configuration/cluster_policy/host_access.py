@@ -299,7 +299,7 @@ _DMA_BUF_SINCE = (5, 12)
     "GA166",
     "Nodes must have what GPUDirect RDMA and GPUDirect Storage need",
     default=Severity.WARN,
-    remedy="install NVIDIA's network adapters and the Network Operator first, or disable it",
+    remedy="install NVIDIA's network adapters and the Network Operator first, or write rdma.enabled: false",
     source="github.com/NVIDIA/gpu-operator issues 588, 448, 381; docs gpu-operator-rdma",
     rows=("D-02", "D-03", "D-06"),
 )

@@ -143,7 +143,7 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA143",
     "The ClusterPolicy and the ConfigMap of the device plugin must agree",
-    remedy="change one of them",
+    remedy="write the setting in one place only",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyMIGConfiguration; "
     "github.com/NVIDIA/k8s-device-plugin api/config/v1/flags.go UpdateFromCLIFlags, "
     "cmd/nvidia-device-plugin/main.go validateFlags",
@@ -192,7 +192,7 @@ def _overridden_fields(
             if argument is not None and not isinstance(value, dict | list | None) and argument != in_file:
                 text = f"overrides {field}: {shown(value)} in {where}, because the command line wins over the file"
                 path = change.at("devicePlugin", "args", index)
-                yield problem(path, text, "set it in one place only", severity=Severity.WARN)
+                yield problem(path, text, f"write {field} in one place only", severity=Severity.WARN)
 
 
 def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:

@@ -97,7 +97,7 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
     "GA123",
     "A ClusterPolicy must not configure a driver that NVIDIADrivers replace",
     default=Severity.WARN,
-    remedy="set it in an NVIDIADriver, and remove it here",
+    remedy="set the field in an NVIDIADriver, and remove it here",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; docs.nvidia.com GPU "
     "Operator, NVIDIA GPU driver custom resource definition",
     rows=("C-16",),
@@ -111,7 +111,7 @@ def replaced_driver(change: Change) -> Iterator[Problem]:
     if driver.flag("useNvidiaDriverCRD"):
         for steps in (*((name,) for name in _IMAGE if driver.text(name)), *_build_settings(driver)):
             text = f"is {shown(driver.value(*steps))}, and has no effect with useNvidiaDriverCRD: true"
-            yield problem(driver.at(*steps), text)
+            yield problem(driver.at(*steps), text, f"set {steps[-1]} in an NVIDIADriver, and remove it here")
 
 
 def _build_settings(driver: Section) -> Iterator[tuple[str, ...]]:

@@ -49,7 +49,7 @@ def mode_of(change: Change) -> str:
     "GA186",
     "Components of sandbox workloads must be enabled together with sandbox workloads",
     default=Severity.WARN,
-    remedy="write sandboxWorkloads.enabled: true, or remove it",
+    remedy="write sandboxWorkloads.enabled: true, or disable the component",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled",
     rows=("J-01", "J-04"),
 )
@@ -65,8 +65,9 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
     from_chart = [component for component in enabled if component in _FROM_CHART]
     for component in enabled:
         if component not in from_chart or len(from_chart) == 1:
-            text = "is true, but the operator never deploys it while sandboxWorkloads.enabled is not true"
-            yield problem(change.at(component, "enabled"), text)
+            text = f"the operator never deploys {component} while sandboxWorkloads.enabled is not true"
+            remedy = f"write sandboxWorkloads.enabled: true, or {component}.enabled: false"
+            yield problem(change.at(component, "enabled"), text, remedy)
     for field, usual in (("defaultWorkload", "container"), ("mode", "kubevirt")):
         value = change.text("sandboxWorkloads", field)
         if value not in ("", usual):
@@ -97,7 +98,9 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
         yield problem(change.at(other, "enabled"), text, f"write {own}.enabled: true, or another mode")
     if mode == "kubevirt" and change.flag("ccManager", "enabled") and not change.flag(other, "enabled"):
         text = "is true, but the operator deploys it only with mode: kata"
-        yield problem(change.at("ccManager", "enabled"), text, "write sandboxWorkloads.mode: kata, or disable it")
+        yield problem(
+            change.at("ccManager", "enabled"), text, "write sandboxWorkloads.mode: kata, or ccManager.enabled: false"
+        )
     if mode == "kata" and change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu":
         text = '"vm-vgpu" does not work with mode: kata: Kata machines get whole GPUs only'
         remedy = 'write "vm-passthrough", or mode: kubevirt'
@@ -187,7 +190,7 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
     is_managed = change.flag("ccManager", "enabled") and change.value("ccManager", "defaultMode") not in ("off", False)
     if mode_of(change) == "kata" and is_managed and "" not in families and not families & {"hopper", "blackwell"}:
         text = f"needs GPUs of Hopper or later, not {quoted_names(sorted(families))} of {the_nodes(nodes, 'GPU node')}"
-        yield problem(change.at("ccManager", "enabled"), text, 'disable it, or write defaultMode: "off"')
+        yield problem(change.at("ccManager", "enabled"), text, 'write ccManager.enabled: false, or defaultMode: "off"')
 
 
 _BRANCH = re.compile(r"(\d{3})(\.|$|-)")

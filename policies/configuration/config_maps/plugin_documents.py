@@ -206,7 +206,7 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         if error.message.startswith("duplicate key "):
             duplicate, _, first = error.message.partition(": ")
             said = f"has the {duplicate} in {where}, {first}; the device plugin would keep the last one and say nothing"
-            remedy = "keep one of them"
+            remedy = f"remove one {duplicate.removeprefix('duplicate ')}"
         elif error.message.startswith("a second document "):
             said = f"has a second document in {where}; the device plugin would read the first one only"
             remedy = "give each document a key of its own"

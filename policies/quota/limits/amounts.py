@@ -113,6 +113,34 @@ def amount_text(unit: Unit, amount: Fraction) -> str:
     return f"{amount_with_unit(unit, amount)} of memory" if unit == "memory" else amount_with_unit(unit, amount)
 
 
+def common_suffix(unit: Unit, requested: Fraction, hard: Fraction) -> str:
+    """The suffix for all amounts of memory of a sentence on a request and a limit; empty for others.
+
+    The largest one in which both are 1 or more, binary or decimal like the limit: `Gi` for 80Gi of 1Ti.
+    """
+    if unit != "memory":
+        return ""
+    is_decimal = amount_with_unit(unit, hard)[-1] in "kMGTPE"
+    sizes = {suffix: size for suffix, size in _SUFFIXES.items() if suffix.endswith("i") != is_decimal}
+    least = min(requested or hard, hard or requested)
+    return max((suffix for suffix in sizes if sizes[suffix] <= least), key=sizes.__getitem__, default="")
+
+
+def rounded_amount(unit: Unit, amount: Fraction, suffix: str, rounding: Callable[[Fraction], int] = floor) -> str:
+    """An amount without a noun; memory in the unit of the suffix with at most one decimal: `247.9Gi`."""
+    if unit != "memory":
+        return bare_amount(unit, amount)
+    tenths = rounding(10 * amount / _SUFFIXES.get(suffix, 1))
+    return f"{tenths / 10:.1f}".removesuffix(".0") + suffix if tenths else "0"
+
+
+def rounded_text(unit: Unit, amount: Fraction, suffix: str, rounding: Callable[[Fraction], int] = floor) -> str:
+    """An amount as `rounded_amount` writes it, with its noun: `247.9Gi of memory`."""
+    if unit != "memory":
+        return amount_text(unit, amount)
+    return f"{rounded_amount(unit, amount, suffix, rounding)} of memory"
+
+
 def amount_with_unit(unit: Unit, amount: Fraction) -> str:
     """An exact amount with its unit: `2 GPUs`, `1/2 GPU`, `80Gi`, `3 devices`.
 

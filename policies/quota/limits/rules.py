@@ -79,7 +79,7 @@ def readable_quota(request: Request) -> Iterator[Problem]:
     "GA507",
     "A GPUQuota must not be in a namespace that is exempt from quotas",
     default=Severity.WARN,
-    remedy="delete it; docs/settings.md says which namespaces are exempt",
+    remedy="delete the GPUQuota; docs/settings.md says which namespaces are exempt",
     source="docs/quota.md",
     fixed=True,
 )

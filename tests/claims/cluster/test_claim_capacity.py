@@ -78,7 +78,7 @@ def test_capacities_that_no_device_has_together_are_reported(said, asking, devic
     second["capacity"]["shares"] = {"value": "4"}
     claim = asking(capacity=wanting(memory="81559Mi", shares="4"))
     assert said("GA222", claim, device_class(), on_node("node-1", first, second)) == [
-        f"capacity.requests: requests more than any one device has together, {PENDING}; request less of one of them"
+        f"capacity.requests: requests more than any one device has together, {PENDING}; request less of one capacity"
     ]
 
 

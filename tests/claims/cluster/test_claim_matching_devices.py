@@ -8,7 +8,7 @@ C = 'device.capacity["gpu.nvidia.com"]'
 LARGE = f'{C}.memory.compareTo(quantity("81559Mi")) >= 0'
 NO_SLICES = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSliceList", "items": []}
 PENDING = "so the pod would stay Pending"
-COMPARE = "compare with what exists, or wait for such a node"
+COMPARE = "select devices that exist, or wait for such a node"
 
 
 @pytest.fixture

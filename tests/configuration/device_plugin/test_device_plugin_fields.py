@@ -48,7 +48,7 @@ NO_FIELD = "unknown field: the device plugin ignores it silently"
         ),
         (
             {"flags": {}, "Flags": {}},
-            'data.any.Flags: is the same field as "flags"; the device plugin reads one of them; keep one of them',
+            'data.any.Flags: is the same field as "flags"; the device plugin reads only one; remove Flags or flags',
         ),
     ],
     ids=json.dumps,
@@ -120,7 +120,7 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
             "version: v1\nflags: {}\nversion: v1\n",
             (
                 'has the duplicate key "version" in line 3, first given at line 1; the device plugin would keep the last one '
-                "and say nothing; keep one of them"
+                'and say nothing; remove one key "version"'
             ),
         ),
         (
