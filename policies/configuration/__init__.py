@@ -29,7 +29,7 @@ from policies.configuration.config_maps.roles import Role, in_use, references, r
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.rules.checks import Checks
 from policies.rules.decision import Severity
-from policies.rules.messages import reason
+from policies.rules.messages import named_remedy, reason
 from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
@@ -298,4 +298,6 @@ def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator
             if finding.severity is Severity.DENY:
                 where = f'the ConfigMap "{name_of(config_map)}" in {namespace} is invalid at {finding.path}'
                 message = f"{where}: {reason(finding.path, finding.message)}"
-                yield replace(finding, path=reference.path, message=message, severity=severity, place=None)
+                remedy = named_remedy(finding.path, finding.remedy)
+                moved = replace(finding, path=reference.path, message=message, remedy=remedy)
+                yield replace(moved, severity=severity, place=None)

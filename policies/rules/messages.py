@@ -43,14 +43,20 @@ def advice(path: FieldPath, message: str, remedy: str) -> str:
 
 def _parts(path: FieldPath, message: str, remedy: str) -> tuple[str, str, str]:
     """The text before the reason, the reason, and the text behind it; without a reason only the remedy."""
+    named = named_remedy(path, remedy)
     if not message:
-        return with_capital(remedy), "", ""
+        return with_capital(named), "", ""
     if not path:
         return "", message, f"; {remedy}" if remedy else ""
+    why = f"it {message}" if named != remedy and _lacks_subject(message) else reason(path, message)
+    return f"{with_capital(named)}: " if remedy else "", why, ""
+
+
+def named_remedy(path: FieldPath, remedy: str) -> str:
+    """The remedy with the name of its field instead of `it`: `remove default`."""
     verb, it, rest = remedy.partition(" it")
-    if it and verb in _MENDING and rest[:1] in ("", " ", ",", ";"):
-        return f"{with_capital(verb)} {_leaf(path)}{rest}: ", f"{'it ' * _lacks_subject(message)}{message}", ""
-    return f"{with_capital(remedy)}: " if remedy else "", reason(path, message), ""
+    is_about_field = path and it and verb in _MENDING and rest[:1] in ("", " ", ",", ";")
+    return f"{verb} {_leaf(path)}{rest}" if is_about_field else remedy
 
 
 _LONG_WORD = re.compile(r"\S{41,}")

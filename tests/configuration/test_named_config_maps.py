@@ -30,7 +30,7 @@ def test_policy_that_newly_names_a_config_map_is_refused_for_its_mistakes(examin
     assert (found.severity, found.place) == (Severity.DENY, None)
     assert labelled_text(found) == (
         'spec.devicePlugin.config.name: the ConfigMap "ours" in gpu-operator is invalid at '
-        "data.any.sharing.timeSlicing.resources[0].replicas: is 1; sharing needs at least 2; the device plugin would "
+        "data.any.sharing.timeSlicing.resources[0].replicas: replicas is 1; sharing needs at least 2; the device plugin would "
         "exit with: number of replicas must be >= 2; write 2 or more, or remove this entry to hand out whole GPUs [GA132]"
     )
 

@@ -92,10 +92,7 @@ def record_of(conversion):
 
 
 WHERE = "spec.containers[0].resources.limits[nvidia.com/gpu]: "
-REMEDY = (
-    'write gpu-admission.io/sharing: "any", keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled), '
-    "or enable ConsumableShares in the DRA driver"
-)
+REMEDY = 'write gpu-admission.io/sharing: "any", or keep this pod on device-plugin nodes (label gpu-admission.io/dra: disabled)'
 
 
 @pytest.mark.parametrize(

@@ -178,3 +178,8 @@ def test_other_lines_hold_the_whole_remedy(found, path):
     other = finding("is 1", "set replicas of " + found.remedy, path)
     line = refusal_lines([found, other])[1]
     assert line.startswith("Set replicas of " + "".join(c if c.isprintable() else " " for c in found.remedy))
+
+
+def test_other_finding_names_the_field_that_its_remedy_is_about():
+    _, other = refusal_lines([finding("is 1", "write 2"), finding("is 3", "remove it")])
+    assert other == "Remove default; spec.cdi.default [GA110]"
