@@ -84,7 +84,8 @@ Warnings
 Worth knowing
   GA312  ResourceQuota team-b/gpus
     spec.hard[requests.nvidia.com/gpu]: is "8", and does not count the claims of converted pods (DeviceClass "gpu.nvidia.com"); opting the namespace in would switch the quota off
-    What to do: limit the namespace by a GPUQuota and remove the limit from the ResourceQuota, or set spec.extendedResourceName: nvidia.com/gpu on the DeviceClass gpu.nvidia.com (Kubernetes 1.36)
+    What to do: ask your administrator to limit claims too
+    An administrator can limit the namespace by a GPUQuota and remove the limit from the ResourceQuota, or set spec.extendedResourceName: nvidia.com/gpu on the DeviceClass gpu.nvidia.com (Kubernetes 1.36)
 
 Not reviewed
   PodTemplates, ReplicationControllers, DaemonSets, ReplicaSets, StatefulSets, Rollouts, CronJobs, Jobs, PodCliqueSets, JobSets, JAXJobs, MPIJobs, PaddleJobs, PyTorchJobs, TFJobs, XGBoostJobs, Notebooks, LeaderWorkerSets, RayClusters, RayJobs, RayServices: their pods are not counted among the workloads of a namespace

@@ -55,7 +55,7 @@ def test_cluster_policy_is_refused_while_the_config_map_that_it_names_has_a_mist
     assert reported == [
         (
             "spec.migManager.config.name: Write version: v1 and, below mig-configs:, a list of entries for each name: the "
-            f'ConfigMap "{NAME}" in gpu-operator is invalid at data[config.yaml]: is a single value, not a mapping; mig-parted '
+            f'ConfigMap "{NAME}" in gpu-operator is invalid at data[config.yaml]: config.yaml is a single value, not a mapping; mig-parted '
             "cannot read it [GA149]"
         )
     ]

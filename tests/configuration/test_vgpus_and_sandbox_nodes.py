@@ -195,7 +195,7 @@ def test_confidential_computing_on_older_gpus_is_warned_of(examined):
             Severity.WARN,
             (
                 'spec.ccManager.enabled: needs GPUs of Hopper or later, not "ampere" of the GPU node '
-                '"gpu-1"; disable it, or write defaultMode: "off"'
+                '"gpu-1"; write ccManager.enabled: false, or defaultMode: "off"'
             ),
         )
     ]

@@ -65,9 +65,7 @@ def test_conversion_is_warned_of_old_kubelets():
         for finding in node_problems(view, FieldPath(["x"]))
     ]
     does_not = "which does not read claims of resource.k8s.io/v1; a pod with a claim would not start there"
-    upgrade = (
-        "upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)"
-    )
+    upgrade = "ask your administrator to upgrade these kubelets"
     assert texts == [
         f"x: a has kubelet v1.33.4, {does_not}; {upgrade}",
         f"x: a, b have kubelet v1.33.4 or older, {does_not}; {upgrade}",
