@@ -228,7 +228,13 @@ def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:
 def _visible_audit(report: AuditReport, namespace: str, redact: _Redact) -> AuditReport:
     """The findings and the readiness of one namespace."""
     findings = tuple(
-        replace(each, message=redact(each.message), remedy=redact(each.remedy), owners=tuple(map(redact, each.owners)))
+        replace(
+            each,
+            message=redact(each.message),
+            remedy=redact(each.remedy),
+            administrator=redact(each.administrator),
+            owners=tuple(map(redact, each.owners)),
+        )
         for each in report.findings
         if each.namespace == namespace
     )

@@ -26,7 +26,9 @@ from policies.configuration.config_maps import (
     plugin_sharing,
 )
 from policies.configuration.config_maps.roles import Role, in_use, references, roles_of, users
+from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.rules.checks import Checks
 from policies.rules.decision import Severity
 from policies.rules.messages import named_remedy, reason
@@ -218,7 +220,7 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
                 yield from _findings_in(role, change)
         case "", "Node":
             # Only labels that a change sets are judged, so that a heartbeat costs nothing.
-            found = [*_NODE.run(change)] if node_labels.sets_labels(change) else []
+            found = [*_NODE.run(change), *selected_key(change)] if node_labels.sets_labels(change) else []
             # A kubelet that may not register its node leaves the cluster.
             lowers = node_labels.is_kubelet(change.user)
             for finding in found:
@@ -247,10 +249,7 @@ def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
     """The findings for a ConfigMap in one of its roles."""
     match role:
         case Role.DEVICE_PLUGIN:
-            found = [*_DEVICE_PLUGIN.run(change)]
-            for configuration in plugin_documents.configurations(change):
-                found += _DEVICE_PLUGIN_DOCUMENT.run(configuration)
-            for finding in found:
+            for finding in _plugin_findings(change):
                 yield _lower_unread(finding, plugin_documents.unread_reason(change, finding.path))
         case Role.MIG_PARTED:
             # mig-parted reads the whole file, so that mistakes in its shape break every configuration.
@@ -265,11 +264,41 @@ def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
             yield from _DCGM_METRICS.run(change)
 
 
+def _plugin_findings(change: Change) -> Iterator[Finding]:
+    """The findings for a ConfigMap of the device plugin, as if its plugins read every key."""
+    yield from _DEVICE_PLUGIN.run(change)
+    for configuration in plugin_documents.configurations(change):
+        yield from _DEVICE_PLUGIN_DOCUMENT.run(configuration)
+
+
 def _lower_unread(finding: Finding, reason: str) -> Finding:
     """A finding; a warning instead of a denial if there is a reason why nothing reads what it is about."""
     if not reason or finding.severity is not Severity.DENY:
         return finding
     return replace(finding, severity=Severity.WARN, message=f"{finding.message}; {reason}")
+
+
+def selected_key(change: Change) -> Iterator[Finding]:
+    """The denials of the configuration of the device plugin that a changed label of a node selects.
+
+    Until a node selects a key of the ConfigMap, a mistake in it is only a warning.
+    """
+    key = node_labels.newly_set(change, PLUGIN_CONFIG_LABEL)
+    facts = change.facts.after(change.object)
+    name = facts.policy_value("devicePlugin", "config", "name")
+    config_map = facts.operator_object("ConfigMap", name) if key and isinstance(name, str) and name else None
+    if not isinstance(config_map, dict) or facts.is_reviewed(config_map):
+        return
+    if not runs_device_plugin(change.object, facts.view):
+        return
+    content = Change(config_map, None, "CREATE", change.user, namespace_of(config_map), facts, "ConfigMap")
+    for finding in _plugin_findings(content):
+        if finding.severity is Severity.DENY and finding.path[:2] == ("data", key):
+            where = f'the key "{key}" of the ConfigMap "{name}" is invalid at {finding.path}'
+            message = f"{where}: {reason(finding.path, finding.message)}"
+            remedy = named_remedy(finding.path, finding.remedy)
+            path = node_labels.label_path(PLUGIN_CONFIG_LABEL)
+            yield replace(finding, path=path, message=message, remedy=remedy, place=None)
 
 
 def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:

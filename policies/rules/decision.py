@@ -95,7 +95,7 @@ class Rule:
     """The setting that sets the rule's severity, besides `spec.rules`."""
     kinds: tuple[str, ...] = ("Pod", WORKLOAD)
     """The kinds of the objects that it reviews, WORKLOAD or EVERY_KIND. A mistake in a ConfigMap is also reported at the fields of
-    a ClusterPolicy that name the ConfigMap; its kind is ConfigMap."""
+    a ClusterPolicy that name the ConfigMap, and at the label of a node that selects its key; its kind is ConfigMap."""
     rows: tuple[str, ...] = ()
     """The rows of docs/catalogue.md that the rule detects."""
     fixed: bool = False

@@ -63,6 +63,7 @@ def test_report_names_the_object_the_rule_and_what_to_do():
                 "properties": {
                     "title": converted_pod.rule.title,
                     "path": "spec.containers",
+                    "administrator": "give the namespace another label",
                     "objects": "40",
                     "owners": "ReplicaSet a and ReplicaSet b",
                 },

@@ -30,7 +30,11 @@ TONES = {
 def answer_section(explanation: Explanation) -> Section:
     """The verdict, the reason for it, obstacles and warnings."""
     headline, obstacles = Paragraph(as_sentence(explanation.headline)), map(obstacle_sentence, explanation.obstacles)
-    warnings = (Paragraph(f"Warning: {warning}") for warning in explanation.warnings)
+    warnings = [Paragraph(f"Warning: {warning}") for warning in explanation.warnings]
+    warnings += [
+        Paragraph(f"An administrator can {task}.")
+        for task in dict.fromkeys(each.administrator for each in explanation.warnings if each.administrator)
+    ]
     verdict = explanation.verdict
     return Section([headline, Bullets([*obstacles]), *warnings], explanation.label, str(verdict), TONES[verdict])
 

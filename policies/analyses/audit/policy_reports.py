@@ -125,6 +125,7 @@ def _result(finding: AuditFinding, redact: Callable[[str], str]) -> dict[str, An
     properties = {
         "title": finding.rule.title,
         "path": str(finding.path),
+        "administrator": redact(finding.administrator),
         "objects": str(finding.count) if finding.count > 1 else "",
         "owners": format_list(finding.owners, MOST_OWNERS) if finding.owners else "",
         "waived": finding.waived,

@@ -5,7 +5,18 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from tests.configuration.node_labels.objects import FILE, MIG, OWN, STATE, WORKLOAD, config_map, mig, node, policy
+from tests.configuration.node_labels.objects import (
+    FILE,
+    MIG,
+    OWN,
+    PLUGIN,
+    STATE,
+    WORKLOAD,
+    config_map,
+    mig,
+    node,
+    policy,
+)
 from webhook.cli import main
 
 A100 = {
@@ -329,3 +340,25 @@ def test_layout_that_mig_parted_has_applied_is_not_refused(examined, state, foun
 def test_state_of_the_former_layout_says_nothing_about_a_new_one(examined):
     stored = node(**A100, **{MIG: "halves", "nvidia.com/mig.config.state": "success"})
     assert findings_on(examined, node(**{MIG: "too-much"}), stored, *OWN) == ["deny"]
+
+
+ONE_REPLICA = "version: v1\nsharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 1}]}}"
+SHARES = (
+    policy(devicePlugin={"config": {"name": "slices", "default": "any"}}),
+    config_map("slices", any="version: v1", broken=ONE_REPLICA),
+)
+
+
+def test_label_that_selects_a_broken_key_is_refused_with_the_reason(findings_of):
+    ((severity, message, remedy),) = findings_of("GA132", {PLUGIN: "broken"}, *SHARES)
+    assert severity == "deny"
+    assert message.startswith('the key "broken" of the ConfigMap "slices" is invalid at data.broken.sharing')
+    assert remedy == "write 2 or more, or remove this entry to hand out whole GPUs"
+
+
+def test_mistake_in_a_key_that_the_label_does_not_select_is_left_alone(findings_of):
+    assert findings_of("GA132", {PLUGIN: "any"}, *SHARES) == []
+
+
+def test_label_that_selected_a_broken_key_before_is_left_alone(findings_of):
+    assert findings_of("GA132", {PLUGIN: "broken"}, *SHARES, before={PLUGIN: "broken"}) == []
