@@ -147,7 +147,7 @@ def test_several_malformed_fields_stand_on_a_line_each(invoke, cluster, write):
     assert done.stdout.splitlines()[1:11] == [
         'The Pod "x" is invalid: ',
         "* spec.nodeSelector: Write nodeSelector as a mapping: it is a number [GA301]",
-        "* spec.containers: Write it as a list [GA301]",
+        "* spec.containers: Write containers as a list [GA301]",
         "  GA301 deny  pod.yaml:4:49  A pod must have the shape that Kubernetes defines",
         "    spec: {containers: {name: train}, nodeSelector: 1}",
         "                                                    ^",
