@@ -365,7 +365,7 @@ def _host_volumes(volumes: Any) -> Iterator[tuple[str, str]]:
 
 
 EXEMPT = "exempt monitoring agents in access.exemptServiceAccounts or access.exemptNamespaces"
-"""What an administrator can do if the access is intended."""
+"""The remedy for an administrator, if the access is intended."""
 
 
 RECREATE = "keep what the pod has, or create another pod that requests nvidia.com/gpu: 1 in resources.limits"

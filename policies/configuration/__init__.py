@@ -285,8 +285,8 @@ def selected_key(change: Change) -> Iterator[Finding]:
     """
     key = node_labels.newly_set(change, PLUGIN_CONFIG_LABEL)
     facts = change.facts.after(change.object)
-    name = facts.policy_value("devicePlugin", "config", "name")
-    config_map = facts.operator_object("ConfigMap", name) if key and isinstance(name, str) and name else None
+    name = facts.policy_value("devicePlugin", "config", "name") if key else None
+    config_map = facts.operator_object("ConfigMap", name) if isinstance(name, str) and name else None
     if not isinstance(config_map, dict) or facts.is_reviewed(config_map):
         return
     if not runs_device_plugin(change.object, facts.view):
@@ -294,11 +294,8 @@ def selected_key(change: Change) -> Iterator[Finding]:
     content = Change(config_map, None, "CREATE", change.user, namespace_of(config_map), facts, "ConfigMap")
     for finding in _plugin_findings(content):
         if finding.severity is Severity.DENY and finding.path[:2] == ("data", key):
-            where = f'the key "{key}" of the ConfigMap "{name}" is invalid at {finding.path}'
-            message = f"{where}: {reason(finding.path, finding.message)}"
-            remedy = named_remedy(finding.path, finding.remedy)
-            path = node_labels.label_path(PLUGIN_CONFIG_LABEL)
-            yield replace(finding, path=path, message=message, remedy=remedy, place=None)
+            where = node_labels.label_path(PLUGIN_CONFIG_LABEL)
+            yield _finding_elsewhere(finding, where, f'the key "{key}" of the ConfigMap "{name}"')
 
 
 def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator[Finding]:
@@ -325,8 +322,18 @@ def named_config_maps(change: Change, refused: Container[FieldPath]) -> Iterator
         severity = Severity.WARN if (reference, name) in before else Severity.DENY
         for finding in _findings_in(reference.role, content):
             if finding.severity is Severity.DENY:
-                where = f'the ConfigMap "{name_of(config_map)}" in {namespace} is invalid at {finding.path}'
-                message = f"{where}: {reason(finding.path, finding.message)}"
-                remedy = named_remedy(finding.path, finding.remedy)
-                moved = replace(finding, path=reference.path, message=message, remedy=remedy)
-                yield replace(moved, severity=severity, place=None)
+                invalid = f'the ConfigMap "{name_of(config_map)}" in {namespace}'
+                yield replace(_finding_elsewhere(finding, reference.path, invalid), severity=severity)
+
+
+def _finding_elsewhere(finding: Finding, path: FieldPath, invalid: str) -> Finding:
+    """A finding in a ConfigMap, at the field of another object that names the ConfigMap.
+
+    Args:
+        finding: The finding.
+        path: The field of the other object.
+        invalid: The ConfigMap, or the part of it that is invalid, for the message.
+    """
+    message = f"{invalid} is invalid at {finding.path}: {reason(finding.path, finding.message)}"
+    remedy = named_remedy(finding.path, finding.remedy)
+    return replace(finding, path=path, message=message, remedy=remedy, place=None)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.conversion.gpu_semantics import shares_of
 from policies.conversion.templates import without_nulls
 from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
-from policies.devices.native_quotas import QuotaUse, counts_as_resource, counts_pod, native_quotas, refused_claims
+from policies.devices.native_quotas import QuotaUse, counts_as_resource, counts_pod, refused_claims
 from policies.devices.published_devices import DeviceGroup, gpu_groups, largest_node, published_devices
 from policies.devices.resource_claims import Claim
 from policies.fleet.device_plugin import enough_on_a_node, nodes_with_both, old_kubelets
@@ -292,7 +292,9 @@ def effective_quotas(
     namespace could take every GPU.
     """
     # Without `pod`, all quotas count, whatever their scopes.
-    quotas = [each for each in native_quotas(namespace, view) if pod is None or counts_pod(each, pod)]
+    quotas = [
+        each for each in view.known_or_reviewed("ResourceQuota", namespace) if pod is None or counts_pod(each, pod)
+    ]
     severity = Severity(settings.conversion.native_quota)
     for resource, path in places.items():
         for quota in quotas:

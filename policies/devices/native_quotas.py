@@ -18,7 +18,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import IMPLICIT_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from policies.devices.resource_claims import DeviceRequest
     from policies.kubernetes.objects import Object
@@ -70,11 +70,6 @@ class NativeQuotaRefusal(NamedTuple):
         return ", ".join((f"exceeded quota: {self.quota}", *parts))
 
 
-def native_quotas(namespace: str, view: ClusterView) -> Sequence[Object]:
-    """The ResourceQuotas of a namespace; those under review if they cannot be listed."""
-    return view.known_or_reviewed("ResourceQuota", namespace)
-
-
 def counts_pod(quota: Object, pod: Object) -> bool:
     """True if a pod is in every scope of a quota."""
     return all(_is_in_scope(pod, scope) for scope in _scopes(quota))
@@ -105,7 +100,7 @@ def refused_pod(
         view: The cluster.
         use: What the quotas count already.
     """
-    quotas = [each for each in native_quotas(namespace, view) if counts_pod(each, pod)]
+    quotas = [each for each in view.known_or_reviewed("ResourceQuota", namespace) if counts_pod(each, pod)]
     return tuple(_refusals(_usage_of_pod(pod), quotas, {}, _Counted(namespace, view, use, pod)))
 
 
@@ -134,7 +129,7 @@ def refused_claims(
         served: The DeviceClass of each other resource of the pod that the scheduler's claim serves too. Which these are
             depends on the node.
     """
-    quotas = [each for each in native_quotas(namespace, view) if counts_claims(each, view)]
+    quotas = [each for each in view.known_or_reviewed("ResourceQuota", namespace) if counts_claims(each, view)]
     if not quotas:
         return ()
     of_pod = _usage_of_pod(pod)

@@ -31,7 +31,7 @@ CLOUD_LABELS = (
     "eks.amazonaws.com/instance-gpu-name",
     "karpenter.k8s.aws/instance-gpu-name",
 )
-"""Labels by which GKE, EKS Auto Mode and Karpenter name the GPUs of a node, each with names of its own."""
+"""Labels by which GKE, EKS Auto Mode and Karpenter name the GPUs of a node; each uses its own names."""
 PRODUCT_LABEL = "nvidia.com/gpu.product"
 """The product of a node's GPUs, or of its MIG devices under the single strategy."""
 FAMILY_LABEL = "nvidia.com/gpu.family"

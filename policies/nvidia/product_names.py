@@ -78,7 +78,7 @@ def differences(name: str, label: str) -> tuple[bool, bool]:
 
     Facts that one of them lacks do not differ.
     """
-    written, product = _read_pattern(name), _read(bare_name(label))
+    written, product = _read_pattern(name), _read_name(bare_name(label))
     return not written.agrees_in_memory(product), not written.agrees_in_form(product)
 
 
@@ -112,7 +112,7 @@ class ProductNames:
             distances = {
                 name: distance
                 for name in self.names
-                if (distance := _distance(written, _read(name), exact=is_exact, model_only=model_only)) is not None
+                if (distance := _distance(written, _read_name(name), exact=is_exact, model_only=model_only)) is not None
             }
             if distances:
                 nearest = min(distances.values())
@@ -135,7 +135,7 @@ class ProductNames:
         written = _read_pattern(pattern)
         for wider in self._patterns_of(products, pattern) if written.memory else ():
             matching = self._matching_names(wider)
-            if set(products) <= set(matching) and all(written.agrees(_read(name)) for name in matching):
+            if set(products) <= set(matching) and all(written.agrees(_read_name(name)) for name in matching):
                 return wider
         return None
 
@@ -155,7 +155,7 @@ class ProductNames:
         names = [fold_name(name) for name in products]
         in_all = set.intersection(*(set(name.split("-")) for name in names))
         first = products[0].split("-")
-        _, written = _shared_words(_read_pattern(pattern).words, _read(products[0]).words)
+        _, written = _shared_words(_read_pattern(pattern).words, _read_name(products[0]).words)
         for words in (
             [first[index] for index in sorted(written)],
             [word for word in first if fold_name(word) in in_all],
@@ -212,11 +212,11 @@ class _Name:
 
 def _read_pattern(pattern: str) -> _Name:
     """A pattern taken apart like a name: `*` divides words, and `?` is a letter that no name has there."""
-    return _read(pattern.replace("*", "-").replace("?", "x"))
+    return _read_name(pattern.replace("*", "-").replace("?", "x"))
 
 
 @lru_cache(maxsize=1024)
-def _read(name: str) -> _Name:
+def _read_name(name: str) -> _Name:
     """A name taken apart. A known product has its memory and form factor, also if its name lacks them."""
     spelled = tuple(filter(None, _DIVIDERS.split(_BARE_SIZE.sub(r"\1\2\3gb", _DIVIDED_PCIE.sub("pcie", name.lower())))))
     form = next((match[1] or match[2] or "sxm" for word in spelled if (match := _FORM.fullmatch(word))), "")
@@ -224,7 +224,7 @@ def _read(name: str) -> _Name:
     bare = name.removeprefix(_BRAND)
     if name in GKE_ACCELERATORS:
         # With memory in the name, others than GKE use it too, for any form factor.
-        known = _read(GKE_ACCELERATORS[name])
+        known = _read_name(GKE_ACCELERATORS[name])
         form, memory = ("", memory) if memory else (known.form, set(known.memory))
     elif bare in KNOWN_PRODUCTS or _BRAND + bare in KNOWN_PRODUCTS:
         divided = product_named(bare)

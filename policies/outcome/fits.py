@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Held, Usage
-from policies.devices.native_quotas import QuotaUse, counts_claims, native_quotas
+from policies.devices.native_quotas import QuotaUse, counts_claims
 from policies.devices.resource_claims import Claim
 from policies.fleet.cluster_digest import Nodes, ResourceUsage, read_cluster
 from policies.kubernetes.bounds import check_cancelled
@@ -341,7 +341,7 @@ def _request_key(question: Question, view: ClusterView) -> str:
     spec = question.pod.spec if question.pod is not None else {}
     containers = (*mappings_at(spec, ("initContainers",)), *mappings_at(spec, ("containers",)))
     # A ResourceQuota can refuse the claim that the scheduler makes for extended resources in its namespace.
-    is_limited = any(counts_claims(each, view) for each in native_quotas(question.namespace, view))
+    is_limited = any(counts_claims(each, view) for each in view.known_or_reviewed("ResourceQuota", question.namespace))
     parts = [
         question.pod is None,
         [spec.get(field) for field in ("nodeSelector", "affinity", "tolerations")],

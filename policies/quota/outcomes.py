@@ -45,7 +45,7 @@ class ChargeMessage:
     retry_after: int | None = None
     """Seconds after which clients of Kubernetes try again automatically; None if that does not help."""
     administrator: str = ""
-    """What an administrator can do; empty if there is nothing."""
+    """The remedy for an administrator; empty if there is none."""
 
     def problem(self, *, is_admitted: bool) -> Problem:
         """The problem with the object, which is refused unless it is admitted all the same."""

@@ -31,9 +31,9 @@ class Problem:
     path: FieldPath
     message: str
     remedy: str | None = None
-    """What the author can do; None for the remedy of the rule."""
+    """The remedy for the author; None for that of the rule."""
     administrator: str | None = None
-    """What an administrator can do; None for that of the rule."""
+    """The remedy for an administrator; None for that of the rule."""
     severity: Severity | None = None
     """None for the default of the rule; set if a missing fact makes the problem less severe."""
     place: Place | None = None

@@ -90,7 +90,7 @@ class Rule:
     """The runs of NVIDIA's own components that a test compares the rule with: `mig-parted` or `sharing`; empty if upstream's
     source was only read."""
     administrator: str = ""
-    """What an administrator can do besides, as an imperative without a full stop; empty if there is nothing."""
+    """The remedy for an administrator, an imperative without a full stop; empty if there is none."""
     setting: str = ""
     """The setting that sets the rule's severity, besides `spec.rules`."""
     kinds: tuple[str, ...] = ("Pod", WORKLOAD)
@@ -147,11 +147,11 @@ class Finding:
     message: str
     """The problem and why it matters, without the path and without a full stop."""
     remedy: str
-    """What the author of the object can do, as an imperative without a full stop; empty if the message says it."""
+    """The remedy for the author, an imperative without a full stop; empty if the message says it."""
     place: Place | None = None
     """The place in an embedded document, for a finding in one."""
     administrator: str = ""
-    """What an administrator can do besides, as an imperative without a full stop; empty if there is nothing."""
+    """The remedy for an administrator, an imperative without a full stop; empty if there is none."""
     exempt: bool = False
     """True if an exemption lowered the severity."""
     announces_refusal: bool = False

@@ -252,8 +252,7 @@ def test_whatever_is_in_a_pod_it_is_read_or_refused_with_places(changes):
     try:
         read = Pod.read(pod)
     except MalformedPodError as refusal:
-        # Either outcome is fine, this one with places.
-        assert all(lookup(pod, path[:1]) is not None and all(words) for path, *words in refusal.problems)  # noqa: PT017
+        assert all(lookup(pod, path[:1]) is not None and all(words) for path, *words in refusal.problems)  # noqa: PT017 - both outcomes are right
     else:
         assert all(is_dns_label(container.name) for container in read.all_containers)
         assert (type(read.controller_kind), type(read.is_past_scheduling)) == (str, bool)

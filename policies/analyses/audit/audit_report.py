@@ -39,9 +39,9 @@ class AuditFinding:
     message: str
     """The problem and its effect, without the path and without a full stop."""
     remedy: str
-    """What the author can do, an imperative without a full stop."""
+    """The remedy for the author, an imperative without a full stop."""
     administrator: str
-    """What an administrator can do; empty if there is nothing."""
+    """The remedy for an administrator; empty if there is none."""
     count: int = 1
     """The number of objects."""
     owners: tuple[str, ...] = ()

@@ -79,7 +79,7 @@ class ReviewWarning:
     message: str
     remedy: str
     administrator: str
-    """What an administrator can do; empty if there is nothing."""
+    """The remedy for an administrator; empty if there is none."""
     text: str
     """Remedy, message and path as one sentence."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NAME_THE_PRODUCT = (
     "name the product, in a pod by the annotation gpu-admission.io/product, in a claim by a selector for productName"
 )
-"""What the author of a pod or claim can do that no quota can count."""
+"""The remedy for the author of a pod or claim that no quota can count."""
 
 
 @dataclass(frozen=True, slots=True)

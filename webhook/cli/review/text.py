@@ -133,14 +133,10 @@ def _lines(reviewed: ReviewedObject, result: Result, told: set[tuple[str, str]])
         if finding.severity is Severity.DENY and why not in explained:
             yield f"    Reason: {printable(why)}"
             explained.add(why)
-        is_report = finding.severity in (Severity.DENY, Severity.WARN)
-        if (
-            is_report
-            and finding.administrator
-            and (advice := (subject.request.namespace, finding.administrator)) not in told
-        ):
+        task = subject.request.namespace, finding.administrator
+        if finding.administrator and finding.severity in (Severity.DENY, Severity.WARN) and task not in told:
             yield f"    An administrator can {printable(finding.administrator)}"
-            told.add(advice)
+            told.add(task)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
 
@@ -196,5 +192,5 @@ def _refusal(result: Result, refusal: Refusal) -> str:
     message = kubectl.denial(refusal.webhook, message)
     if refusal.of_pods:
         return kubectl.failed_create_event(message)
-    reason = "TooManyRequests" if refusal.is_later else "Forbidden"
-    return kubectl.refusal(reason, printable(subject.manifest.file), subject.request.operation, message)
+    status = "TooManyRequests" if refusal.is_later else "Forbidden"
+    return kubectl.refusal(status, printable(subject.manifest.file), subject.request.operation, message)
