@@ -1,4 +1,4 @@
-"""Terminal output in docs/test.md is that of the command."""
+"""The suite in docs/test.md fails as the page shows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,8 @@ from testbed import libyaml
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "test.md").read_text()
-PASSED, FAILED = re.findall(r"```console\n\$ gpu-admission test .*?\n(.*?)```", PAGE, re.DOTALL)
+(FAILED,) = re.findall(r"```console\n\$ gpu-admission test policies/\n(.*?)```", PAGE, re.DOTALL)
 (SUITE,) = re.findall(r"```yaml\n(apiVersion: test.*?)```", PAGE, re.DOTALL)
-
-
-def test_page_shows_the_suite_that_passes(invoke, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    assert invoke("test", "examples/suite").stdout == PASSED
 
 
 def test_page_shows_where_its_suite_fails(invoke, tmp_path, monkeypatch):
