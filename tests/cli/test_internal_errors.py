@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import EXAMPLES
 
 SENTENCE = (
     "Error: internal error in gpu-admission (KeyError: 'the kind'); please report it with the command, its input and "
@@ -59,9 +62,43 @@ def test_exit_code_is_documented(invoke):
     )
 
 
-def test_full_disk_is_no_internal_error():
+CLUSTER = ("--cluster", str(EXAMPLES / "cluster"))
+COMMANDS = {
+    "help": ("--help",),
+    "rules": ("rules",),
+    "review": ("review", *CLUSTER, str(EXAMPLES / "deployment")),
+    "json": ("review", "-o", "json", str(EXAMPLES / "deployment")),
+    "migrate": ("migrate", *CLUSTER, str(EXAMPLES / "deployment")),
+    "usage": ("usage", *CLUSTER),
+    "report": ("report", *CLUSTER, "-o", "-"),
+}
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_full_disk_is_reported_in_one_sentence(arguments):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "webhook", "rules"], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [sys.executable, "-m", "webhook", *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False
         )
-    assert (done.returncode, done.stderr) == (2, "Error: cannot write: [Errno 28] No space left on device\n")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (
+        2,
+        "Error: cannot write the output: no space left on device",
+    )
+    assert "internal error" not in done.stderr
+
+
+def test_full_disk_for_messages_too_ends_the_command():
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-m", "webhook", "rules"], stdout=full, stderr=full, check=False)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize("arguments", COMMANDS.values(), ids=COMMANDS)
+def test_closed_pipe_ends_the_command_silently(arguments):
+    read, written = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "webhook", *arguments], stdout=written, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(written)
+    assert (done.returncode, "rror" in done.stderr) == (1, False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 
 import pytest
@@ -11,6 +12,7 @@ from policies.analyses.migrate.proof import PROPERTIES
 from testbed import libyaml
 from tests.cli.conftest import EXAMPLES
 from tests.counted_steps import steps
+from webhook.cli.migrations import runs
 
 POD = """\
 apiVersion: v1
@@ -79,6 +81,62 @@ def test_file_is_written_in_place_with_its_mode_through_a_link(migrate, write, f
     assert "a-gpu" in (folder / "pod.yaml").read_text()
     assert (folder / "pod.yaml").stat().st_mode & 0o777 == 0o640
     assert sorted(path.name for path in folder.iterdir()) == ["link.yaml", "pod.yaml"]
+
+
+def test_link_out_of_the_folder_is_not_followed(migrate, write, folder):
+    write("manifests/inside.yaml", POD.replace("name: a,", "name: inside,"))
+    write("elsewhere/pod.yaml", POD)
+    (folder / "manifests/pod.yaml").symlink_to("../elsewhere/pod.yaml")
+    done = migrate("--in-place", "manifests")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "manifests/inside.yaml:1  Pod team-a/inside  migrated: to ResourceClaimTemplate inside-gpu\n"
+        f"manifests/pod.yaml:1  Pod team-a/a  left: name {folder}/elsewhere/pod.yaml to change it: the file is a link out of what is named\n"
+        "2 objects: 1 migrated, 1 left\n"
+    )
+    assert (folder / "elsewhere/pod.yaml").read_text() == POD
+    assert "inside-gpu" in (folder / "manifests/inside.yaml").read_text()
+
+
+def test_file_that_is_edited_during_the_migration_is_left(migrate, write, folder, monkeypatch):
+    write("pod.yaml", POD)
+    edited = f"# by hand\n{POD}"
+    monkeypatch.setattr(runs, "write_files", edit_before(runs.write_files, folder / "pod.yaml", edited))
+    done = migrate("--in-place", "pod.yaml")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "pod.yaml:1  Pod team-a/a  left: the file was not written: was changed after it was read; run the command again\n"
+        "1 object: 1 left\n"
+    )
+    assert (folder / "pod.yaml").read_text() == edited
+
+
+def edit_before(write_files, file, text):
+    """The function that writes files, after an editor has saved one of them."""
+
+    def edit_and_write(*arguments):
+        file.write_text(text)
+        write_files(*arguments)
+
+    return edit_and_write
+
+
+def test_file_with_hard_links_is_left_and_the_others_are_written(migrate, write, folder):
+    write("a.yaml", POD)
+    os.link(folder / "a.yaml", folder / "a.txt")
+    write("b.yaml", POD.replace("name: a,", "name: b,"))
+    done = migrate("--in-place", ".")
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (2, "2 objects: 1 migrated, 1 left")
+    assert "a.yaml:1  Pod team-a/a  left: the file was not written: has 2 hard links" in done.stderr
+    assert (folder / "a.yaml").read_text() == POD
+    assert "b-gpu" in (folder / "b.yaml").read_text()
+
+
+def test_diff_shows_direction_marks_as_escapes(migrate, write):
+    write("pod.yaml", POD.replace("- name: c\n", "- name: c  # \u202e\tx\n"))
+    stdout = migrate("pod.yaml").stdout
+    assert "\u202e" not in stdout
+    assert "  - name: c  # \\u202e\tx\n" in stdout
 
 
 def test_byte_order_mark_and_line_breaks_stay(migrate, folder):

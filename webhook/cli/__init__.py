@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -22,7 +23,9 @@ __all__ = ["COMMANDS", "LazyGroup", "main"]
 
 
 _UNUSABLE = 2
-"""The exit code if the disk is full, as of input that cannot be read."""
+"""The exit code if the output cannot be written, as of input that cannot be read."""
+_UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS)
+"""The errors of a disk that is full, limited, broken or read-only. Click ends a command silently if a pipe is closed."""
 _FAILED = 3
 """The exit code of an internal error; the other codes are about the input."""
 _TRACE = "GPU_ADMISSION_TRACE"
@@ -44,9 +47,8 @@ class LazyGroup(click.Group):
         except Exception as error:  # noqa: BLE001 - errors that click does not handle are internal errors
             from policies.kubernetes.names import printable
 
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-                click.echo(f"Error: cannot write: {printable(str(error))}", err=True)
-                sys.exit(_UNUSABLE)
+            if isinstance(error, OSError) and error.errno in _UNWRITABLE:
+                _end_without_output(error)
             if os.environ.get(_TRACE) == "1":
                 import traceback
 
@@ -82,6 +84,25 @@ class LazyGroup(click.Group):
             CompletionItem(name, help=text) for name, text in self.summaries.items() if name.startswith(incomplete)
         ]
         return [*commands, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def _end_without_output(error: OSError) -> NoReturn:
+    """Exit with the reason why standard output, or a file, cannot be written.
+
+    What is left in a buffer goes nowhere, because Python would try to write it once more at the end.
+    """
+    from policies.kubernetes.names import printable
+
+    what = error.filename or "the output"
+    with suppress(OSError):
+        click.echo(printable(f"Error: cannot write {what}: {(error.strerror or str(error)).lower()}"), err=True)
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(null, stream.fileno())
+    sys.exit(_UNUSABLE)
 
 
 def find_command(name: str) -> click.Command | None:

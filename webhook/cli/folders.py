@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +13,7 @@ from policies.admission import reviewed_kinds
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.rules.settings import DEFAULTS
+from webhook.cli.user_files import is_special, read_file, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -102,20 +102,14 @@ def is_covered(file: str, path: str, exclusion: Exclusion | None) -> bool:
     return not any(_is_left_out(relative, part, exclusion) for relative, part in paths)
 
 
-def is_special(path: str) -> bool:
-    """True for pipes and devices: reading them could block, or never end."""
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-
-
 def _patterns(ignore_file: str | None) -> list[str]:
     if ignore_file is None:
         return []
     try:
-        with open(ignore_file, encoding="utf-8") as opened:
-            return opened.read().splitlines()
+        return read_file(ignore_file).decode().splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "is not UTF-8"
-        raise click.UsageError(f"--ignore-file {ignore_file}: {reason or 'cannot be read'}") from error
+        reason = reason_of(error) if isinstance(error, OSError) else "is not UTF-8"
+        raise click.UsageError(f"--ignore-file {ignore_file}: {reason}") from error
 
 
 def _absolute(path: str) -> str:
@@ -132,38 +126,6 @@ def _is_left_out(relative: str, name: str, exclusion: Exclusion | None) -> bool:
 def _is_document(file: str) -> bool:
     """True also for a broken link, to report it."""
     return not is_special(file) and not os.path.isdir(file)
-
-
-def replace_file(name: str, content: bytes) -> None:
-    """Write a file as a whole, also after a crash; its mode stays, and a symbolic link stays one.
-
-    A device or a pipe is written to, and stays one.
-
-    Raises:
-        OSError: The file cannot be written; it is as before then.
-    """
-    if os.path.exists(name) and not os.path.isfile(name):
-        with open(name, "wb") as opened:
-            opened.write(content)
-        return
-    target = os.path.realpath(name)
-    descriptor, temporary = tempfile.mkstemp(dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}.")
-    try:
-        with os.fdopen(descriptor, "wb") as opened:
-            os.fchmod(opened.fileno(), os.stat(target).st_mode & 0o7777 if os.path.exists(target) else _new_file_mode())
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _new_file_mode() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
 
 
 NO_OBJECTS = "no Kubernetes objects"
@@ -418,7 +380,6 @@ def _selector_pairs(kustomization: dict[str, Any]) -> Iterator[Any]:
 
 def _kustomization(file: str) -> Any:
     try:
-        with open(file, encoding="utf-8") as opened:
-            return load_document(opened.read()).value
-    except (OSError, UnicodeDecodeError, YAMLError):
+        return load_document(read_file(file)).value
+    except (OSError, YAMLError):
         return None

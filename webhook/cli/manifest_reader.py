@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,17 +13,17 @@ import yaml
 
 from policies.kubernetes.names import printable, shown
 from policies.kubernetes.objects import FieldPath, lookup
-from policies.kubernetes.yaml import Document, Limits, Position, scan_documents
+from policies.kubernetes.yaml import Document, Limits, Position, YAMLError, scan_documents
 from policies.kubernetes.yaml_events import value as settled_value
 from policies.kubernetes.yaml_nodes import Node
 from webhook.cli.folders import SUFFIXES, OtherFiles, files_of, is_version
+from webhook.cli.user_files import MOST_BYTES, read_file, read_stream, reason_of
 from webhook.cluster.garbage_collection import CollectionPause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.yaml import YAMLError
     from webhook.cli.folders import Exclusion, NamedFiles
 
 
@@ -68,9 +68,12 @@ STDIN = "STDIN"
 _JSON_BEGIN = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*[{\[]")
 """The beginning of a mapping or list of JSON, with or without a byte order mark."""
 _LABELS = FieldPath(("metadata", "labels"))
-LIMITS = Limits(size=1 << 30, depth=100, nodes=100_000_000, aliased=100_000)
-"""Wider than for the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes. Aliases are limited,
-because diffs and output write them out, at some 30 µs for each value."""
+LIMITS = Limits(size=32 << 20, depth=100, nodes=10_000_000, aliased=100_000)
+"""Wider than for the network: `kubectl get nodes -o yaml` of a large cluster has tens of megabytes, at some 3 MB a second.
+Aliases are limited, because diffs and output write them out, at some 30 µs for each value."""
+_JSON_LIMITS = replace(LIMITS, size=MOST_BYTES, nodes=100_000_000)
+"""For JSON without positions, which is read 20 times as fast."""
+_TOO_LARGE = f"is larger than {LIMITS.size >> 20} MiB: divide it; for --cluster, write it as JSON, which may have {MOST_BYTES >> 20} MiB"
 
 _HELM_SOURCE = re.compile(r"(?:---.*\n)?(?:[ \t]*(?:#.*)?\n)*?# Source: (\S.*)")
 """The comment that `helm template` writes above each document."""
@@ -119,7 +122,7 @@ class Content:
         """
         if not _JSON_BEGIN.match(self.content):
             return None
-        return quick_json(self.content, LIMITS)
+        return quick_json(self.content, _JSON_LIMITS)
 
 
 class ManifestReader:
@@ -201,7 +204,7 @@ class ManifestReader:
                     yield Content(STDIN if file == "-" else file, content, sorter)
 
     def _read_documents(self, found: Content) -> list[Document]:
-        documents, errors = self._parse(found.content)
+        documents, errors = self._parse(found)
         if found.others is not None:
             documents, errors = found.others.sort(found.file, documents, errors)
         self._add_broken(found.file, errors)
@@ -210,10 +213,12 @@ class ManifestReader:
                 self._add_duplicate(path, found.file, document)
         return [document for document in documents if not document.duplicates]
 
-    def _parse(self, content: bytes) -> tuple[list[Document], list[YAMLError]]:
+    def _parse(self, found: Content) -> tuple[list[Document], list[YAMLError]]:
+        if len(found.content) > LIMITS.size:
+            return [], [YAMLError(_TOO_LARGE, 1, 1)]
         # Collections would take two thirds of the time for a file of megabytes, and reading creates no cycles.
         with CollectionPause():
-            return scan_documents(content, limits=LIMITS, keeps_duplicates=True)
+            return scan_documents(found.content, limits=LIMITS, keeps_duplicates=True)
 
     def _add_duplicate(self, path: tuple[str | int, ...], file: str, document: Document) -> None:
         message = f"duplicate key {shown(path[-1])}: first given at line {document.duplicates[path][0]}"
@@ -273,16 +278,14 @@ class ManifestReader:
                 self.problems.append(Problem(STDIN, "can be read only once; name - once"))
                 return None
             self._stdin_was_read = True
-            return sys.stdin.buffer.read()
         try:
-            with open(file, "rb") as opened:
-                return opened.read()
+            return read_stream(sys.stdin.buffer, STDIN) if file == "-" else read_file(file)
         except OSError as error:
-            self._not_opened(error)
+            self.problems.append(Problem(STDIN if file == "-" else file, reason_of(error)))
             return None
 
     def _not_opened(self, error: OSError) -> None:
-        self.problems.append(Problem(str(error.filename), (error.strerror or "cannot be read").lower()))
+        self.problems.append(Problem(str(error.filename), reason_of(error)))
 
     def _objects_of(self, file: str, document: Document) -> Iterator[Manifest]:
         yield from self._objects(document.value, _with_source(file, document.text), document, FieldPath())

@@ -57,7 +57,7 @@ class RepositoryReader(ManifestReader):
 
     def _objects_of_manifest(self, found: Content) -> Iterator[Manifest]:
         """The objects of a file that must be a manifest."""
-        documents, errors = self._parse(found.content)
+        documents, errors = self._parse(found)
         self._add_broken(found.file, errors)
         if not documents and not errors:
             self.empty.append(Problem(found.file, "holds no Kubernetes objects"))
@@ -75,7 +75,7 @@ class RepositoryReader(ManifestReader):
         """The objects of a file that may have other documents."""
         if others.skips_json(found.quick_json):
             return
-        documents, errors = others.sort(found.file, *self._parse(found.content))
+        documents, errors = others.sort(found.file, *self._parse(found))
         self._add_broken(found.file, errors)
         for document in documents:
             yield from self._objects_of_document(found.file, document)

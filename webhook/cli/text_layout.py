@@ -58,6 +58,11 @@ def dump_all(documents: Iterable[Object]) -> str:
     return "---\n".join(map(dump, documents))
 
 
+def escaped_text(text: str) -> str:
+    r"""A text with escapes such as `\u202e` for what cannot be printed, except tabs and line breaks."""
+    return "".join(each if each.isprintable() or each in "\t\r\n" else json.dumps(each)[1:-1] for each in text)
+
+
 def diff(before: Object, after: Object, name: str) -> list[str]:
     """The lines of a unified diff of an object, printable; empty if nothing changed."""
     old, new = dump(before).splitlines(), dump(after).splitlines()

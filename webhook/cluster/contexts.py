@@ -50,9 +50,10 @@ def context_names(kubeconfig: str | None, environ: Mapping[str, str] = os.enviro
 
 def _configs(files: Iterable[str]) -> Iterator[dict[str, Any]]:
     """The contents of the files; files that cannot be read are reported by commands that connect."""
-    for path in files:
+    for path in (Path(each).expanduser() for each in files):
         try:
-            content = yaml.load(Path(path).expanduser().read_bytes(), yaml.CSafeLoader)
+            # A pipe or a device may never end.
+            content = yaml.load(path.read_bytes(), yaml.CSafeLoader) if path.is_file() else None
         except (OSError, yaml.YAMLError):
             continue
         if isinstance(content, dict):

@@ -118,7 +118,7 @@ def command(
     with open_cluster(source, progress, is_running=source.live) as running:
         outcome = migrate_files(paths, source, running, to)
     if in_place:
-        write_files(outcome)
+        write_files(outcome, paths)
     elif output == "diff":
         print_diffs(outcome)
     else:

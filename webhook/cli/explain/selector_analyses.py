@@ -22,6 +22,7 @@ from webhook.cli.folders import SUFFIXES
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import output_text
+from webhook.cli.user_files import read_file, reason_of
 from webhook.pages.report_model import Bullets, Column, Lines, Paragraph, Section, Table, Tone, notes, numbers
 from webhook.pages.text_report import render_text
 
@@ -119,13 +120,12 @@ def _expression(source: str, reader: ManifestReader) -> str:
     if not _exists(source):
         return source
     try:
-        with Path(source).open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
+        content = read_file(source)
         if len(content) <= _MOST_BYTES:
             return content.decode().strip()
         reason = f"is larger than {_MOST_BYTES:,} bytes; a selector may have at most {LONGEST_SELECTOR:,}"
     except (OSError, ValueError) as error:
-        reason = (error.strerror or str(error)).lower() if isinstance(error, OSError) else "is not UTF-8"
+        reason = reason_of(error) if isinstance(error, OSError) else "is not UTF-8"
     reader.problems.append(Problem(source, reason))
     return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from policies.kubernetes.names import format_count, printable
@@ -12,6 +12,7 @@ from policies.kubernetes.objects import generate_name_of, name_of
 from webhook.cli.folders import files_of
 from webhook.cli.manifest_reader import STDIN
 from webhook.cli.repository import RepositoryReader
+from webhook.cli.user_files import FileVersion, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,6 +32,8 @@ class SourceFile:
 
     name: str
     content: bytes
+    version: FileVersion | None = None
+    """The file as it was read; None for standard input."""
     manifests: list[Manifest] = field(default_factory=list)
 
     @property
@@ -64,7 +67,8 @@ class MigrationReader(RepositoryReader):
         path = found.file if found.file == STDIN else os.path.realpath(found.file)
         if path in self.files:
             return []
-        self.files[path] = SourceFile(found.file, found.content, manifests)
+        version = None if found.file == STDIN else FileVersion.of(found.file, found.content)
+        self.files[path] = SourceFile(found.file, found.content, version, manifests)
         return manifests
 
 
@@ -109,11 +113,17 @@ class Migration:
     skipped: tuple[str, ...] = ()
     has_manual_changes: bool = False
     """True if files that cannot be rewritten request GPUs."""
+    has_unwritten_files: bool = False
+    """True if a file that changes was not written."""
 
     @property
     def exit_code(self) -> int:
-        """1 if something that requests GPUs was left, else 0."""
-        return int(self.has_manual_changes or any(line.kind == "left" for line in self.lines))
+        """2 if a file was not written, 1 if something that requests GPUs was left, else 0."""
+        return (
+            2
+            if self.has_unwritten_files
+            else int(self.has_manual_changes or any(line.kind == "left" for line in self.lines))
+        )
 
     @property
     def summary(self) -> str:
@@ -121,6 +131,15 @@ class Migration:
         counts = {kind: sum(line.kind == kind for line in self.lines) for kind in ("migrated", "left", "unchanged")}
         listed = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         return f"{format_count(sum(counts.values()), 'object')}{f': {listed}' if listed else ''}"
+
+    def leave(self, file: SourceFile, reason: str) -> None:
+        """Report that a file was not written, in the lines of the objects that would have changed."""
+        self.has_unwritten_files = True
+        self.lines = [
+            replace(line, kind="left", text=reason) if line.file == file.name and line.kind == "migrated" else line
+            for line in self.lines
+            if line.file != file.name or line.kind != "warning"
+        ]
 
 
 def label_of(document: Object, namespace: str) -> str:
@@ -159,8 +178,7 @@ def manual_changes(paths: Iterable[str], outcomes: Iterable[FileOutcome], named:
 
 def _places(file: str) -> Iterator[str]:
     try:
-        with open(file, encoding="utf-8") as opened:
-            text = opened.read()
+        text = read_file(file).decode()
     except (OSError, UnicodeDecodeError):
         return
     if _is_below(file, (_CHART,)):

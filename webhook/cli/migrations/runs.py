@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,10 +24,12 @@ from policies.kubernetes.names import printable
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, Object, in_namespace, lookup, name_of, namespace_of
 from policies.kubernetes.yaml import scan_documents
 from policies.rules.decision import TEMPLATE, Severity
-from webhook.cli.folders import NamedFiles, replace_file
+from webhook.cli.folders import NamedFiles
 from webhook.cli.manifest_reader import LIMITS
 from webhook.cli.migrations.files import FileOutcome, Line, Migration, MigrationReader, label_of, manual_changes
 from webhook.cli.settings import read_facts
+from webhook.cli.text_layout import escaped_text
+from webhook.cli.user_files import reason_of, replace_file
 from webhook.cluster.manifests import unwrap_lists
 from webhook.pages.text_report import colour_diff_line
 
@@ -235,12 +238,6 @@ _UNKNOWN_CLUSTER = (
 )
 
 
-class UnwritableFileError(click.ClickException):
-    """A file cannot be written."""
-
-    exit_code = 2
-
-
 def migrate_files(
     paths: Sequence[str], source: ClusterOptions, running: RunningFacts | None, to: Literal["dra", "device-plugin"]
 ) -> Migration:
@@ -288,10 +285,10 @@ def print_report(outcome: Migration) -> None:
 
 
 def print_diffs(outcome: Migration) -> None:
-    """Print a unified diff of each file that changes."""
+    """Print a unified diff of each file that changes, with escapes for what cannot be printed."""
     for file in outcome.files:
         for line in _diff(file):
-            click.echo(colour_diff_line(line), nl=False)
+            click.echo(colour_diff_line(escaped_text(line)), nl=False)
 
 
 def print_texts(outcome: Migration) -> None:
@@ -302,21 +299,24 @@ def print_texts(outcome: Migration) -> None:
         click.echo(file.after, nl=len(outcome.files) > 1 and not file.after.endswith("\n"))
 
 
-def write_files(outcome: Migration) -> None:
+def write_files(outcome: Migration, paths: Sequence[str]) -> None:
     """Write the files that change, each as a whole.
 
-    Raises:
-        UnwritableFileError: A file cannot be written; the message says which were.
+    A file is left, and its objects are reported with the reason, if it is another than the one that was read, if it is
+    outside of what `paths` name, or if it cannot be written.
     """
-    changed = [file for file in outcome.files if file.is_changed]
-    for number, file in enumerate(changed):
-        try:
-            replace_file(file.file.name, file.file.encode(file.after))
-        except OSError as error:
-            written = ", ".join(each.file.name for each in changed[:number]) or "no file"
-            reason = (error.strerror or "cannot be written").lower()
-            message = f"{file.file.name}: {reason}; written: {written}; the others are as before"
-            raise UnwritableFileError(message) from error
+    roots = [os.path.realpath(path) for path in paths]
+    for each in outcome.files:
+        file = each.file
+        if each.is_changed and file.version is not None:
+            target = os.path.realpath(file.name)
+            if not any(os.path.commonpath((root, target)) == root for root in roots):
+                outcome.leave(file, f"name {target} to change it: the file is a link out of what is named")
+                continue
+            try:
+                replace_file(file.name, file.encode(each.after), file.version)
+            except OSError as error:
+                outcome.leave(file, f"the file was not written: {reason_of(error)}")
 
 
 def _diff(file: FileOutcome) -> list[str]:

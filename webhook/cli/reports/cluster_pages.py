@@ -9,9 +9,9 @@ import click
 
 from policies.analyses.overview import overview, visible_overview
 from policies.outcome import Audience
-from webhook.cli.folders import replace_file
 from webhook.cli.reports.audit_reports import audit_files
 from webhook.cli.settings import chosen_settings, read_cluster_files
+from webhook.cli.user_files import reason_of, replace_file
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report
 
@@ -100,5 +100,4 @@ def write_page(file: str, page: str) -> None:
     try:
         replace_file(file, page.encode())
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UnwritablePageError(f"the page cannot be written to {file}: {reason}") from error
+        raise UnwritablePageError(f"the page cannot be written to {file}: {reason_of(error)}") from error

@@ -19,6 +19,7 @@ from webhook.cli.folders import is_covered
 from webhook.cli.manifest_reader import Problem, UnreadableInputError
 from webhook.cli.review.review_report import KnownFinding, Level, ReviewedObject, is_stdin
 from webhook.cli.text_layout import dump
+from webhook.cli.user_files import read_file, reason_of, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,11 +88,9 @@ def update_baseline(review: Review, baseline: str, scope: Scope) -> None:
         {**entry._asdict(), **({"count": entries[entry]} if entries[entry] > 1 else {})} for entry in sorted(entries)
     ]
     try:
-        Path(baseline).write_text(_HEADING + dump({"findings": findings}), encoding="utf-8")
+        replace_file(baseline, (_HEADING + dump({"findings": findings})).encode())
     except OSError as error:
-        raise click.ClickException(
-            f"--baseline {baseline}: {(error.strerror or 'cannot be written').lower()}"
-        ) from error
+        raise click.ClickException(f"--baseline {baseline}: {reason_of(error)}") from error
 
 
 def _count(objects: Iterable[ReviewedObject], baseline: str) -> Counter[KnownFinding]:
@@ -134,10 +133,9 @@ def _entries_of(baseline: str) -> Counter[KnownFinding]:
         UnreadableInputError: The file cannot be read, or has another shape.
     """
     try:
-        document = load_document(Path(baseline).read_bytes())
+        document = load_document(read_file(baseline))
     except OSError as error:
-        reason = (error.strerror or "cannot be read").lower()
-        raise _unreadable(baseline, f"{reason}; --update-baseline writes it") from error
+        raise _unreadable(baseline, f"{reason_of(error)}; --update-baseline writes it") from error
     except YAMLError as error:
         raise _unreadable(baseline, error.message, Position(error.line, error.column)) from error
     findings = document.value.get("findings") if isinstance(document.value, dict) else None

@@ -29,6 +29,7 @@ from webhook.cli.running_clusters import NoClusterError, run_connected, stored_s
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.text_layout import dump
+from webhook.cli.user_files import reason_of
 from webhook.cluster.clockwork import rfc3339
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages, read_version
 from webhook.cluster.lists import LARGE_PAGE, workload_resources
@@ -296,7 +297,7 @@ def _file_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower() + _HINTS.get(error.errno or 0, "")
+        reason = reason_of(error) + _HINTS.get(error.errno or 0, "")
         raise UnwritableFolderError(f"the snapshot cannot be written to {folder}: {reason}") from error
 
 

@@ -27,6 +27,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.rules.settings.parsing import type_problem
 from webhook.cli.folders import SUITE_GROUP, files_of, is_suite
 from webhook.cli.manifest_reader import Problem
+from webhook.cli.user_files import read_file, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -303,11 +304,11 @@ def _files_with_suites(folder: str, reader: ManifestReader) -> Iterator[str]:
     for file in files_of(folder, None, lambda error: reader.problems.append(Problem(folder, str(error)))):
         # Other files of a folder may be anything, such as broken manifests that a case is about.
         try:
-            content = Path(file).read_bytes()
+            content = read_file(file)
             if any(SUITE_GROUP.encode(encoding) in content for encoding in _ENCODINGS):
                 yield file
         except OSError as error:
-            reader.problems.append(Problem(file, (error.strerror or "cannot be read").lower()))
+            reader.problems.append(Problem(file, reason_of(error)))
 
 
 def _suite(file: str, document: Document, problems: list[Problem]) -> Iterator[SuiteFile]:

@@ -25,6 +25,7 @@ from webhook.cli.suites.trials import (
     golden_text,
     update_golden,
 )
+from webhook.cli.user_files import reason_of
 from webhook.pages.report_model import Tone
 from webhook.pages.text_report import colour_text
 
@@ -122,8 +123,7 @@ def _outcome(case: SuiteCase, trial: Trial, *, updates: bool) -> CaseOutcome:
             elif message := golden_difference(file, text):
                 found.append(Difference(("golden",), message))
         except OSError as error:
-            message = f"{file}: {(error.strerror or 'cannot be read').lower()}"
-            return CaseOutcome(case, problems=(case.problem(message, "expect", "golden"),))
+            return CaseOutcome(case, problems=(case.problem(f"{file}: {reason_of(error)}", "expect", "golden"),))
     return CaseOutcome(case, tuple(case.problem(each.message, "expect", *each.path) for each in found), (), is_updated)
 
 

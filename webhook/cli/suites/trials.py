@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from dataclasses import dataclass
 from difflib import unified_diff
@@ -22,11 +21,11 @@ from policies.quota.limits.quota import QuotaError, parse_quota, quota_shown
 from policies.rules.decision import Severity
 from policies.rules.request import UserInfo
 from policies.rules.settings.choices import workload_kinds
-from webhook.cli.folders import is_special, replace_file
 from webhook.cli.manifest_reader import Manifest, ManifestReader, untyped_problem
 from webhook.cli.settings import ClusterFiles, cluster_files
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cli.text_layout import dump_all
+from webhook.cli.user_files import is_special, read_file, replace_file
 from webhook.cluster.manifests import ManifestsView
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ def golden_difference(file: str, text: str) -> str:
         OSError: The file exists, and cannot be read.
     """
     try:
-        golden = _content(Path(file)).decode(errors="replace")
+        golden = read_file(file).decode(errors="replace")
     except FileNotFoundError:
         return f"{file} does not exist; --update writes it"
     if golden == text:
@@ -215,17 +214,11 @@ def update_golden(file: str, text: str) -> bool:
         OSError: It cannot be written.
     """
     path = Path(file)
-    if path.exists() and _content(path) == text.encode():
+    if path.exists() and read_file(file) == text.encode():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_file(file, text.encode())
     return True
-
-
-def _content(path: Path) -> bytes:
-    if is_special(str(path)):
-        raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return path.read_bytes()
 
 
 _NOTHING = Fraction(0)
