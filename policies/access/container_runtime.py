@@ -13,7 +13,7 @@ from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.nvidia.container_toolkit import RUNTIME_HANDLERS
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.rules.checks import PODS, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from policies.access.node_places import HostMount, NodePlace
     from policies.access.subject import Container, Subject
     from policies.kubernetes.objects import Object
-    from policies.rules.checks import Problem
 
 
 _DEVICE_LIST = normalised_path("/var/run/nvidia-container-devices")
@@ -59,7 +58,7 @@ def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
             continue
         if place.common:
             text = f"{container.title} mounts {mount.text} of the node: {place.what}"
-            yield problem(mount.path, text, "remove the mount", severity=Severity.AUDIT)
+            yield Problem(mount.path, text, "remove the mount", severity=Severity.AUDIT)
         elif container.requests_gpu:
             severity = Severity.WARN if container.gets_gpu_whatever_changes else subject.severity
             yield from _other_gpus(container, mount, place, severity)
@@ -85,7 +84,7 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
         return
     text = f"{container.title} requests a GPU and mounts {mount.text} of the node: {what}"
     remedy = "remove the mount: the GPU that it requests comes without one"
-    yield problem(mount.path, text, remedy, severity=severity)
+    yield Problem(mount.path, text, remedy, severity=severity)
 
 
 @PODS.rule(
@@ -110,7 +109,7 @@ def distribution(subject: Subject) -> Iterator[Problem]:
             if place.covers(mount.source) and not (place.harmless_read_only and mount.read_only):
                 text = f"{container.title} mounts {mount.text} of the node: {place.what}"
                 severity = Severity.AUDIT if place.common else subject.severity
-                yield problem(mount.path, text, severity=severity)
+                yield Problem(mount.path, text, severity=severity)
                 break
 
 
@@ -182,7 +181,7 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
                 "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node"
             )
             remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}" if subject.is_created else RECREATE
-            yield problem(path, text, remedy, severity=Severity.AUDIT)
+            yield Problem(path, text, remedy, severity=Severity.AUDIT)
     elif left_to_images:
         who, remedy = "no container requests a GPU", None
         for container in subject.pod_containers:
@@ -246,7 +245,7 @@ def injecting_annotations(subject: Subject) -> Iterator[Problem]:
         text = f"names GPUs, {shown(value)}, that {what} injects without a request to the scheduler"
         severity = subject.severity if is_read else Severity.WARN
         remedy = None if subject.is_created else RECREATE
-        yield problem(FieldPath(("metadata", "annotations", key)), text, remedy, severity=severity)
+        yield Problem(FieldPath(("metadata", "annotations", key)), text, remedy, severity=severity)
 
 
 def _runs_nri_plugin(view: ClusterView) -> bool | None:
@@ -300,14 +299,14 @@ def privileges(subject: Subject) -> Iterator[Problem]:
     """
     if subject.spec.get("hostPID") is True:
         text = "is true as well: the pod sees every process of the node, and through /proc/PID/root what they see"
-        yield problem(FieldPath(("spec", "hostPID")), text, None if subject.is_created else _POD_KEEPS)
+        yield Problem(FieldPath(("spec", "hostPID")), text, None if subject.is_created else _POD_KEEPS)
     for container in subject.containers:
         yield from _of_container(container)
     for container, mount in subject.host_mounts:
         place = subject.node_places.parents.get(mount.source)
         if place is not None:
             text = f"{container.title} mounts all of {mount.text} of the node as well, and in it {place.what}"
-            yield problem(mount.path, text, _remedy(container))
+            yield Problem(mount.path, text, _remedy(container))
 
 
 def _of_container(container: Container) -> Iterator[Problem]:
@@ -317,7 +316,7 @@ def _of_container(container: Container) -> Iterator[Problem]:
             f"{container.title} is privileged as well: it may use every device node of the node, whatever NVIDIA's "
             "container runtime injects, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
         )
-        yield problem(path / "privileged", text, _remedy(container))
+        yield Problem(path / "privileged", text, _remedy(container))
     added = lookup(container.fields, ("securityContext", "capabilities", "add"))
     for index, capability in enumerate(added if isinstance(added, list) else ()):
         if capability in _TAKEN_FOR_PRIVILEGED:
@@ -325,7 +324,7 @@ def _of_container(container: Container) -> Iterator[Problem]:
                 f"{container.title} has the capability {shown(capability)} as well: NVIDIA's container runtime takes it "
                 "for privileged, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
             )
-            yield problem(path / "capabilities" / "add" / index, text, _remedy(container))
+            yield Problem(path / "capabilities" / "add" / index, text, _remedy(container))
 
 
 def _remedy(container: Container) -> str | None:

@@ -14,7 +14,7 @@ from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.nvidia.container_toolkit import VISIBLE_DEVICES, parse_device_list
 from policies.nvidia.pod_conditions import changed_cdi_annotations, changed_images
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -338,7 +338,7 @@ class Subject:
 
     def problem(self, path: FieldPath, message: str, remedy: str | None = None) -> Problem:
         """A problem with the severity of `access.mode`."""
-        return problem(path, message, remedy, severity=self.severity)
+        return Problem(path, message, remedy, severity=self.severity)
 
 
 def _read_containers(spec: Any, lists: tuple[tuple[str, str], ...], requests: PodRequests) -> Iterator[Container]:

@@ -11,14 +11,13 @@ from policies.access.subject import EXEMPT, RECREATE, request_or
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.nvidia.container_toolkit import EVERY_GPU, VISIBLE_DEVICES, parse_device_list
-from policies.rules.checks import PODS, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.access.subject import Container, Subject
-    from policies.rules.checks import Problem
 
 
 _SOURCES = {
@@ -79,7 +78,7 @@ def replaced_devices(subject: Subject) -> Iterator[Problem]:
             yield subject.problem(what.path, text)
         elif container.gets_gpu_whatever_changes:
             text = f"{what.text} in {container.title}, whose GPUs come from a claim: the variable has no effect"
-            yield problem(what.path, text, severity=Severity.WARN)
+            yield Problem(what.path, text, severity=Severity.WARN)
         elif container.requests_gpu:
             text = f"{what.text} in {container.title}, {container.doubt}: {_consequence(what, 'it')}"
             yield subject.problem(what.path, text)
@@ -191,7 +190,7 @@ def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
         if found is not None and parse_device_list(found.value):
             who = "" if container.requests_gpu else f", which {container.lack}"
             text = f"{found.kind} {shown(found.source)} sets NVIDIA_VISIBLE_DEVICES in {container.title}{who}"
-            yield problem(found.path, text)
+            yield Problem(found.path, text)
 
 
 _VERSION = "CUDA_VERSION"
@@ -226,7 +225,7 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
                 "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA "
                 "image and gives it every GPU of the node, unless the image says otherwise"
             )
-            yield problem(version.path, text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
+            yield Problem(version.path, text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
 
 
 class _Setting(NamedTuple):
@@ -278,4 +277,4 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"
             )
             remedy = request_or(container, f"set {VISIBLE_DEVICES} to void") if subject.containers else RECREATE
-            yield problem(container.path / "image", text, remedy)
+            yield Problem(container.path / "image", text, remedy)

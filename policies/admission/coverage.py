@@ -14,7 +14,7 @@ from policies.kubernetes.neighbours import KINDS_OF_QUEUES, NEIGHBOURS
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.workloads import WORKLOADS, path_steps
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS
-from policies.rules.checks import EVERY, Problem, problem
+from policies.rules.checks import EVERY, Problem
 from policies.rules.decision import Severity
 from policies.rules.settings.choices import workload_kinds
 from policies.rules.settings.exemptions import NEVER_MATCHED
@@ -48,7 +48,7 @@ def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Probl
     if version in duplicates and kind in duplicates:
         second = duplicates[version][1]
         message = f"another object begins near line {second} without a line --- before it; {_OUTCOME} of each key"
-        yield problem(version, message, "write a line --- between the objects")
+        yield Problem(version, message, "write a line --- between the objects")
         duplicates = {path: lines for path, lines in duplicates.items() if len(path) > 1}
     for path, lines in duplicates.items():
         *before, last = lines
@@ -57,7 +57,7 @@ def unique_keys(duplicates: Mapping[FieldPath, Sequence[int]]) -> Iterator[Probl
             f"duplicate key {shown(path[-1])}: given at line{'s' * (len(before) > 1)} {others} and again at line {last}; "
             f"{_OUTCOME}"
         )
-        yield problem(FieldPath(path), message, f"keep one {shown(path[-1])}")
+        yield Problem(FieldPath(path), message, f"keep one {shown(path[-1])}")
 
 
 OFFLINE_KINDS = KINDS_OF_QUEUES | {("", "Namespace"), ("scheduling.k8s.io", "PriorityClass")}
@@ -197,7 +197,7 @@ def reviewed_kind(
     inside = (found for path in unread for found in _mentions_at(path, lookup(request.object, path)))
     path = next(chain(inside, _mentions(request.object)), None)
     if path is not None:
-        yield problem(path, f"the object mentions GPUs, but was not reviewed: {reason}", remedy)
+        yield Problem(path, f"the object mentions GPUs, but was not reviewed: {reason}", remedy)
 
 
 def _gap(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[str, str] | None:

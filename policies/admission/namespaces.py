@@ -12,7 +12,7 @@ from policies.claims.admin_access import validate_namespace
 from policies.conversion.exemptions import STRATEGIES
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL, format_count
 from policies.kubernetes.objects import FieldPath, lookup, name_of
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Decision, Severity
 from policies.rules.settings.exemptions import exemption_in_cluster
 
@@ -59,7 +59,7 @@ def known_values(request: Request) -> Iterator[Problem]:
     for label, value in _changed_labels(request):
         values, said = _VALUES[label]
         if value not in values:
-            yield problem(_LABELS / label, f"the label {label} {said}", "")
+            yield Problem(_LABELS / label, f"the label {label} {said}", "")
 
 
 @NAMESPACES.rule(
@@ -85,7 +85,7 @@ def exempt_namespace(request: Request, settings: GPUAdmissionPolicy) -> Iterator
             text = f'namespace "{name}" is exempt: a GPUQuota is never enforced there'
         else:
             continue
-        yield problem(_LABELS / label, text)
+        yield Problem(_LABELS / label, text)
 
 
 @NAMESPACES.rule(
@@ -102,7 +102,7 @@ def unchecked_rights(request: Request) -> Iterator[Problem]:
     """
     for label, _value in _changed_labels(request) if not request.entry else ():
         text = f'setting it requires the verb "set" on {_RIGHTS[label]}.gpu-admission.io, which was not checked'
-        yield problem(_LABELS / label, text)
+        yield Problem(_LABELS / label, text)
 
 
 class StoppedWorkloads(NamedTuple):
@@ -136,15 +136,15 @@ def converting_workloads(
     plugin or be refused, with one finding for each reason. Pods of one form count once, and at most 200 forms are tried.
     """
     if stopped and summary:
-        yield problem(path, summary, "" if is_preview else None)
+        yield Problem(path, summary, "" if is_preview else None)
     for first, finding, number, is_refused in stopped[:_MOST_REASONS]:
         becomes = "would be refused" if is_refused else "would stay with the device plugin"
         subject = f"{format_count(number, 'workload')}, such as {first}," if first else "a pod that requests 1 GPU"
         # Who labels a namespace can do what an administrator can.
         remedy = finding.administrator or finding.remedy
-        yield problem(path, f"{subject} {becomes}: {finding.path}: {finding.message} ({finding.rule})", remedy)
+        yield Problem(path, f"{subject} {becomes}: {finding.path}: {finding.message} ({finding.rule})", remedy)
     if len(stopped) > _MOST_REASONS:
-        yield problem(path, f"there are {len(stopped) - _MOST_REASONS} more reasons", "see gpu-admission audit")
+        yield Problem(path, f"there are {len(stopped) - _MOST_REASONS} more reasons", "see gpu-admission audit")
 
 
 def _changed_labels(request: Request) -> Iterator[tuple[str, object]]:

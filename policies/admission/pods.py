@@ -13,7 +13,7 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.pod_templates import with_defaults
 from policies.kubernetes.pods import MalformedPodError, Pod
 from policies.nvidia.pod_conditions import REQUESTS_NVIDIA_DEVICES
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Decision, Severity
 from policies.rules.settings.exemptions import NEVER_MATCHED
 
@@ -91,7 +91,7 @@ def known_namespace(request: Request, view: ClusterView) -> Iterator[Problem]:
         return
     if probably_gets_gpu(pod.document, request.namespace, view):
         text = f'namespace "{request.namespace}" is in none of the files, so the pod is reviewed as not converted'
-        yield problem(NAMESPACE, text)
+        yield Problem(NAMESPACE, text)
 
 
 def refused_amounts(request: Request, view: ClusterView) -> Iterable[Finding]:
@@ -126,7 +126,7 @@ def well_formed_pod(error: MalformedPodError) -> Iterator[Problem]:
     A manifest on disk is not checked. A malformed pod cannot be converted, and `kubectl apply` would be refused anyway.
     """
     for path, message, remedy in error.problems:
-        yield problem(path, message, remedy)
+        yield Problem(path, message, remedy)
 
 
 @PODS.rule(
@@ -145,7 +145,7 @@ def accepted_fields(found: Iterable[FieldProblem]) -> Iterator[Problem]:
     workload that requests GPUs. For all others use a validator of whole schemas, such as kubeconform.
     """
     for each in found:
-        yield problem(each.path, each.message, each.remedy)
+        yield Problem(each.path, each.message, each.remedy)
 
 
 def review_created_pod(

@@ -12,7 +12,7 @@ from policies.claims.claim_subject import CLAIMS
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 
@@ -48,7 +48,7 @@ def admin_access_label(subject: Subject) -> Iterator[Problem]:
         return
     for subrequest in _admin_requests(subject):
         text = f'needs the label {_LABEL}: "true" on namespace "{subject.namespace}", which does not have it'
-        yield problem(subrequest.path / "adminAccess", text)
+        yield Problem(subrequest.path / "adminAccess", text)
 
 
 @CLAIMS.rule(
@@ -69,7 +69,7 @@ def admin_access_requested(subject: Subject) -> Iterator[Problem]:
     severity = _severity(subject.namespace, subject.facts.settings)
     for subrequest in _admin_requests(subject):
         text = "lets the claim's pods use devices that other pods hold"
-        yield problem(subrequest.path / "adminAccess", text, severity=severity)
+        yield Problem(subrequest.path / "adminAccess", text, severity=severity)
 
 
 def _admin_requests(subject: Subject) -> Iterator[Subrequest]:
@@ -109,7 +109,7 @@ def admin_access_allowed(request: Request, settings: GPUAdmissionPolicy) -> Iter
     name = name_of(request.object or {})
     if value != "true":
         text = f'is {shown(value)}, which allows nothing: only "true" does, as a string'
-        yield problem(_LABEL_PATH, text, 'write "true" in quotes, or remove the label', severity=Severity.WARN)
+        yield Problem(_LABEL_PATH, text, 'write "true" in quotes, or remove the label', severity=Severity.WARN)
         return
     text = f'lets everyone who may create claims in namespace "{name}" use devices that other pods hold'
     severity = _severity(name, settings)
@@ -118,7 +118,7 @@ def admin_access_allowed(request: Request, settings: GPUAdmissionPolicy) -> Iter
             '; setting it requires the verb "set" on namespaceadminaccess.gpu-admission.io, and whether the user who '
         )
         text += "applies this has it cannot be known offline"
-    yield problem(_LABEL_PATH, text, severity=severity)
+    yield Problem(_LABEL_PATH, text, severity=severity)
 
 
 def _severity(namespace: str, settings: GPUAdmissionPolicy) -> Severity | None:

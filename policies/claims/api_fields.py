@@ -12,7 +12,7 @@ from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     unmatched = f'no matches for kind "{subject.kind}" in version "{printable(str(written))}"'
     if subject.kind == "ComputeDomain":
         if written != _COMPUTE_DOMAIN:
-            yield problem(_PATH, unmatched, f"write apiVersion: {_COMPUTE_DOMAIN}")
+            yield Problem(_PATH, unmatched, f"write apiVersion: {_COMPUTE_DOMAIN}")
         return
     if schema_of(subject.kind, subject.version) is None:
-        yield problem(_PATH, unmatched)
+        yield Problem(_PATH, unmatched)
         return
     running = subject.facts.view.server_version()
     if running is UNKNOWN:
@@ -62,14 +62,14 @@ def served_version(subject: Subject) -> Iterator[Problem]:
         if served:
             remedy += f", or write apiVersion: resource.k8s.io/{served[0]} once it is turned on"
         first = ".".join(map(str, _SERVED[subject.version]))
-        yield problem(_PATH, f"{unmatched}, which came with Kubernetes {first}; the cluster runs {release}", remedy)
+        yield Problem(_PATH, f"{unmatched}, which came with Kubernetes {first}; the cluster runs {release}", remedy)
     elif subject.version in _REMOVED and running >= _REMOVED[subject.version]:
-        yield problem(_PATH, f"{unmatched}, which is gone from Kubernetes {release}")
+        yield Problem(_PATH, f"{unmatched}, which is gone from Kubernetes {release}")
     elif subject.version in _REMOVED and running >= _SERVED["v1"]:
         text = f"is served by Kubernetes {release} only where the administrator has turned it on"
         flat = subject.version == "v1beta1" and subject.kind != "DeviceClass"
         advice = "write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly" if flat else None
-        yield problem(_PATH, text, advice, severity=Severity.WARN)
+        yield Problem(_PATH, text, advice, severity=Severity.WARN)
 
 
 class _Field(NamedTuple):
@@ -114,7 +114,7 @@ def dropped_fields(subject: Subject) -> Iterator[Problem]:
         if subject.facts.offers(known.gate) is False:
             since = ".".join(map(str, ON_SINCE[known.gate]))
             text = f"is dropped by Kubernetes {release} unless the feature gate {known.gate} is on: {known.consequence}"
-            yield problem(path, text, f"{known.remedy}, turn the gate on, or upgrade the cluster to {since}")
+            yield Problem(path, text, f"{known.remedy}, turn the gate on, or upgrade the cluster to {since}")
 
 
 def _gated_fields(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
@@ -168,12 +168,12 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
         if of_exact_request(subject, path):
             flat.setdefault(FieldPath(path[:-1]), []).append(str(path[-1]))
         elif path[-1] == "exactly" and subject.version == "v1beta1" and len(path) < len(subject.devices_path) + 4:
-            yield problem(path, text, "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1")
+            yield Problem(path, text, "write what is in it in the request itself, or apiVersion: resource.k8s.io/v1")
         else:
             place = right_place(subject, path)
             remedy = place or found.remedy
             is_clear = place is not None or remedy.startswith(("write ", "move "))
-            yield problem(path, text, remedy, severity=Severity.WARN if may_be_newer and not is_clear else None)
+            yield Problem(path, text, remedy, severity=Severity.WARN if may_be_newer and not is_clear else None)
     for path, names in flat.items():
         written = {name: lookup(subject.object, path / name) for name in names}
         first = "deviceClassName" if "deviceClassName" in names else names[0]
@@ -188,7 +188,7 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
         said = (
             f"{text if one else text.replace('field', 'fields', 1)}, which has {'it' if one else 'them'} under exactly"
         )
-        yield problem(path / first, said, remedy)
+        yield Problem(path / first, said, remedy)
 
 
 @ALL_KINDS.rule(
@@ -216,7 +216,7 @@ def types(subject: Subject) -> Iterator[Problem]:
         if path[-2:] == ("opaque", "parameters") or (value is None and may_be_null):
             continue
         if found.kind in ("type", "choice", "bound", "required"):
-            yield problem(path, found.message, _remedy(path, value) or found.remedy)
+            yield Problem(path, found.message, _remedy(path, value) or found.remedy)
 
 
 def _remedy(path: FieldPath, value: Any) -> str | None:

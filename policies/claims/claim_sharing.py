@@ -20,7 +20,7 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def mps_settings(subject: Subject) -> Iterator[Problem]:
         percentage, path = found.mps.get("defaultActiveThreadPercentage"), found.at("sharing", "mpsConfig")
         if isinstance(percentage, int) and not isinstance(percentage, bool) and not 0 <= percentage <= 100:
             bound = "negative" if percentage < 0 else "greater than 100"
-            yield problem(path / "defaultActiveThreadPercentage", f"active thread percentage must not be {bound}")
+            yield Problem(path / "defaultActiveThreadPercentage", f"active thread percentage must not be {bound}")
         if found.mps.get("multiUser") is not True or found.kind != "GpuConfig":
             continue
         texts = [selector.text for selector in subject.selectors]
@@ -72,7 +72,7 @@ def mps_settings(subject: Subject) -> Iterator[Problem]:
                 why = "multiuser mode was requested but is not supported"
                 text = f'needs cudaComputeCapability >= "7.0", and {has}, where the driver says "{why}"'
                 remedy = "select by cudaComputeCapability, or remove multiUser"
-                yield problem(path / "multiUser", text, remedy, severity=Severity.WARN)
+                yield Problem(path / "multiUser", text, remedy, severity=Severity.WARN)
                 break
 
 
@@ -98,7 +98,7 @@ def pinned_memory_limits(subject: Subject) -> Iterator[Problem]:
         default = found.mps.get("defaultPinnedDeviceMemoryLimit")
         if default is not None and _is_too_low(default):
             text = f"invalid limit: default value set too low: {printable(str(default))}"
-            yield problem(found.at("sharing", "mpsConfig", "defaultPinnedDeviceMemoryLimit"), text)
+            yield Problem(found.at("sharing", "mpsConfig", "defaultPinnedDeviceMemoryLimit"), text)
         limits = found.mps.get("defaultPerDevicePinnedMemoryLimit")
         if isinstance(limits, dict) and limits:
             yield from _limit_problems(found, limits, most_devices(found, subject))
@@ -109,15 +109,15 @@ def _limit_problems(found: NvidiaConfig, limits: dict[str, Any], devices: int) -
         path, name = found.at(*_PER_DEVICE) / str(key), str(key)
         if not _INDEX.fullmatch(name) and not _UUID.fullmatch(name):
             text = f"invalid device: unable to parse key as an integer: {printable(name)}"
-            yield problem(path, text, 'write the index of a device, such as "0", or its UUID, GPU-...')
+            yield Problem(path, text, 'write the index of a device, such as "0", or its UUID, GPU-...')
         elif _INDEX.fullmatch(name) and not 0 <= int(name) < devices:
             text = f"invalid device: invalid device index: {int(name)}"
             remedy = 'write "0"; the config is for one device'
             if devices > 1:
                 remedy = f'write an index from "0" to "{devices - 1}"; the config is for at most {devices} devices'
-            yield problem(path, text, remedy)
+            yield Problem(path, text, remedy)
         elif _is_too_low(limit):
-            yield problem(path, f"invalid limit: value set too low: {printable(name)}: {printable(str(limit))}")
+            yield Problem(path, f"invalid limit: value set too low: {printable(name)}: {printable(str(limit))}")
 
 
 def _is_too_low(limit: Any) -> bool:
@@ -155,7 +155,7 @@ def sharing_strategies(subject: Subject) -> Iterator[Problem]:
             meant = [each for block, each in _BLOCKS.items() if found.value("sharing", block) is not None]
             guess = closest(found.strategy, _STRATEGIES) or (meant[0] if len(meant) == 1 else None)
             remedy = f'write "{guess}"' if guess else "write TimeSlicing or MPS, or remove sharing"
-            yield problem(found.at("sharing", "strategy"), text, remedy)
+            yield Problem(found.at("sharing", "strategy"), text, remedy)
 
 
 def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
@@ -167,10 +167,10 @@ def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
         remedy = f"remove {block}, or write strategy: {strategy}" if is_meant else f"remove {block}"
         if found.kind == "GpuConfig":
             name = f"{block[:1].upper()}{block[1:]}"
-            yield problem(path, f"cannot use {name} with the '{found.strategy}' strategy", remedy)
+            yield Problem(path, f"cannot use {name} with the '{found.strategy}' strategy", remedy)
         elif block == "mpsConfig":
             text = f"has no effect with the '{found.strategy}' strategy"
-            yield problem(path, text, remedy, severity=Severity.WARN)
+            yield Problem(path, text, remedy, severity=Severity.WARN)
 
 
 _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
@@ -197,14 +197,14 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
             yield _unknown_gate(found, "sharing", "strategy", gate=gate)
         elif not enabled:
             text = f'"{found.strategy}" is selected as the GPU sharing strategy'
-            yield problem(path, f'{text}, but the "{gate}" feature gate is not enabled')
+            yield Problem(path, f'{text}, but the "{gate}" feature gate is not enabled')
         if found.strategy == "MPS" and subject.facts.driver_gate("DynamicMIG") is True:
             text = "MPS is not yet supported when using featureGates.DynamicMIG=true"
-            yield problem(path, text, "remove sharing, or turn DynamicMIG off")
+            yield Problem(path, text, "remove sharing, or turn DynamicMIG off")
         if found.strategy == "MPS" and subject.facts.driver_gate("ConsumableShares") is True:
             text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
             remedy = "request a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
-            yield problem(path, text, remedy, severity=Severity.WARN)
+            yield Problem(path, text, remedy, severity=Severity.WARN)
     for found in nvidia_configs(subject, "VfioDeviceConfig"):
         enabled = subject.facts.driver_gate("PassthroughSupport")
         if enabled is UNKNOWN:
@@ -212,13 +212,13 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
         elif not enabled:
             text = 'has no effect, since the driver offers no vfio devices while its feature gate "PassthroughSupport" is off'
             remedy = "turn the feature gate on in the values of the driver's chart, or remove the config"
-            yield problem(found.at("kind"), text, remedy, severity=Severity.WARN)
+            yield Problem(found.at("kind"), text, remedy, severity=Severity.WARN)
 
 
 def _unknown_gate(found: NvidiaConfig, *steps: str, gate: str) -> Problem:
     text = f'needs the driver\'s feature gate "{gate}", which is off by default'
     remedy = "turn it on, and say so in spec.draDriver.featureGates of the GPUAdmissionPolicy"
-    return problem(found.at(*steps), text, remedy, severity=Severity.WARN)
+    return Problem(found.at(*steps), text, remedy, severity=Severity.WARN)
 
 
 _INTERVALS = ("Default", "Short", "Medium", "Long")
@@ -241,7 +241,7 @@ def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
         if found.kind == "MigDeviceConfig":
             text = "has no effect on MIG devices, whose time slices cannot be set"
             remedy = "remove sharing; pods share a MIG device by sharing its claim"
-            yield problem(found.at("sharing", "strategy"), text, remedy, severity=Severity.WARN)
+            yield Problem(found.at("sharing", "strategy"), text, remedy, severity=Severity.WARN)
         elif isinstance(found.value("sharing", "timeSlicingConfig"), dict):
             steps = ("sharing", "timeSlicingConfig", "interval")
             interval = found.value(*steps)
@@ -249,11 +249,11 @@ def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
                 text = (
                     'is missing, and the driver fails on that with "invalid memory address or nil pointer dereference"'
                 )
-                yield problem(found.at(*steps), text)
+                yield Problem(found.at(*steps), text)
             elif isinstance(interval, str) and interval not in _INTERVALS:
                 known = ", ".join(_INTERVALS)
                 text = f"unknown time-slice interval: {printable(interval)}, supported time-slice intervals: {known}"
-                yield problem(found.at(*steps), text, write_closest(interval, _INTERVALS, f"write one of {known}"))
+                yield Problem(found.at(*steps), text, write_closest(interval, _INTERVALS, f"write one of {known}"))
 
 
 _POLICIES = ("LegacyOnly", "PreferIommuFD")
@@ -278,7 +278,7 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
             known = ", ".join(_POLICIES)
             text = f"unknown IOMMU backend policy: {printable(policy)}, supported IOMMU backend policies: {known}"
             remedy = write_closest(policy, _POLICIES, f"write one of {known}")
-            yield problem(found.at("iommu", "backendPolicy"), text, remedy)
+            yield Problem(found.at("iommu", "backendPolicy"), text, remedy)
     exact = [each for request in subject.requests if not request.is_prioritized for each in request.subrequests]
     # Only requests that certainly get VFIO devices count.
     groups = {
@@ -288,7 +288,7 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
     }
     if len(groups) > 1:
         text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
-        yield problem(configs[-1].config.path, text)
+        yield Problem(configs[-1].config.path, text)
 
 
 def _vfio_group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Subject) -> Hashable:

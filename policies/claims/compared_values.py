@@ -29,7 +29,7 @@ from policies.nvidia.known_products import KNOWN_PRODUCTS
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.product_proposals import propose_labels
 from policies.nvidia.products import Product
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def spelling(subject: Subject) -> Iterator[Problem]:
     for _, wanted in new_selectors(subject):
         for text, selector in wanted:
             for found in misspellings(selector, subject.facts):
-                yield problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
+                yield Problem(text.path, found.message, found.remedy, place=text_place(text, found.offset))
 
 
 def misspellings(selector: Selector, facts: Facts) -> Iterator[LiteralProblem]:
@@ -314,7 +314,7 @@ def typed_values(subject: Subject) -> Iterator[Problem]:
         for text, selector in wanted:
             for found in selector.derive(mistakes):
                 place = text_place(text, found.offset)
-                yield problem(text.path, found.message, found.remedy, place=place)
+                yield Problem(text.path, found.message, found.remedy, place=place)
 
 
 def mistakes(selector: Selector) -> tuple[LiteralProblem, ...]:

@@ -13,7 +13,7 @@ from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -43,27 +43,27 @@ def domain_ids(subject: Subject) -> Iterator[Problem]:
     for found in nvidia_configs(subject, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"):
         path, uid = found.at("domainID"), found.value("domainID")
         if uid is None or uid == "":
-            yield problem(path, "domainID cannot be empty")
+            yield Problem(path, "domainID cannot be empty")
         elif isinstance(uid, str) and not _UID.fullmatch(uid):
             # Its name may be written.
             meant = lookup(view.get("ComputeDomain", uid, subject.namespace), ("metadata", "uid"))
             remedy = f"write {printable(meant)}" if isinstance(meant, str) else None
-            yield problem(path, f"ComputeDomain not found: {printable(uid)} is no UID", remedy)
+            yield Problem(path, f"ComputeDomain not found: {printable(uid)} is no UID", remedy)
         elif isinstance(uid, str) and (domains := view.list("ComputeDomain")) is not UNKNOWN:
             domain = next((item for item in domains if lookup(item, ("metadata", "uid")) == uid), None)
             namespaces = {subject.namespace, namespace_of(domain or {})}
             if domain is None:
-                yield problem(path, f"ComputeDomain not found: {uid}", severity=Severity.WARN)
+                yield Problem(path, f"ComputeDomain not found: {uid}", severity=Severity.WARN)
             # Daemons are all in the driver's namespace.
             elif found.kind == "ComputeDomainChannelConfig" and len(namespaces) > 1 and "" not in namespaces:
                 where = printable(f'"{name_of(domain)}" is in "{namespace_of(domain)}"')
                 text = f"the ResourceClaim's namespace is different than the ComputeDomain's namespace: {where}"
-                yield problem(path, text, "create a ComputeDomain in the namespace of the claim")
+                yield Problem(path, text, "create a ComputeDomain in the namespace of the claim")
         mode = found.value("allocationMode")
         if isinstance(mode, str) and mode not in ("", *_MODES):
             text = f'"{printable(mode)}" is not one of {", ".join(_MODES)}, so the driver uses Single'
             remedy = write_closest(mode, _MODES, "write All or Single")
-            yield problem(found.at("allocationMode"), text, remedy, severity=Severity.WARN)
+            yield Problem(found.at("allocationMode"), text, remedy, severity=Severity.WARN)
 
 
 _TYPES = {"channel": "ComputeDomainChannelConfig", "daemon": "ComputeDomainDaemonConfig"}
@@ -89,7 +89,7 @@ def hand_written_configs(subject: Subject) -> Iterator[Problem]:
     if any(lookup(subject.object, ("metadata", *owner)) is not None for owner in _MADE_BY_CONTROLLERS):
         return
     for found in nvidia_configs(subject, *_TYPES.values()):
-        yield problem(found.at("kind"), f"{found.kind} is written by hand, and is for one ComputeDomain only")
+        yield Problem(found.at("kind"), f"{found.kind} is written by hand, and is for one ComputeDomain only")
 
 
 @CLAIMS.rule(
@@ -112,7 +112,7 @@ def channels_of_domains(subject: Subject) -> Iterator[Problem]:
         kind = _TYPES.get(next(iter(types))) if len(types) == 1 else None
         if kind is not None and not _is_configured(subrequest, kind, subject):
             text = f'"{printable(subrequest.full_name)}" has no {kind}, so the driver says "domainID cannot be empty"'
-            yield problem(subrequest.path, text)
+            yield Problem(subrequest.path, text)
 
 
 def _is_configured(subrequest: Subrequest, kind: str, subject: Subject) -> bool:
@@ -143,13 +143,13 @@ def template_names(subject: Subject) -> Iterator[Problem]:
     """
     name = lookup(subject.object, _TEMPLATE) if _is_new(subject) else None
     if name == "":
-        yield problem(_TEMPLATE, REQUIRED, "write a name for the template, such as imex-channel")
+        yield Problem(_TEMPLATE, REQUIRED, "write a name for the template, such as imex-channel")
     if not isinstance(name, str) or not name:
         return
     if error := subdomain_error(name):
         guess = as_dns_subdomain(name)
         remedy = f'write "{guess}"' if guess and not subdomain_error(guess) else None
-        yield problem(_TEMPLATE, invalid(name, error), remedy)
+        yield Problem(_TEMPLATE, invalid(name, error), remedy)
         return
     view, uid = subject.facts.view, lookup(subject.object, ("metadata", "uid"))
     template = view.get("ResourceClaimTemplate", name, subject.namespace)
@@ -160,10 +160,10 @@ def template_names(subject: Subject) -> Iterator[Problem]:
     other = next((name_of(each) for each in others if name_of(each) != subject.name), None)
     if isinstance(template, dict) and (uid is None or owner != uid):
         text = f'"{name}" is a ResourceClaimTemplate that exists, so the controller cannot create its own'
-        yield problem(_TEMPLATE, text, severity=Severity.WARN)
+        yield Problem(_TEMPLATE, text, severity=Severity.WARN)
     elif other is not None:
         text = f'"{name}" is the template of ComputeDomain "{printable(other)}" too, and only one of them can create it'
-        yield problem(_TEMPLATE, text, severity=Severity.WARN)
+        yield Problem(_TEMPLATE, text, severity=Severity.WARN)
 
 
 @COMPUTE_DOMAINS.rule(
@@ -188,10 +188,10 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
     if is_older_than_gate or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False:
         if not count and isinstance(subject.spec, dict):
             text = 'must be the number of nodes: without the feature gate "IMEXDaemonsWithDNSNames" the driver waits for them'
-            yield problem(_NODES, text, "write how many nodes the workload runs on")
+            yield Problem(_NODES, text, "write how many nodes the workload runs on")
     elif count and count > 0:
         text = "is deprecated and holds no pod back until so many nodes are there; it decides only when status is Ready"
-        yield problem(_NODES, text)
+        yield Problem(_NODES, text)
 
 
 def _is_new(subject: Subject) -> bool:

@@ -11,7 +11,7 @@ from policies.claims.missing_reads import kinds_of
 from policies.claims.nvidia_attributes import REMOVED
 from policies.claims.selected_devices import devices_for_request, devices_of_class
 from policies.kubernetes.names import closest
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def feasible_constraints(subject: Subject) -> Iterator[Problem]:
             lacking = [subrequest for subrequest in covered if _is_without(subject, subrequest, place)]
             if covered and len(lacking) == len(covered):
                 text = f'is on {attribute}, which no device has that request "{request.name}" can get'
-                yield problem(constraint.path / field, text, _instead(subject, covered, place))
+                yield Problem(constraint.path / field, text, _instead(subject, covered, place))
                 break
             needs.append([_need(subject, subrequest) for subrequest in covered])
         else:
@@ -160,12 +160,12 @@ def _value_problems(
     names = " and ".join(f'"{alternatives[0].subrequest.request_name}"' for alternatives in known)
     if agrees and len(kinds) > 1 and not set.intersection(*kinds):
         types = " and ".join(_KINDS[min(kind)] for kind in kinds)
-        yield problem(constraint.path / field, f"never agrees: {attribute} is {types} for the devices of {names}")
+        yield Problem(constraint.path / field, f"never agrees: {attribute} is {types} for the devices of {names}")
         return
     verb = "agree" if agrees else "differ"
     most = "them" if len(known) > 1 and agrees else f"more than {best} that do"
     text = f"wants {total} devices for {names} that {verb} in {attribute}, and no node has {most}"
-    yield problem(constraint.path / field, text)
+    yield Problem(constraint.path / field, text)
 
 
 def _values(need: _Need, node: str, place: Place) -> list[tuple[Value, Device]]:

@@ -18,7 +18,7 @@ from policies.kubernetes.names import closest, format_count, inflect, printable
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import INT64_MAX, quantity_or_none
 from policies.kubernetes.resourceslices import Read
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         return
     if not of_this_class.matched:
         text = f'no ResourceSlice has a device of class "{subrequest.device_class}" now, {_PENDING}'
-        yield problem(subrequest.path / "deviceClassName", text, "wait for a node with such devices and their driver")
+        yield Problem(subrequest.path / "deviceClassName", text, "wait for a node with such devices and their driver")
         return
     choice = devices_for_request(subject, subrequest)
     if choice is None or choice.failed or not choice.complete:
@@ -207,7 +207,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         texts = [text.text for text, _ in wanted]
         near = near_misses(known, of_this_class.matched, texts, subject.effort)
         text = f'{none} of class "{subrequest.device_class}" {matches}, {_PENDING}{near}'
-        yield problem(subrequest.path / "selectors", text)
+        yield Problem(subrequest.path / "selectors", text)
         return
     # A version without the feature drops the field; another rule reports that.
     wanted_capacity = (
@@ -218,14 +218,14 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         return
     if not enough and (short := shortage(known, choice.matched, wanted_capacity)):
         name, message, remedy = short
-        yield problem(path / name, f"{message}, {_PENDING}", remedy)
+        yield Problem(path / name, f"{message}, {_PENDING}", remedy)
     elif not enough:
         text = f"requests more than any one device has together, {_PENDING}"
-        yield problem(path, text, "request less of one capacity")
+        yield Problem(path, text, "request less of one capacity")
     elif subrequest.allocation_mode == "ExactCount" and (most := _most_for(enough, subrequest.count)):
         text = f"requests {format_count(subrequest.count, 'device')}, and no node has more than {most[1]} of this kind"
         remedy = f"request at most {most[1]}, and use more pods for more nodes"
-        yield problem(subrequest.path / "count", f"{text} ({most[0]}); a claim is for one node", remedy)
+        yield Problem(subrequest.path / "count", f"{text} ({most[0]}); a claim is for one node", remedy)
 
 
 def _too_few_together(subject: Subject) -> Iterator[Problem]:
@@ -247,7 +247,7 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
             text = f'request {format_count(count, "device")} of class "{printable(name)}" together'
             text += f", and no node has more than {most[1]} ({most[0]}); a claim is for one node"
             remedy = f"request at most {most[1]}, and use more pods for more nodes"
-            yield problem(subject.devices_path / "requests", text, remedy)
+            yield Problem(subject.devices_path / "requests", text, remedy)
 
 
 def _most_for(matched: Sequence[DeviceGroup], wanted: int) -> tuple[str, int] | None:
@@ -293,7 +293,7 @@ def results(subject: Subject) -> Iterator[Problem]:
     least = sum(fewest)
     if least > MOST_DEVICES:
         text = f"number of requested devices {least} exceeds the claim limit of {MOST_DEVICES}, so no pod can get them"
-        yield problem(subject.devices_path / "requests", text)
+        yield Problem(subject.devices_path / "requests", text)
         return
     exact = {request.path for request in subject.requests if not request.is_prioritized}
     for subrequest in subject.reviewed_subrequests:
@@ -309,4 +309,4 @@ def results(subject: Subject) -> Iterator[Problem]:
                 others = f", with those of other requests {total}" if total > count else ""
                 text = f"is {count} devices on {node}{others}, and a claim can hold {MOST_DEVICES}, so no pod gets it there"
                 remedy = "request a count, or select fewer devices"
-                yield problem(subrequest.path / "allocationMode", text, remedy, severity=Severity.WARN)
+                yield Problem(subrequest.path / "allocationMode", text, remedy, severity=Severity.WARN)

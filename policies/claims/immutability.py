@@ -9,7 +9,7 @@ from policies.devices.resource_claims import Claim
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, replace_at
 from policies.kubernetes.quantities import quantity_or_none
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def immutable_spec(subject: Subject) -> Iterator[Problem]:
         text += ", and was not there" if before is None else f", and was {shown(before)}"
     if more := len(changed) - 1:
         text += f"; {more} other field{'s differ' if more > 1 else ' differs'} as well"
-    yield problem(path, text, _REMEDIES[subject.kind])
+    yield Problem(path, text, _REMEDIES[subject.kind])
 
 
 def _normalized_spec(document: Object, subject: Subject) -> Any:
@@ -146,4 +146,4 @@ def no_status(subject: Subject) -> Iterator[Problem]:
     selector, on their uuid for example.
     """
     if subject.old is None and subject.object.get("status") and subject.kind in ("ResourceClaim", "ComputeDomain"):
-        yield problem(FieldPath(["status"]), "is dropped when the object is created; Kubernetes writes it later")
+        yield Problem(FieldPath(["status"]), "is dropped when the object is created; Kubernetes writes it later")

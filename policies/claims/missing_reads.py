@@ -32,7 +32,7 @@ from policies.claims.selected_devices import (
 from policies.devices.published_devices import device_count
 from policies.kubernetes.names import closest, printable
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -210,12 +210,12 @@ def unguarded_reads(subject: Subject) -> Iterator[Problem]:
     for found in missing_reads(subject):
         if found.reason in ("optional", "unknown"):
             place = text_place(found.selector, found.offset)
-            yield problem(found.selector.path, _message(found), _remedy(found), place=place)
+            yield Problem(found.selector.path, _message(found), _remedy(found), place=place)
     for failure in failures(subject):
         if any(failure.compiled.derive(mistakes)):
             continue  # another rule knows better what is wrong
         text = f"fails on {format_devices(failure.devices)}: {cut(failure.message)}; that stops the pod on every node"
-        yield problem(failure.selector.path, text, "write an expression that is true or false for each of them")
+        yield Problem(failure.selector.path, text, "write an expression that is true or false for each of them")
 
 
 def guarded_read(found: Missing) -> str:
@@ -301,7 +301,7 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
         certain = release is not UNKNOWN and not is_published(found.place, release)
         severity, place = Severity.DENY if certain else None, text_place(found.selector, found.offset)
         text += "; that stops the pod on every node"
-        yield problem(found.selector.path, text, remedy, severity=severity, place=place)
+        yield Problem(found.selector.path, text, remedy, severity=severity, place=place)
 
 
 @CLAIMS_AND_CLASSES.rule(
@@ -327,7 +327,7 @@ def domains(subject: Subject) -> Iterator[Problem]:
         kind = "attributes" if part == "attributes" else "capacity"
         text = f"reads {path_of(part, printable(domain))}, and no {whose} has {kind} in this domain; that stops the pod"
         place = text_place(found.selector, found.offset)
-        yield problem(found.selector.path, f"{text} on every node", _domain_remedy(found), place=place)
+        yield Problem(found.selector.path, f"{text} on every node", _domain_remedy(found), place=place)
 
 
 def _domain_remedy(found: Missing) -> str | None:

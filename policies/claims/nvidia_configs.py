@@ -18,7 +18,7 @@ from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
                 text = f'"{printable(name)}" is a prioritized list, whose devices are those of {devices}; '
                 text += f"{found.driver} compares names exactly and ignores the config"
                 path = found.config.path / "requests" / index
-                yield problem(path, text, f"write {', '.join(map(printable, missing))}")
+                yield Problem(path, text, f"write {', '.join(map(printable, missing))}")
 
 
 @CLAIMS_AND_CLASSES.rule(
@@ -204,12 +204,12 @@ def matching_types(subject: Subject) -> Iterator[Problem]:
             types = types_selected(subject)
             if _is_refused(found, types):
                 text = f"{cannot} {listed_types(types, found.driver)}, which the class is for"
-                yield problem(found.at("kind"), text, _kind_remedy(types))
+                yield Problem(found.at("kind"), text, _kind_remedy(types))
             continue
         for path, name, types in _types_by_name(found, subject):
             if _is_refused(found, types):
                 text = f"{cannot} {listed_types(types, found.driver)} (request: {printable(name)})"
-                yield problem(path, text, _kind_remedy(types))
+                yield Problem(path, text, _kind_remedy(types))
 
 
 def _types_by_name(found: NvidiaConfig, subject: Subject) -> Iterator[tuple[FieldPath, str, frozenset[str]]]:
@@ -238,14 +238,14 @@ def effective_configs(subject: Subject) -> Iterator[Problem]:
         if subject.kind == "DeviceClass":
             types = types_selected(subject)
             if type_ not in types and not _is_refused(found, types):
-                yield problem(found.at("kind"), f"{text} the class selects none")
+                yield Problem(found.at("kind"), f"{text} the class selects none")
         elif not found.config.requests:
             if subject.requests and not reached_requests(found, subject):
-                yield problem(found.at("kind"), f"{text} no request can get one")
+                yield Problem(found.at("kind"), f"{text} no request can get one")
         else:
             for path, name, types in _types_by_name(found, subject):
                 if type_ not in types and not _is_refused(found, types):
-                    yield problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
+                    yield Problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
 
 
 def _named_requests(found: NvidiaConfig) -> Iterator[tuple[int, str]]:
@@ -295,9 +295,9 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
             for name, later in hidden:
                 if later is not None:
                     text = f'has no effect on "{printable(name)}", for which {later.config.path} comes later'
-                    yield problem(found.config.path / "requests" / names.index(name), text)
+                    yield Problem(found.config.path / "requests" / names.index(name), text)
         elif hidden and all(later is not None for _, later in hidden):
-            yield problem(found.config.path, "has no effect, since later configs are for all requests that it is for")
+            yield Problem(found.config.path, "has no effect, since later configs are for all requests that it is for")
 
 
 _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kinds}
@@ -325,7 +325,7 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
             text = (
                 f'no kind "{found.kind}" is registered for version "{API_VERSION}" in the driver\'s release {running}'
             )
-            yield problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
+            yield Problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
     for config in subject.new_configs:
         parameters = config.parameters
         if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
@@ -335,7 +335,7 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
         if isinstance(kind, str) and kind in _DRIVER_OF and parameters.get("apiVersion") == API_VERSION:
             text = f'"{printable(config.driver)}" is not a driver that reads {kind}, so the config has no effect'
             path = config.path / "opaque" / "driver"
-            yield problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
+            yield Problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
 
 
 def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
@@ -344,18 +344,18 @@ def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
         return
     path, one_of_these = found.at("kind"), f"one of {', '.join(known)}"
     if kind is None or kind == "":
-        yield problem(path, "Object 'Kind' is missing", f"write {one_of_these}")
+        yield Problem(path, "Object 'Kind' is missing", f"write {one_of_these}")
     elif not isinstance(kind, str):
-        yield problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {one_of_these}")
+        yield Problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {one_of_these}")
     elif kind in _DRIVER_OF or kind in ("ComputeDomain", "ComputeDomainClique"):
         text = f"runtime object is not a recognized configuration: {found.driver} reads no {kind}"
         of_driver = f"write driver: {_DRIVER_OF.get(kind)}, or {one_of_these}"
-        yield problem(path, text, of_driver if kind in _DRIVER_OF else f"create the {kind} as an object of its own")
+        yield Problem(path, text, of_driver if kind in _DRIVER_OF else f"create the {kind} as an object of its own")
     else:
         guess, version = closest(kind, known) or closest(kind, _DRIVER_OF), found.parameters.get("apiVersion")
         shown = printable(version) if version and isinstance(version, str) else API_VERSION
         text = f'no kind "{printable(kind)}" is registered for version "{shown}"'
-        yield problem(path, text, f'write "{guess}"' if guess else f"write {one_of_these}")
+        yield Problem(path, text, f'write "{guess}"' if guess else f"write {one_of_these}")
 
 
 def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
@@ -364,12 +364,12 @@ def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
         return
     path, remedy = found.at("apiVersion"), f"write {API_VERSION}"
     if version is None or version == "":
-        yield problem(path, "Object 'apiVersion' is missing", remedy)
+        yield Problem(path, "Object 'apiVersion' is missing", remedy)
     elif not isinstance(version, str):
-        yield problem(path, "couldn't get version/kind; json parse error: apiVersion is not text", remedy)
+        yield Problem(path, "couldn't get version/kind; json parse error: apiVersion is not text", remedy)
     elif isinstance(kind, str) and kind in DRIVERS[found.driver]:
         text = f'no kind "{kind}" is registered for version "{printable(version)}"'
-        yield problem(path, text, remedy)
+        yield Problem(path, text, remedy)
 
 
 @CLAIMS_AND_CLASSES.rule(
@@ -389,13 +389,13 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
             if wrong.kind == "unknown":
                 inner = FieldPath(wrong.path[len(found.at()) :])
                 text = f'strict decoding error: unknown field "{printable(str(inner))}"'
-                yield problem(wrong.path, text, _remedy(found, wrong, inner))
+                yield Problem(wrong.path, text, _remedy(found, wrong, inner))
         for (kind, field), first in SINCE.items():
             steps = tuple(field.split("."))
             is_newer = field and kind == found.kind and running is not UNKNOWN and is_older(running, first)
             if is_newer and lookup(found.parameters, steps) is not None:
                 text = f'strict decoding error: unknown field "{field}" in the driver\'s release {running}'
-                yield problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")
+                yield Problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")
 
 
 @CLAIMS_AND_CLASSES.rule(
@@ -412,7 +412,7 @@ def decodable_values(subject: Subject) -> Iterator[Problem]:
     for found in nvidia_configs(subject):
         for wrong in found.schema_problems:
             if wrong.kind == "type":
-                yield problem(wrong.path, wrong.message, wrong.remedy)
+                yield Problem(wrong.path, wrong.message, wrong.remedy)
 
 
 def _remedy(found: NvidiaConfig, wrong: SchemaProblem, inner: FieldPath) -> str:

@@ -26,7 +26,7 @@ from policies.devices.resource_claims import MOST_ENTRIES
 from policies.kubernetes.names import is_label_key
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -60,22 +60,22 @@ def list_lengths(subject: Subject) -> Iterator[Problem]:
     lists += [(each.path, "selectors", each.fields.get("selectors")) for each in subject.subrequests]
     for owner, name, items in lists:
         if isinstance(items, list) and len(items) > MOST_ENTRIES:
-            yield problem(owner / name, too_many(len(items), MOST_ENTRIES), remedies.get(name))
+            yield Problem(owner / name, too_many(len(items), MOST_ENTRIES), remedies.get(name))
     for request in subject.requests:
         alternatives = request.fields.get("firstAvailable")
         if isinstance(alternatives, list) and len(alternatives) > _MOST_ALTERNATIVES:
             text = too_many(len(alternatives), _MOST_ALTERNATIVES)
-            yield problem(request.path / "firstAvailable", text, "keep the alternatives that matter most")
+            yield Problem(request.path / "firstAvailable", text, "keep the alternatives that matter most")
     for part in subject.referring:
         if len(part.requests) > MOST_ENTRIES:
             text = too_many(len(part.requests), MOST_ENTRIES)
-            yield problem(part.path / "requests", text, "leave it out to mean all requests")
+            yield Problem(part.path / "requests", text, "leave it out to mean all requests")
     for subrequest in subject.subrequests:
         tolerations = subrequest.fields.get("tolerations")
         if isinstance(tolerations, list) and len(tolerations) > _MOST_TOLERATIONS:
             text = f"has {len(tolerations)} items; {_MOST_TOLERATIONS} is the documented limit"
             remedy = "tolerate all of a kind by operator: Exists"
-            yield problem(subrequest.path / "tolerations", text, remedy, severity=Severity.WARN)
+            yield Problem(subrequest.path / "tolerations", text, remedy, severity=Severity.WARN)
 
 
 _METADATA = FieldPath(["metadata"])
@@ -110,43 +110,43 @@ def object_names(subject: Subject) -> Iterator[Problem]:
 def _name_problems(subject: Subject, metadata: dict[str, Any] | None) -> Iterator[Problem]:
     name, generated = _text(metadata, "name"), _text(metadata, "generateName")
     if name == "" and not generated:
-        yield problem(_METADATA / "name", f"{REQUIRED}: name or generateName is required", "add a name")
+        yield Problem(_METADATA / "name", f"{REQUIRED}: name or generateName is required", "add a name")
     elif name and (error := subdomain_error(name)):
         meant = as_dns_subdomain(name)
         remedy = "write a shorter one" if len(name) > LONGEST_SUBDOMAIN else f'write "{meant}"' if meant else None
-        yield problem(_METADATA / "name", invalid(name, error), remedy)
+        yield Problem(_METADATA / "name", invalid(name, error), remedy)
     # The API server adds to what it is given, so it may end in a dash or a dot.
     if generated and (error := subdomain_error(f"{generated}x")):
-        yield problem(_METADATA / "generateName", invalid(generated, error))
+        yield Problem(_METADATA / "generateName", invalid(generated, error))
     namespace = _text(metadata, "namespace")
     if namespace and subject.kind == "DeviceClass":
         text = forbidden("not allowed on this type; a DeviceClass is for the whole cluster")
-        yield problem(_METADATA / "namespace", text, "remove it")
+        yield Problem(_METADATA / "namespace", text, "remove it")
     elif namespace and (error := label_error(namespace)):
-        yield problem(_METADATA / "namespace", invalid(namespace, error), "write the name of a namespace")
+        yield Problem(_METADATA / "namespace", invalid(namespace, error), "write the name of a namespace")
     if subject.kind == "ResourceClaimTemplate":
         chosen = lookup(subject.object, _OF_TEMPLATES)
         for field, value in chosen.items() if isinstance(chosen, dict) else ():
             if value is not None and field in ("name", "generateName", "namespace", "finalizers", "ownerReferences"):
                 text = forbidden("cannot be set; the claims of a template get labels and annotations from it")
-                yield problem(_OF_TEMPLATES / field, text, "remove it")
+                yield Problem(_OF_TEMPLATES / field, text, "remove it")
 
 
 def _labelling_problems(metadata: Any, path: FieldPath) -> Iterator[Problem]:
     for key, value in _texts(metadata, "labels").items():
         if error := label_key_error(key):
-            yield problem(path / "labels" / key, invalid(key, error), _key_remedy(key))
+            yield Problem(path / "labels" / key, invalid(key, error), _key_remedy(key))
         if error := label_value_error(value):
             meant = as_label_value(value)
             remedy = f'write "{meant}"' if 0 < len(meant) <= LONGEST_LABEL else "make it an annotation, or remove it"
-            yield problem(path / "labels" / key, invalid(value, error), remedy)
+            yield Problem(path / "labels" / key, invalid(value, error), remedy)
     annotations = _texts(metadata, "annotations")
     for key in annotations:
         if error := label_key_error(key.lower()):
-            yield problem(path / "annotations" / key, invalid(key, error), _key_remedy(key))
+            yield Problem(path / "annotations" / key, invalid(key, error), _key_remedy(key))
     size = sum(len(text.encode(errors="surrogatepass")) for pair in annotations.items() for text in pair)
     if size > _MOST_ANNOTATED:
-        yield problem(path / "annotations", f"{too_long(_MOST_ANNOTATED)}, and have {size}", "shorten the annotations")
+        yield Problem(path / "annotations", f"{too_long(_MOST_ANNOTATED)}, and have {size}", "shorten the annotations")
 
 
 def _texts(metadata: Any, field: str) -> dict[str, str]:
@@ -188,7 +188,7 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     if not isinstance(name, str):
         return
     if error := _extended_resource_error(name):
-        yield problem(_EXTENDED_RESOURCE, invalid(name, f"must be a valid extended resource name: {error}"))
+        yield Problem(_EXTENDED_RESOURCE, invalid(name, f"must be a valid extended resource name: {error}"))
     running = subject.facts.view.server_version()
     # What the API server sends it has not dropped.
     if running is UNKNOWN or subject.served:
@@ -196,7 +196,7 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     release = ".".join(map(str, running))
     if running < _SINCE:
         text = f"unknown field in Kubernetes {release}; it came with {'.'.join(map(str, _SINCE))}"
-        yield problem(_EXTENDED_RESOURCE, text, "remove it, or upgrade the cluster")
+        yield Problem(_EXTENDED_RESOURCE, text, "remove it, or upgrade the cluster")
         return
     stored = subject.facts.view.list_before_review("DeviceClass")
     # The API server keeps the field if a stored class has it, maybe this one.
@@ -204,7 +204,7 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     if running < ON_SINCE["DRAExtendedResource"] and not is_kept:
         text = f"is dropped by Kubernetes {release} unless the feature gate DRAExtendedResource is on"
         remedy = "turn the gate on, or upgrade the cluster to 1.36"
-        yield problem(_EXTENDED_RESOURCE, text, remedy, severity=Severity.WARN)
+        yield Problem(_EXTENDED_RESOURCE, text, remedy, severity=Severity.WARN)
 
 
 def _extended_resource_error(name: str) -> str:

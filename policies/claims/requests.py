@@ -26,7 +26,7 @@ from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def _name_problems(named: Iterable[tuple[FieldPath, dict[str, Any]]]) -> Iterato
     for path, fields in named:
         name = fields.get("name")
         if name is None or name == "":
-            yield problem(path / "name", REQUIRED, "add a name, such as gpu")
+            yield Problem(path / "name", REQUIRED, "add a name, such as gpu")
         elif isinstance(name, str):
             if error := label_error(name):
                 meant = as_dns_label(name)
                 remedy = "write a shorter one" if len(name) > LONGEST_LABEL else f'write "{meant}"' if meant else None
-                yield problem(path / "name", invalid(name, error), remedy)
+                yield Problem(path / "name", invalid(name, error), remedy)
             elif name in seen:
-                yield problem(path / "name", duplicate(name), "give each its own name")
+                yield Problem(path / "name", duplicate(name), "give each its own name")
             seen.add(name)
 
 
@@ -83,17 +83,17 @@ def one_way_of_asking(subject: Subject) -> Iterator[Problem]:
             if request.fields.get("firstAvailable") and _flat_fields(request):
                 text = "exactly one of `deviceClassName` or `firstAvailable` is required, but multiple fields are set"
                 remedy = f"move {', '.join(_flat_fields(request))} into the alternatives, or remove firstAvailable"
-                yield problem(request.path, f"Invalid value: {text}", remedy)
+                yield Problem(request.path, f"Invalid value: {text}", remedy)
         return
     for request in subject.requests:
         exact, alternatives = request.fields.get("exactly") is not None, bool(request.fields.get("firstAvailable"))
         text = "exactly one of `exactly` or `firstAvailable` is required"
         if exact and alternatives:
             remedy = "move what is under exactly into the alternatives, or remove firstAvailable"
-            yield problem(request.path, f"Invalid value: {text}, but multiple fields are set", remedy)
+            yield Problem(request.path, f"Invalid value: {text}, but multiple fields are set", remedy)
         # GA201 reports the fields that v1beta1 has in the request.
         elif not exact and not alternatives and not _flat_fields(request):
-            yield problem(request.path, f"{REQUIRED}: {text}")
+            yield Problem(request.path, f"{REQUIRED}: {text}")
 
 
 def _flat_fields(request: DeviceRequest) -> list[str]:
@@ -118,11 +118,11 @@ def class_names(subject: Subject) -> Iterator[Problem]:
         name = subrequest.fields.get("deviceClassName")
         if name is None or name == "":
             if not _class_is_misplaced(subject, subrequest):
-                yield problem(subrequest.path / "deviceClassName", REQUIRED)
+                yield Problem(subrequest.path / "deviceClassName", REQUIRED)
         elif isinstance(name, str) and (error := subdomain_error(name)):
             meant = {GPU_RESOURCE: "gpu.nvidia.com"}.get(name) or as_dns_subdomain(name)
             remedy = f'write "{meant}"' if meant else "write the name of a DeviceClass"
-            yield problem(subrequest.path / "deviceClassName", invalid(name, error), remedy)
+            yield Problem(subrequest.path / "deviceClassName", invalid(name, error), remedy)
 
 
 def _class_is_misplaced(subject: Subject, subrequest: Subrequest) -> bool:
@@ -148,18 +148,18 @@ def amounts(subject: Subject) -> Iterator[Problem]:
         mode, count = subrequest.fields.get("allocationMode"), subrequest.fields.get("count")
         if isinstance(mode, str) and mode and mode not in _MODES:
             remedy = write_closest(mode, _MODES, 'write "ExactCount" or "All"')
-            yield problem(subrequest.path / "allocationMode", unsupported_value(mode, _MODES), remedy)
+            yield Problem(subrequest.path / "allocationMode", unsupported_value(mode, _MODES), remedy)
         if not isinstance(count, int) or isinstance(count, bool):
             continue
         if mode == "All" and count != 0:
             text = invalid(count, "must not be specified when allocationMode is 'All'")
-            yield problem(subrequest.path / "count", text, "remove count, or write allocationMode: ExactCount")
+            yield Problem(subrequest.path / "count", text, "remove count, or write allocationMode: ExactCount")
         elif count < 0:
-            yield problem(subrequest.path / "count", invalid(count, "must be greater than zero"))
+            yield Problem(subrequest.path / "count", invalid(count, "must be greater than zero"))
         elif count == 0 and mode in (None, "", "ExactCount"):
             text = "is 0, which the API server takes for a count that is missing: it stands for 1"
             remedy = "write count: 1, or remove the request"
-            yield problem(subrequest.path / "count", text, remedy, severity=Severity.WARN)
+            yield Problem(subrequest.path / "count", text, remedy, severity=Severity.WARN)
 
 
 _OPERATORS = ("Equal", "Exists")
@@ -188,23 +188,23 @@ def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Prob
     found = (item.get(field) for field in ("key", "operator", "value", "effect"))
     key, operator, value, effect = (text if isinstance(text, str) else "" for text in found)
     if key and (error := label_key_error(key)):
-        yield problem(path / "key", invalid(key, error), "write the key as the device's taint has it")
+        yield Problem(path / "key", invalid(key, error), "write the key as the device's taint has it")
     for field, text, known in (("operator", operator, _OPERATORS), ("effect", effect, _EFFECTS)):
         if text and text not in known:
             remedy = write_closest(text, known, f"write one of {', '.join(known)}")
-            yield problem(path / field, unsupported_value(text, known), remedy)
+            yield Problem(path / field, unsupported_value(text, known), remedy)
     if operator == "Exists" and value:
         text = invalid(value, "must be empty for operator `Exists`")
-        yield problem(path / "value", text, "remove value, or write operator: Equal")
+        yield Problem(path / "value", text, "remove value, or write operator: Equal")
     elif operator in ("", "Equal") and (error := label_value_error(value)):
-        yield problem(path / "value", invalid(value, error), "write the value as the device's taint has it")
+        yield Problem(path / "value", invalid(value, error), "write the value as the device's taint has it")
     elif operator in ("", "Equal") and not key and "key" not in item:
         text = "is missing, which stands for all keys, and that is meant to go with operator: Exists"
-        yield problem(path / "key", text, "write a key, or operator: Exists", severity=Severity.WARN)
+        yield Problem(path / "key", text, "write a key, or operator: Exists", severity=Severity.WARN)
     if isinstance(item.get("tolerationSeconds"), int) and effect != "NoExecute":
         text = "has no effect without effect: NoExecute, since only that takes pods off their devices"
         remedy = "remove tolerationSeconds, or write effect: NoExecute"
-        yield problem(path / "tolerationSeconds", text, remedy, severity=Severity.WARN)
+        yield Problem(path / "tolerationSeconds", text, remedy, severity=Severity.WARN)
 
 
 @CLAIMS.rule(
@@ -223,9 +223,9 @@ def capacity_names(subject: Subject) -> Iterator[Problem]:
         for name, amount in (subrequest.capacity or {}).items():
             path = subrequest.path / "capacity" / "requests" / name
             if error := qualified_name_error(name):
-                yield problem(path, f"{invalid(name, error)}, so no device has it")
+                yield Problem(path, f"{invalid(name, error)}, so no device has it")
             elif (quantity_or_none(amount) or 0) < 0:
-                yield problem(path, invalid(amount, "must be greater than or equal to 0"), "write an amount")
+                yield Problem(path, invalid(amount, "must be greater than or equal to 0"), "write an amount")
 
 
 _CONSTRAINED = ("matchAttribute", "distinctAttribute")
@@ -249,11 +249,11 @@ def constrained_attributes(subject: Subject) -> Iterator[Problem]:
         written = [name for name in _CONSTRAINED if constraint.fields.get(name) is not None]
         if not written:
             text = 'exactly one of "matchAttribute" or "distinctAttribute" is required'
-            yield problem(constraint.path, f"{REQUIRED}: {text}")
+            yield Problem(constraint.path, f"{REQUIRED}: {text}")
         elif len(written) > 1:
             text = "is never looked at beside matchAttribute; a constraint has one attribute"
             remedy = "write it as a constraint of its own"
-            yield problem(constraint.path / "distinctAttribute", text, remedy, severity=Severity.WARN)
+            yield Problem(constraint.path / "distinctAttribute", text, remedy, severity=Severity.WARN)
         name = constraint.fields.get(written[0]) if written else None
         if not isinstance(name, str):
             continue
@@ -262,7 +262,7 @@ def constrained_attributes(subject: Subject) -> Iterator[Problem]:
             error = "a fully qualified name must be a domain and a name separated by a slash"
             remedy = f"write {'resource.kubernetes.io' if name in _STANDARD_ATTRIBUTES else 'gpu.nvidia.com'}/{name}"
         if error:
-            yield problem(constraint.path / written[0], invalid(name, error), remedy)
+            yield Problem(constraint.path / written[0], invalid(name, error), remedy)
 
 
 _UNKNOWN_REQUEST = (
@@ -299,9 +299,9 @@ def references(subject: Subject) -> Iterator[Problem]:
             if name not in known:
                 guess = next((other for other in known if other.endswith(f"/{name}")), None) or closest(name, known)
                 remedy = f'write "{printable(guess)}"' if guess else one_of_these
-                yield problem(part.path / "requests" / index, invalid(name, _UNKNOWN_REQUEST), remedy)
+                yield Problem(part.path / "requests" / index, invalid(name, _UNKNOWN_REQUEST), remedy)
             elif name in seen:
-                yield problem(part.path / "requests" / index, duplicate(name), "name each request once")
+                yield Problem(part.path / "requests" / index, duplicate(name), "name each request once")
             seen.add(name)
 
 
@@ -326,28 +326,28 @@ def opaque_configs(subject: Subject) -> Iterator[Problem]:
         if opaque is None:
             # GA201 reports parameters beside opaque.
             if not {"driver", "parameters"} & config.fields.keys():
-                yield problem(config.path / "opaque", REQUIRED)
+                yield Problem(config.path / "opaque", REQUIRED)
         elif isinstance(opaque, dict):
             driver, parameters = opaque.get("driver"), opaque.get("parameters")
             if driver is None or driver == "":
                 remedy = "add driver: gpu.nvidia.com, or whose config it is"
-                yield problem(config.path / "opaque" / "driver", REQUIRED, remedy)
+                yield Problem(config.path / "opaque" / "driver", REQUIRED, remedy)
             elif isinstance(driver, str) and (error := driver_name_error(driver)):
                 remedy = "write the name of the driver as its ResourceSlices have it"
-                yield problem(config.path / "opaque" / "driver", invalid(driver, error), remedy)
+                yield Problem(config.path / "opaque" / "driver", invalid(driver, error), remedy)
             yield from _parameter_problems(config, parameters)
 
 
 def _parameter_problems(config: Config, parameters: Any) -> Iterator[Problem]:
     if parameters is None:
-        yield problem(config.parameters_path, REQUIRED, "add parameters, with the apiVersion and kind of a config")
+        yield Problem(config.parameters_path, REQUIRED, "add parameters, with the apiVersion and kind of a config")
     elif not isinstance(parameters, dict):
         is_text = isinstance(parameters, str)
         remedy = "remove the | or the quotes, so that it is a mapping" if is_text else "write a mapping"
-        yield problem(config.parameters_path, "Invalid value: must be a valid JSON object", remedy)
+        yield Problem(config.parameters_path, "Invalid value: must be a valid JSON object", remedy)
     elif (size := _size(parameters)) > _LONGEST_PARAMETERS:
         text = f"{too_long(_LONGEST_PARAMETERS)}, and has {size}"
-        yield problem(config.parameters_path, text, "shorten the parameters")
+        yield Problem(config.parameters_path, text, "shorten the parameters")
 
 
 def _size(parameters: Any) -> int:

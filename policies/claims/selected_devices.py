@@ -14,7 +14,7 @@ from policies.devices.resource_claims import MOST_ENTRIES
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, Unknown
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Place as TextPlace
 from policies.rules.decision import Severity
 
@@ -182,21 +182,21 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
                 guess = class_meant(name, names)
                 remedy = f'write "{guess}"' if guess else other_classes(names)
             text = f'there is no DeviceClass "{name}", so the pod would stay Pending'
-            yield problem(path, text, remedy)
+            yield Problem(path, text, remedy)
             continue
         selectors = class_selectors(subject.facts, name)
         for index, selector in enumerate(selectors if selectors is not UNKNOWN else ()):
             if isinstance(selector, CelCompileError):
                 text = f'DeviceClass "{name}" has a selector that does not compile, number {index + 1}'
                 why = cut(selector.message)
-                yield problem(path, f"{text}: {why}; no pod can get its devices", f'correct DeviceClass "{name}"')
+                yield Problem(path, f"{text}: {why}; no pod can get its devices", f'correct DeviceClass "{name}"')
                 break
         else:
             seen = devices_of_class(subject.facts, name)
             if seen is not None and seen[1].failed:
                 where, why = format_devices([group for group, _ in seen[1].failed]), cut(seen[1].failed[0][1])
                 text = f'DeviceClass "{name}" has a selector that fails on {where}: {why}'
-                yield problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
+                yield Problem(path, f"{text}; that stops the pod on every node", f'correct DeviceClass "{name}"')
 
 
 @DEVICE_CLASSES.rule(
@@ -234,4 +234,4 @@ def single_extended_resources(subject: Subject) -> Iterator[Problem]:
         text += "are scheduled from now on get devices of this class"
     else:
         text = f'has no effect while DeviceClass "{other}" stands for {resource} too, because that is newer'
-    yield problem(FieldPath(["spec", "extendedResourceName"]), text)
+    yield Problem(FieldPath(["spec", "extendedResourceName"]), text)

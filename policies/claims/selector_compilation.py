@@ -16,7 +16,7 @@ from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import items_at
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.nvidia.identifiers import DRIVER
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Place, Severity
 
 if TYPE_CHECKING:
@@ -168,11 +168,11 @@ def compilable_selectors(subject: Subject) -> Iterator[Problem]:
             if isinstance(item, dict) and "expression" not in item:
                 cel, path = item.get("cel"), owner / "selectors" / index / "cel"
                 if cel is None:
-                    yield problem(
+                    yield Problem(
                         path, REQUIRED, 'write a condition such as cel: {expression: device.driver == "gpu.nvidia.com"}'
                     )
                 elif isinstance(cel, dict) and cel.get("expression") is None:
-                    yield problem(path / "expression", REQUIRED, "add an expression over device")
+                    yield Problem(path / "expression", REQUIRED, "add an expression over device")
     for selector, outcome in _compile_new(subject):
         if isinstance(outcome, CelCompileError):
             yield from _issues(subject, selector, outcome)
@@ -199,21 +199,21 @@ def affordable_selectors(subject: Subject) -> Iterator[Problem]:
         whose = f"namespace {json.dumps(subject.namespace)}" if subject.namespace else "cluster-scoped objects"
         text = f"not compared with the devices of the cluster: {whose} used up a share of the webhook's time"
         remedy = "review it with gpu-admission review, or create it again in a minute"
-        yield problem(path, text, remedy, severity=Severity.WARN)
+        yield Problem(path, text, remedy, severity=Severity.WARN)
     size = size_of([selector.text for selector in subject.selectors])
     if size > MOST_TEXT and subject.has_new_selectors:
         text = f"all selectors come to {size} bytes, at {EACH} for each beside its own; those beyond {MOST_TEXT} are stored"
         why = f"{text} without being compared with the devices of the cluster"
-        yield problem(path, why, "write shorter selectors", severity=Severity.WARN)
+        yield Problem(path, why, "write shorter selectors", severity=Severity.WARN)
     for selector, size in _texts(subject):
         if size > LONGEST_SELECTOR:
             text = f"{too_long(LONGEST_SELECTOR)}, and has {size}"
-            yield problem(selector.path, text, "split it into several selectors, which must all be true")
+            yield Problem(selector.path, text, "split it into several selectors, which must all be true")
     for selector, outcome in _compile_new(subject):
         if not isinstance(outcome, CelCompileError) and outcome.max_cost > MOST_COST:
             cost = "has no bound" if outcome.max_cost >= UNBOUNDED_COST else f"is {outcome.max_cost}"
             why = f"too complex, exceeds cost limit: the estimate {cost}, and the limit is {MOST_COST}"
-            yield problem(selector.path, forbidden(why))
+            yield Problem(selector.path, forbidden(why))
 
 
 def comparison_notice(subject: Subject) -> Finding | None:
@@ -251,11 +251,11 @@ def _issues(subject: Subject, selector: SelectorText, error: CelCompileError) ->
     """The errors of the compiler, each at its place in the expression, without follow-on errors."""
     if not str(error).startswith("compilation failed"):
         wanted = "compare the value, as in device.driver == ..." if "must evaluate to" in error.message else None
-        yield problem(selector.path, invalid(selector.text, error.message), wanted)
+        yield Problem(selector.path, invalid(selector.text, error.message), wanted)
         return
     for issue in independent_issues(error.issues, selector.text):
         message = visible(issue.message)
         text = f"compilation failed: ERROR: <input>:{issue.line}:{issue.column}: {message}"
         place = Place(selector.path, issue.line, issue.column) if issue.column > 0 else None
         wanted = remedy(issue, selector, subject)
-        yield problem(selector.path, f"{text}{excerpt_near(selector.text, issue)}", wanted, place=place)
+        yield Problem(selector.path, f"{text}{excerpt_near(selector.text, issue)}", wanted, place=place)

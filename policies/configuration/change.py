@@ -14,7 +14,7 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.schema import SchemaProblem, find_problems
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Place, Severity
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ class Embedded:
         """A problem at a path of the document, or of the key that ends the path."""
         position = self.document.key_position(steps) if of_key else self.document.line_position(steps)
         place = Place(self.path, position.line, position.column)
-        return problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)
+        return Problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)
 
 
 MADE_BY_THE_OPERATOR = {
@@ -323,7 +323,7 @@ def check_object(
         text = f'{kind} "{name}" has {has} {absent}; {consequence}'
         rename = f'rename the key in {kind} "{name}" to {absent}'
         remedy = rename if len(present) == 1 else f"add the key {absent} to it"
-        yield problem(path, text, remedy, severity=keys_severity)
+        yield Problem(path, text, remedy, severity=keys_severity)
 
 
 def not_found(
@@ -345,7 +345,7 @@ def not_found(
         remedy += ", or name the operator's namespace in that setting"
     if guess and not elsewhere:
         remedy = f'write "{guess}"'
-    return problem(path, f"{text}; {consequence}", remedy, severity=Severity.WARN if is_guess else None)
+    return Problem(path, f"{text}; {consequence}", remedy, severity=Severity.WARN if is_guess else None)
 
 
 def data_keys(document: Any) -> list[str]:

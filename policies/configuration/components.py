@@ -9,7 +9,7 @@ from policies.configuration.change import OPERATOR, Section
 from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def environment(change: Change) -> Iterator[Problem]:
             path = component.at("env", index, "name")
             if name in first:
                 text = f'"{name}" is set by env[{first[name]}] already; the last value wins silently'
-                yield problem(path, text, f"remove one {name}", severity=Severity.WARN)
+                yield Problem(path, text, f"remove one {name}", severity=Severity.WARN)
             first.setdefault(name, index)
             yield from _variable_name(component, index, name)
 
@@ -118,7 +118,7 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
         reason = " with its =" if "=" in name else ""
         fixed = name.partition("=")[0]
         text = f"{shown}{reason} is not a name of an environment variable, so Kubernetes refuses the pods"
-        yield problem(path, text, f"write name: {fixed}" if reason and _STRICT_NAME.fullmatch(fixed) else None)
+        yield Problem(path, text, f"write name: {fixed}" if reason and _STRICT_NAME.fullmatch(fixed) else None)
         return
     version = component.change.facts.view.server_version()
     if _STRICT_NAME.fullmatch(name) or (version is not UNKNOWN and version >= _RELAXED_SINCE):
@@ -128,7 +128,7 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
         text = f'"{name}" is refused by Kubernetes before {shown}, and the version of this cluster is not known here'
     else:
         text = f'"{name}" is not a name of an environment variable before Kubernetes {shown}, so the pods are refused'
-    yield problem(path, text, severity=Severity.WARN if version is UNKNOWN else None)
+    yield Problem(path, text, severity=Severity.WARN if version is UNKNOWN else None)
 
 
 @OPERATOR.rule(
@@ -153,19 +153,19 @@ def resources(change: Change) -> Iterator[Problem]:
             must_be_equal = name.startswith("hugepages-") or (bool(slash) and not is_native)
             if limit is None and must_be_equal:
                 told = f"is {text} without a limit; Kubernetes would report: Limit must be set for non overcommitable resources"
-                yield problem(path, told, f"add limits: {{{name}: {text}}}")
+                yield Problem(path, told, f"add limits: {{{name}: {text}}}")
             elif limit is not None and amount != limit and must_be_equal:
                 told = f"is {text}; Kubernetes would report: must be equal to {name} limit of {limit_text}"
-                yield problem(path, told, f"write {name}: {limit_text}")
+                yield Problem(path, told, f"write {name}: {limit_text}")
             elif limit is not None and amount > limit:
                 told = f"is {text}; Kubernetes would report: must be less than or equal to {name} limit of {limit_text}"
-                yield problem(path, told, f"write {name}: {limit_text} or less, or raise the limit")
+                yield Problem(path, told, f"write {name}: {limit_text} or less, or raise the limit")
         named = [*requests, *limits]
         huge = next((name for name in named if name.startswith("hugepages-")), None)
         if huge and not {"cpu", "memory"}.intersection(named):
             side = "requests" if huge in requests else "limits"
             told = "stands without cpu and memory; Kubernetes would report: HugePages require cpu or memory"
-            yield problem(component.at("resources", side, huge), told, "add a request of cpu or memory")
+            yield Problem(component.at("resources", side, huge), told, "add a request of cpu or memory")
 
 
 def _amounts(component: Component, side: str) -> dict[str, tuple[Fraction, Any]]:

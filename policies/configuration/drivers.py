@@ -30,7 +30,7 @@ from policies.nvidia.products import (
     needs_open_modules,
     needs_proprietary_modules,
 )
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -153,14 +153,14 @@ def version_form(change: Change) -> Iterator[Problem]:
         if version is not None and driver.is_precompiled and not version.is_branch:
             message = f'"{text}" is a full version, but precompiled drivers are tagged by branch: "{text}-<kernel>-<os>" {outcome}'
             remedy = f'write version: "{version.branch}", or set usePrecompiled: false'
-            yield problem(path, message, remedy, severity=severity)
+            yield Problem(path, message, remedy, severity=severity)
         elif version is not None and version.is_branch and not driver.is_precompiled:
             message = f'"{text}" is a branch, but only precompiled drivers are tagged by branch'
             message += f': "{text}-<os>" {outcome}'
             full = _FULL_VERSIONS.get(version.branch)
             example = f" such as {full}" if full else ""
             remedy = f"write a full version of the branch{example}, or set usePrecompiled: true"
-            yield problem(path, message, remedy, severity=severity)
+            yield Problem(path, message, remedy, severity=severity)
 
 
 _FULL_VERSIONS = {580: "580.95.05", 595: "595.91.07"}
@@ -212,7 +212,7 @@ def _without_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
         remedy = (
             "install the driver on these nodes, which the operator detects, or build the image and name its repository"
         )
-        yield problem(driver.at("repository"), text, remedy, severity=Severity.WARN)
+        yield Problem(driver.at("repository"), text, remedy, severity=Severity.WARN)
 
 
 def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
@@ -225,7 +225,7 @@ def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
         if len(found) > 1:
             error = f"different OS versions found for the same kernel version {kernel}, unsupported configuration"
             text = f"does not work with kernel {kernel} under {' and '.join(sorted(found))}; the operator would report: {error}"
-            yield problem(driver.at("usePrecompiled"), text, _build_instead(driver))
+            yield Problem(driver.at("usePrecompiled"), text, _build_instead(driver))
 
 
 def _without_precompiled_image(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]:
@@ -244,7 +244,7 @@ def _without_precompiled_image(driver: Driver, nodes: Sequence[Object]) -> Itera
         if without:
             text = f"has no image for {the_nodes(without)}; NVIDIA publishes precompiled drivers {reason}"
             remedy = f"{_build_instead(driver)}, or build the image and name its repository"
-            yield problem(driver.at("usePrecompiled"), text, remedy, severity=Severity.WARN)
+            yield Problem(driver.at("usePrecompiled"), text, remedy, severity=Severity.WARN)
 
 
 _EMBEDDED = re.compile(r"Orin|Tegra|Jetson|Xavier", re.IGNORECASE)
@@ -277,11 +277,11 @@ def recent_driver(change: Change) -> Iterator[Problem]:
         for need, without in too_new.items():
             gpus = f"the {need.gpu} GPUs of {the_nodes(without)}"
             text = f'"{written}" does not support {gpus}, which need {need} or later'
-            yield problem(path, text, f"write version: {need} or later")
+            yield Problem(path, text, f"write version: {need} or later")
         mixed = [node for node in nodes if _has_mig_and_whole_gpus(node)] if version.leaves_full_gpus_pending else []
         if mixed:
             text = f'"{written}" leaves pods that request {GPU_RESOURCE} pending on nodes with MIG devices: {the_nodes(mixed)}'
-            yield problem(path, text, "write a later version such as 580.95.05")
+            yield Problem(path, text, "write a later version such as 580.95.05")
 
 
 def _has_mig_and_whole_gpus(node: Object) -> bool:
@@ -311,10 +311,10 @@ def supported_gpus(change: Change) -> Iterator[Problem]:
         consumer = [node for product, node in products if _CONSUMER.search(product)]
         if embedded:
             text = f"is deployed to {the_nodes(embedded)}, whose GPU is part of a Jetson"
-            yield problem(driver.at(), f"{text}; its driver cannot be installed")
+            yield Problem(driver.at(), f"{text}; its driver cannot be installed")
         if consumer:
             text = f"is deployed to {the_nodes(consumer)} with GeForce GPUs, which NVIDIA does not support here"
-            yield problem(driver.at(), text, severity=Severity.AUDIT)
+            yield Problem(driver.at(), text, severity=Severity.AUDIT)
 
 
 @WITH_DRIVER.rule(
@@ -338,12 +338,12 @@ def kernel_module_type(change: Change) -> Iterator[Problem]:
             version = driver.text("version")
             text = f'"auto" needs driver 570.86.15, or 570.124.06 and later, to choose; version is "{version}"'
             remedy = "write kernelModuleType: open, or proprietary for GPUs older than Turing; or raise version"
-            yield problem(path, text, remedy, severity=None if _is_written(driver) else Severity.WARN)
+            yield Problem(path, text, remedy, severity=None if _is_written(driver) else Severity.WARN)
         yield from _other_modules(driver, kind)
         if driver.value("useOpenKernelModules") is True and kind == "proprietary":
             text = "contradicts kernelModuleType: proprietary, which wins"
             remedy = "remove it, or write kernelModuleType: open for the open modules"
-            yield problem(driver.at("useOpenKernelModules"), text, remedy)
+            yield Problem(driver.at("useOpenKernelModules"), text, remedy)
 
 
 def _is_written(driver: Driver) -> bool:
@@ -363,10 +363,10 @@ def _other_modules(driver: Driver, kind: str) -> Iterator[Problem]:
     if old:
         families = " and ".join(sorted({labels_of(node)[FAMILY_LABEL].capitalize() for node in old}))
         text = f'"open" does not work on {the_nodes(old)} with {families} GPUs, as the open modules begin with Turing'
-        yield problem(path, text, f"write kernelModuleType: proprietary, {own}")
+        yield Problem(path, text, f"write kernelModuleType: proprietary, {own}")
     if new:
         text = f'"proprietary" does not work on {the_nodes(new)}, whose GPUs have open modules only'
-        yield problem(path, text, f"write kernelModuleType: open, {own}")
+        yield Problem(path, text, f"write kernelModuleType: open, {own}")
 
 
 _ONLY_FOR_BUILDS = ("repoConfig", "certConfig")
@@ -400,7 +400,7 @@ def driver_objects(change: Change) -> Iterator[Problem]:
             listed = ", ".join(f'"{key}"' for key in unread)
             text = f'names ConfigMap "{name}" with {listed}, which the driver\'s container does not read'
             remedy = "use the keys nvidia.conf, nvidia-uvm.conf, nvidia-modeset.conf and nvidia-peermem.conf"
-            yield problem(driver.at("kernelModuleConfig", "name"), text, remedy, severity=Severity.WARN)
+            yield Problem(driver.at("kernelModuleConfig", "name"), text, remedy, severity=Severity.WARN)
         if not driver.is_precompiled:
             secret = driver.text("secretEnv")
             error = f"the operator would report: ERROR: failed to attach secret {secret} to the driver container"
@@ -430,7 +430,7 @@ def nvidia_driver_objects(change: Change) -> Iterator[Problem]:
     if priority and not priority.startswith("system-") and change.facts.view.get("PriorityClass", priority) is None:
         text = f'PriorityClass "{priority}" not found; Kubernetes would refuse the pods: no PriorityClass was found'
         remedy = "create it first, or remove the field; system-node-critical is the default"
-        yield problem(change.at("priorityClassName"), text, remedy, severity=Severity.WARN)
+        yield Problem(change.at("priorityClassName"), text, remedy, severity=Severity.WARN)
 
 
 def _volumes(driver: Driver, fields: Iterable[tuple[str, str]]) -> Iterator[Problem]:
@@ -444,10 +444,10 @@ def _volumes(driver: Driver, fields: Iterable[tuple[str, str]]) -> Iterator[Prob
         if not is_dns_label(name):
             reason = "is longer than 63 characters" if len(name) > 63 else "has characters that volumes cannot have"
             text = f'"{name}" {reason}, and the operator names the volume after it, so Kubernetes refuses the DaemonSet'
-            yield problem(path, text, "name the ConfigMap with at most 63 lower-case letters, digits and dashes")
+            yield Problem(path, text, "name the ConfigMap with at most 63 lower-case letters, digits and dashes")
         elif first != field:
             text = f'"{name}" is also the ConfigMap of {first}, so Kubernetes refuses the DaemonSet: Duplicate value'
-            yield problem(path, text, "put this part into a ConfigMap of its own")
+            yield Problem(path, text, "put this part into a ConfigMap of its own")
         else:
             error = f"the operator would report: ERROR: could not get ConfigMap {name} from client"
             yield from check_object(driver.change, path, "ConfigMap", error)
@@ -478,7 +478,7 @@ def complete_licence(change: Change) -> Iterator[Problem]:
         nls = driver.flag("licensingConfig", "nlsEnabled")
         if secret and config_map:
             text = f'has no effect beside secretName, and leaves the credential in ConfigMap "{config_map}"'
-            yield problem(driver.at("licensingConfig", "configMapName"), text, "remove it, and delete the ConfigMap")
+            yield Problem(driver.at("licensingConfig", "configMapName"), text, "remove it, and delete the ConfigMap")
         if secret or config_map:
             kind, field = ("Secret", "secretName") if secret else ("ConfigMap", "configMapName")
             path = driver.at("licensingConfig", field)
@@ -486,12 +486,12 @@ def complete_licence(change: Change) -> Iterator[Problem]:
                 text = (
                     "is not complete without nlsEnabled: true: the token is not mounted, and the vGPU stays unlicensed"
                 )
-                yield problem(path, text, "write nlsEnabled: true beside it")
+                yield Problem(path, text, "write nlsEnabled: true beside it")
             keys = [_LICENCE_FILE, _TOKEN_FILE] if nls else [_LICENCE_FILE]
             yield from check_object(change, path, kind, _NOT_STARTED, keys, keys_severity=Severity.DENY)
         elif nls and not _is_left_empty(driver):
             remedy = "add secretName, or remove licensingConfig"
-            yield problem(driver.at("licensingConfig", "nlsEnabled"), "has no effect without secretName", remedy)
+            yield Problem(driver.at("licensingConfig", "nlsEnabled"), "has no effect without secretName", remedy)
 
 
 def _is_left_empty(driver: Driver) -> bool:

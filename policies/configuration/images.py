@@ -10,7 +10,7 @@ from policies.configuration.components import Component, components_with
 from policies.configuration.drivers import Driver, os_of
 from policies.kubernetes.names import closest
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def complete_image(change: Change) -> Iterator[Problem]:
             shown = f"repository={repository}, image={image}, version={version}"
             error = f"invalid image specification: repository, image and version must all be set ({shown})"
             text = f"is set without {missing}; the operator would report: {error}"
-            yield problem(component.at(given[0]), text, usual_image(component))
+            yield Problem(component.at(given[0]), text, usual_image(component))
         elif image and not (component.steps == ("vgpuManager",) and image == "vgpu-manager"):
             # Charts write the image of the vGPU Manager alone, which is not public; another rule checks it.
             if "@" in image or ":" in image.rpartition("/")[2]:
@@ -92,13 +92,13 @@ def complete_image(change: Change) -> Iterator[Problem]:
             if "/" in image:
                 text = f'without version is the whole reference and has no tag, so nodes would pull "{name}:latest"'
                 severity = Severity.WARN
-            yield problem(component.at("image"), text, severity=severity)
+            yield Problem(component.at("image"), text, severity=severity)
         elif component.steps == ("driver",) and component.flag("usePrecompiled"):
             error = "unable to resolve driver image path for pre-compiled drivers, driver.repository, driver.image and"
             text = f"needs the driver's image, as the kernel completes its tag; the operator would report: {error}"
             text += " driver.version have to be specified in the ClusterPolicy"
             remedy = 'write repository: nvcr.io/nvidia, image: driver and a branch such as version: "580"'
-            yield problem(component.at("usePrecompiled"), text, remedy)
+            yield Problem(component.at("usePrecompiled"), text, remedy)
 
 
 @OPERATOR.rule(
@@ -120,7 +120,7 @@ def valid_reference(change: Change) -> Iterator[Problem]:
         checks = {"repository": _repository_problem, "image": _image_problem, "version": _version_problem}
         for field, check in checks.items():
             if component.text(field) and (found := check(component)):
-                yield problem(component.at(field), *found)
+                yield Problem(component.at(field), *found)
 
 
 def _repository_problem(component: Component) -> tuple[str, str] | None:
@@ -209,7 +209,7 @@ def pull_settings(change: Change) -> Iterator[Problem]:
         if policy and policy not in _POLICIES:
             text = f'"{policy}" is not a pull policy, so IfNotPresent is used silently'
             guess = closest(policy, _POLICIES)
-            yield problem(component.at("imagePullPolicy"), text, f"write imagePullPolicy: {guess}" if guess else None)
+            yield Problem(component.at("imagePullPolicy"), text, f"write imagePullPolicy: {guess}" if guess else None)
         names: list[str] = []
         for index, name in enumerate(component.items("imagePullSecrets")):
             if not isinstance(name, str):
@@ -222,7 +222,7 @@ def pull_settings(change: Change) -> Iterator[Problem]:
             elif name not in checked:
                 found = _secret_problem(change, name)
             if found is not None:
-                yield problem(path, *found, severity=Severity.WARN)
+                yield Problem(path, *found, severity=Severity.WARN)
             names.append(name)
             checked.add(name)
 
@@ -289,7 +289,7 @@ def operating_system_added(change: Change) -> Iterator[Problem]:
             # Precompiled tags have the kernel before the operating system: 580-5.15.0-102-generic-ubuntu22.04.
             bare = bare.partition("-")[0] if component.is_driver else bare
             text = f'"{version}" has the operating system, which the operator appends: the tag "{version}-{os}" does not exist'
-            yield problem(component.at("version"), text, f'write version: "{bare}"')
+            yield Problem(component.at("version"), text, f'write version: "{bare}"')
 
 
 def _digest(component: Component) -> Iterator[Problem]:
@@ -298,7 +298,7 @@ def _digest(component: Component) -> Iterator[Problem]:
         text = "is a digest, and precompiled drivers are found by branch and kernel"
         if change.kind == "NVIDIADriver":
             text += "; the operator would report: specifying image digest is not supported when precompiled is enabled"
-        yield problem(path, text, 'write a driver branch such as version: "580", or set usePrecompiled: false')
+        yield Problem(path, text, 'write a driver branch such as version: "580", or set usePrecompiled: false')
         return
     nodes = Driver(change, component.steps).nodes() if component.is_driver else change.facts.gpu_nodes()
     every_node = "is a digest, so every node gets the image of one operating system"
@@ -307,12 +307,12 @@ def _digest(component: Component) -> Iterator[Problem]:
         if change.kind != "NVIDIADriver" and not change.flag("operator", "use_ocp_driver_toolkit"):
             text = f"{every_node}; the operating systems of the GPU nodes are not known here"
             remedy = "write a tag where GPU nodes differ in their operating system"
-            yield problem(path, text, remedy, severity=Severity.WARN)
+            yield Problem(path, text, remedy, severity=Severity.WARN)
         return
     systems = sorted({os for node in nodes if (os := os_of(node))})
     if len(systems) > 1:
         text = f"{every_node}, and GPU nodes have {' and '.join(systems)}"
-        yield problem(path, text, "write a tag; the operator adds the operating system of each node")
+        yield Problem(path, text, "write a tag; the operator adds the operating system of each node")
 
 
 @OPERATOR.rule(
@@ -339,12 +339,12 @@ def existing_tag(change: Change) -> Iterator[Problem]:
             text = '"latest" changes from day to day, and the operator sees no change to upgrade to'
             if component.gets_os:
                 text = '"latest" is not a version of a driver, and the operator would look for "latest-<os>"'
-            yield problem(component.at("version"), text, "write a version")
+            yield Problem(component.at("version"), text, "write a version")
         elif suffixed and component.text("repository").startswith("nvcr.io/nvidia") and suffixed.fullmatch(version):
             text = f'"{version}" lacks the suffix of the tags of {image}, so nodes would not find the image'
-            yield problem(component.at("version"), text, f"write version: {version}{suffix}")
+            yield Problem(component.at("version"), text, f"write version: {version}{suffix}")
         elif any(component.text(field) for field in IMAGE) or variables is UNKNOWN:
             continue
         elif variable is not None and variable not in variables:
             text = f"has no image; the operator would report: empty image path provided through both ClusterPolicy CR and ENV {variable}"
-            yield problem(component.at(), text, usual_image(component))
+            yield Problem(component.at(), text, usual_image(component))

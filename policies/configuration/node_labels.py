@@ -22,7 +22,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import gpu_count, is_capable, shipped_configs
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -87,21 +87,21 @@ def known_values(change: Change) -> Iterator[Problem]:
         default = change.facts.policy_value("sandboxWorkloads", "defaultWorkload")
         applied = default if isinstance(default, str) and default else "the default"
         text = f'"{workload}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
-        yield problem(label_path(WORKLOAD_CONFIG), text, write_closest(workload, WORKLOADS, None))
+        yield Problem(label_path(WORKLOAD_CONFIG), text, write_closest(workload, WORKLOADS, None))
     value = change.facts.policy_value
     has_sandboxes = value("sandboxWorkloads", "enabled") is True
     has_manager = value("vgpuManager", "enabled") is True or value("driver", "useNvidiaDriverCRD") is True
     if workload == "vm-vgpu" and has_sandboxes and not has_manager:
         text = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
         remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
-        yield problem(label_path(WORKLOAD_CONFIG), text, remedy, severity=Severity.WARN)
+        yield Problem(label_path(WORKLOAD_CONFIG), text, remedy, severity=Severity.WARN)
     if change.old is None or is_kubelet(change.user) or is_operator(change.user, change.facts.trusted_namespaces):
         return
     before, after = labels_of(change.old), labels_of(change.object)
     for label, meaning in RESERVED.items():
         if label in after and before.get(label) != after[label]:
             text = f"{meaning} and is the operator's to set; it would be overwritten, or believed"
-            yield problem(label_path(label), text, "leave it as it is", severity=Severity.WARN)
+            yield Problem(label_path(label), text, "leave it as it is", severity=Severity.WARN)
 
 
 _ADD_IT = "add it to the ConfigMap first"
@@ -136,7 +136,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
     names, remedy = known.names, write_closest(value, known.names, "write one of these" if known.names else _ADD_IT)
     if not is_label_value(value):
         text = f'"{value}" cannot be the value of a label, and is to be the name of a configuration'
-        yield problem(path, text, "define a configuration in a mig-parted ConfigMap and write its name")
+        yield Problem(path, text, "define a configuration in a mig-parted ConfigMap and write its name")
         return
     if value in names:
         return
@@ -148,7 +148,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
     elif known.config_map:
         if value not in shipped_configs():
             text = f'"{value}" is not a configuration that the operator brings, and {known.missing}; {_FAILED}'
-            yield problem(path, text, severity=Severity.WARN)
+            yield Problem(path, text, severity=Severity.WARN)
         return
     elif not known.missing:
         text = f'"{value}" is not a configuration that the MIG manager made for this node{_has(names)}; {_FAILED}'
@@ -160,7 +160,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
         )
         severity = None if is_certain else Severity.WARN
         remedy = write_closest(value, names, "define it in a mig-parted ConfigMap that migManager.config.name names")
-    yield problem(path, text, remedy, severity=severity)
+    yield Problem(path, text, remedy, severity=severity)
 
 
 def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
@@ -170,21 +170,21 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
     name = change.facts.policy_value("devicePlugin", "config", "name")
     if not isinstance(name, str) or not name:
         text = f'"{value}" is never read, because the ClusterPolicy names no ConfigMap in devicePlugin.config.name'
-        yield problem(path, text, "name a ConfigMap in the ClusterPolicy first", severity=Severity.WARN)
+        yield Problem(path, text, "name a ConfigMap in the ClusterPolicy first", severity=Severity.WARN)
         return
     config_map = change.facts.operator_object("ConfigMap", name)
     if not isinstance(config_map, dict):
         said = "is not known here" if config_map is UNKNOWN else "does not exist"
         if config_map is None or value == name:
             text = f'"{value}" must be a key of the ConfigMap "{name}", which {said}'
-            yield problem(path, text, "write one of its keys", severity=Severity.WARN)
+            yield Problem(path, text, "write one of its keys", severity=Severity.WARN)
         return
     keys = data_keys(config_map)
     if value not in keys:
         what = "the name of the ConfigMap itself" if value == name else f'not a key of the ConfigMap "{name}"'
         error = f"the device plugin would exit with: specified config {value} does not exist"
         remedy = write_closest(value, keys, "write one of these" if keys else _ADD_IT)
-        yield problem(path, f'"{value}" is {what}{_has(keys)}; {error}', remedy)
+        yield Problem(path, f'"{value}" is {what}{_has(keys)}; {error}', remedy)
 
 
 def _has(names: Collection[str]) -> str:
@@ -236,12 +236,12 @@ def _layout_problems(
     path, entries = label_path(MIG_CONFIG_LABEL), selectable.entries(config, labels)
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
-        yield problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
+        yield Problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
     if is_capable(labels) is False:
         name = labels.get(PRODUCT_LABEL, "")
         whose = f"the GPUs of this node, {name}," if name else "the GPUs of this node"
         text = f'"{config}" does nothing, because MIG cannot divide {whose} and no MIG manager runs here'
-        yield problem(path, text, "remove the label", severity=Severity.WARN)
+        yield Problem(path, text, "remove the label", severity=Severity.WARN)
         return
     # The MIG manager makes the operator's own configurations for each node, of the profiles that its GPUs have.
     is_made = config in shipped_configs() and config not in selectable.configs
@@ -257,11 +257,11 @@ def _layout_problems(
         remedy = LIST_PROFILES if misfit.profile and not misfit.is_certain else None
         if misfit.similar_profile and misfit.is_certain and is_made:
             remedy = f'write "all-{misfit.similar_profile}"'
-        yield problem(path, text, remedy, severity=severity)
+        yield Problem(path, text, remedy, severity=severity)
     count, numbers = gpu_count(labels), sorted(number for entry in entries for number in entry.devices or ())
     if count and numbers and numbers[0] >= count and all(entry.devices is not None for entry in entries):
         text = f'"{config}" is for GPU {numbers[0]}, and the last of this node is {count - 1}; no GPU would be cut'
-        yield problem(path, text, severity=Severity.WARN)
+        yield Problem(path, text, severity=Severity.WARN)
 
 
 def _strategy_problems(
@@ -279,13 +279,13 @@ def _strategy_problems(
     ):
         text = f'"{config}" does not go with mig.strategy "{strategy}": it {refusal.text}'
         severity = None if refusal.is_certain else Severity.WARN
-        yield problem(path, text, OTHER_STRATEGY[strategy], severity=severity)
+        yield Problem(path, text, OTHER_STRATEGY[strategy], severity=severity)
     is_cut = is_capable(labels) is not False and any(entry.is_mig_enabled for entry in entries)
     if known and strategy in (None, "", "none") and is_cut:
         said = "is not set" if not strategy else "is none"
         text = f'"{config}" cuts GPUs, and mig.strategy of the ClusterPolicy {said}, so each is offered as one nvidia.com/gpu, '
         text += "and its MIG devices are not"
-        yield problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
+        yield Problem(path, text, "set mig.strategy to single or mixed first", severity=Severity.WARN)
 
 
 def _passthrough_problems(change: Change) -> Iterator[Problem]:
@@ -297,7 +297,7 @@ def _passthrough_problems(change: Change) -> Iterator[Problem]:
         said = f"does not go with {MIG_CONFIG_LABEL}: {config}" if label == WORKLOAD_CONFIG else "is to cut GPUs"
         text = f'"{labels[label]}" {said}; machines get the whole GPUs of a node with vm-passthrough'
         remedy = f"label the node {MIG_CONFIG_LABEL}: all-disabled, or {WORKLOAD_CONFIG}: container"
-        yield problem(label_path(label), text, remedy, severity=Severity.WARN)
+        yield Problem(label_path(label), text, remedy, severity=Severity.WARN)
 
 
 _EFFECTS = {
@@ -327,4 +327,4 @@ def unused_gpus(change: Change) -> Iterator[Problem]:
             continue
         if pods := gpu_pods(change.facts, lambda pod: lookup(pod, ("spec", "nodeName")) == change.name):
             text = f'"{value}" {effect}; GPUs of this node are held by {counted_names("pod", pods)}'
-            yield problem(label_path(label), text)
+            yield Problem(label_path(label), text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import APPLIED, CLUSTER_POLICY, OPERATOR, SPEC, applied_spec
@@ -10,9 +11,9 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.nvidia.config_grammar import TYPE_OF
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
-from policies.rules.idle_settings import idle_settings
+from policies.rules.idle_settings import NAME_OF_RULE, idle_settings, ineffective_names
 from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
@@ -69,10 +70,10 @@ def _as_patch(change: Change) -> Iterator[Problem]:
     missing = [name for name in required if change.spec.get(name) is None]
     if _has_directive(change.spec):
         text = "looks like a patch, because it has directives of kustomize"
-        yield problem(SPEC, text, _REVIEW_OUTPUT, severity=Severity.WARN)
+        yield Problem(SPEC, text, _REVIEW_OUTPUT, severity=Severity.WARN)
     elif change.spec and len(missing) >= _FEWEST_MISSING and 2 * len(missing) > len(required):
         text = f"looks like a patch, because {len(missing)} of {len(required)} required fields are missing"
-        yield problem(SPEC, f"{text}; the API server refuses it as an object", _REVIEW_OUTPUT)
+        yield Problem(SPEC, f"{text}; the API server refuses it as an object", _REVIEW_OUTPUT)
 
 
 def _missing_fields(change: Change) -> Iterator[Problem]:
@@ -83,10 +84,10 @@ def _missing_fields(change: Change) -> Iterator[Problem]:
     for parent, fields in by_parent.items():
         first, names = fields[0], ", ".join(str(each.path[-1]) for each in fields)
         if len(fields) == 1:
-            yield problem(first.path, first.message, first.remedy)
+            yield Problem(first.path, first.message, first.remedy)
         else:
             text = f"{len(fields)} required fields are missing: {names}; the API server refuses the object without them"
-            yield problem(parent, text, f"{first.remedy}, and the others like it")
+            yield Problem(parent, text, f"{first.remedy}, and the others like it")
 
 
 def _has_directive(value: Any) -> bool:
@@ -123,7 +124,7 @@ def allowed_values(change: Change) -> Iterator[Problem]:
         remedy = _CHOICES.get(value) if is_text else None
         if isinstance(value, bool) and found.path[-1] == "defaultMode":
             remedy = f'write "{"on" if value else "off"}", in quotes; YAML reads it as {str(value).lower()} without'
-        yield problem(found.path, found.message, remedy or found.remedy)
+        yield Problem(found.path, found.message, remedy or found.remedy)
 
 
 @OPERATOR.rule(
@@ -145,7 +146,7 @@ def known_fields(change: Change) -> Iterator[Problem]:
         elsewhere = _ELSEWHERE.get(_inside(found))
         mistyped = elsewhere is not None or found.remedy.startswith(("write ", "move "))
         severity = None if mistyped else Severity.WARN
-        yield problem(found.path, found.message, elsewhere or found.remedy, severity=severity)
+        yield Problem(found.path, found.message, elsewhere or found.remedy, severity=severity)
 
 
 @OPERATOR.rule(
@@ -159,7 +160,7 @@ def known_fields(change: Change) -> Iterator[Problem]:
 def current_fields(change: Change) -> Iterator[Problem]:
     """The field is still accepted but has no effect, or another field does the same better."""
     for found in _problems(change, "deprecated"):
-        yield problem(found.path, found.message, _INSTEAD.get(_inside(found)))
+        yield Problem(found.path, found.message, _INSTEAD.get(_inside(found)))
 
 
 _INSTEAD = {
@@ -191,7 +192,7 @@ def unpruned_fields(change: Change) -> Iterator[Problem]:
         if found.kind == "unknown" and not (isinstance(parent, dict) and found.path[-1] in parent):
             text = "was applied and silently dropped by the API server, because there is no such field"
             severity = None if found.remedy.startswith(("write ", "move ")) else Severity.WARN
-            yield problem(found.path, text, found.remedy, severity=severity)
+            yield Problem(found.path, text, found.remedy, severity=severity)
 
 
 _VERSIONS = {
@@ -235,7 +236,7 @@ def existing_kind(change: Change) -> Iterator[Problem]:
     if group in _GROUPS and change.kind in TYPE_OF:
         text = f'"{change.kind}" is a part of claims, not an object; kubectl would refuse it with: no matches for kind'
         remedy = "move it into devices.config[].opaque.parameters of a ResourceClaim or ResourceClaimTemplate"
-        yield problem(FieldPath(["kind"]), text, remedy)
+        yield Problem(FieldPath(["kind"]), text, remedy)
     elif group in _GROUPS and change.kind not in _VERSIONS:
         if meant is None and group == _SHARED_GROUP and change.kind not in _NEVER_KINDS:
             return
@@ -245,11 +246,11 @@ def existing_kind(change: Change) -> Iterator[Problem]:
         )
         # A newer driver may have more kinds, so only what looks like one of these is a mistake.
         severity = None if meant or change.kind in _NEVER_KINDS else Severity.AUDIT
-        yield problem(FieldPath(["kind"]), f'"{change.kind}" is not a kind of {group}', remedy, severity=severity)
+        yield Problem(FieldPath(["kind"]), f'"{change.kind}" is not a kind of {group}', remedy, severity=severity)
     elif group in _GROUPS and change.api_version != _VERSIONS[change.kind]:
         right = _VERSIONS[change.kind]
         path = FieldPath(["apiVersion"])
-        yield problem(path, f'"{change.api_version}" does not serve {change.kind}', f"write apiVersion: {right}")
+        yield Problem(path, f'"{change.api_version}" does not serve {change.kind}', f"write apiVersion: {right}")
 
 
 @ANY_KIND.rule(
@@ -269,13 +270,13 @@ def kept_indentation(change: Change) -> Iterator[Problem]:
     stray = [key for key in change.object if key not in _OBJECT_KEYS]
     if stray and not isinstance(change.object.get("spec"), dict):
         text = f"is empty, and {', '.join(stray[:3])} stand beside it; the indentation seems lost"
-        yield problem(FieldPath(["spec"]), text)
+        yield Problem(FieldPath(["spec"]), text)
     elif stray:
         text = "stands beside spec, where the API server drops it"
-        yield problem(FieldPath([stray[0]]), text, "indent it below spec")
+        yield Problem(FieldPath([stray[0]]), text, "indent it below spec")
     for found in change.schema_problems:
         if found.kind == "null":
-            yield problem(found.path, found.message, found.remedy, severity=Severity.WARN)
+            yield Problem(found.path, found.message, found.remedy, severity=Severity.WARN)
 
 
 SETTINGS = RulesOn("GPUAdmissionPolicy")
@@ -300,15 +301,15 @@ def readable_settings(change: Change) -> Iterator[Problem]:
     except SettingsError as error:
         # What is stored may be invalid only since a newer version runs: who labels it has not written it.
         kept = change.old is not None and change.value_before() == change.object.get("spec")
-        for path, sentence in error.problems:
-            yield problem(path, sentence, "", severity=Severity.WARN if kept else None)
+        for each in error.problems:
+            yield replace(each, severity=Severity.WARN) if kept else each
 
 
 @SETTINGS.rule(
     "GA702",
     "Settings must name rules that exist and can be set",
     default=Severity.WARN,
-    remedy="remove the entry, or name a rule that gpu-admission rules lists",
+    remedy=NAME_OF_RULE,
     source="docs/settings.md",
     fixed=True,
 )
@@ -317,8 +318,7 @@ def effective_rules(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[P
 
     It is no mistake for certain, because settings can be written before the version that knows the rule is installed.
     """
-    for path, sentence in rules.ineffective_names(settings):
-        yield problem(path, sentence)
+    return ineffective_names(settings, rules)
 
 
 @SETTINGS.rule(
@@ -335,5 +335,4 @@ def effective_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterato
     GA609 is found only beside another finding on the same pod. GA411 needs `placement.avoidSharedGPUs`. Of two entries for
     the same thing in the same namespaces the later one wins. An entry for the rule of a setting replaces the setting.
     """
-    for path, message, remedy in idle_settings(settings, rules):
-        yield problem(path, message, remedy)
+    return idle_settings(settings, rules)

@@ -12,7 +12,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, items_at, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def named_image(change: Change) -> Iterator[Problem]:
     if repository and version:
         mark = "@" if version.startswith("sha256:") else ":"
         text = f'is "{_DEFAULT_IMAGE}"{by_default}, so nodes would pull "{repository}/{_DEFAULT_IMAGE}{mark}{version}"'
-        yield problem(change.at(field), text, "write image: driver")
+        yield Problem(change.at(field), text, "write image: driver")
     elif repository or version:
         field, missing = ("version", "repository") if version else ("repository", "version")
         shown = f"repository={repository}, image={_DEFAULT_IMAGE}, version={version}"
@@ -56,10 +56,10 @@ def named_image(change: Change) -> Iterator[Problem]:
             f"is set without {missing}; the operator would report: invalid image specification: repository, image and "
         )
         text += f"version must all be set ({shown})"
-        yield problem(change.at(field), text)
+        yield Problem(change.at(field), text)
     else:
         text = f'is "{_DEFAULT_IMAGE}"{by_default} and the whole reference, so nodes would pull "{_DEFAULT_IMAGE}-<os>"'
-        yield problem(change.at(field), text)
+        yield Problem(change.at(field), text)
 
 
 @NVIDIA_DRIVER.rule(
@@ -83,7 +83,7 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
                 "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled"
             )
             text = f"does not work with usePrecompiled: true; the operator would report: {error} NVIDIA drivers"
-            yield problem(change.at(component, "enabled"), text)
+            yield Problem(change.at(component, "enabled"), text)
     yield from _vgpu(change)
     if change.old is not None:
         yield from _type_changes(change)
@@ -97,13 +97,13 @@ def _vgpu(change: Change) -> Iterator[Problem]:
         if change.flag(*steps):
             text = f"is not supported with driverType: {kind}"
             remedy = f"remove {steps[0]}, or write driverType: gpu"
-            yield problem(change.at(*steps), text, remedy, severity=Severity.WARN)
+            yield Problem(change.at(*steps), text, remedy, severity=Severity.WARN)
     licence = change.mapping("licensingConfig")
     if kind == "vgpu" and not (licence.get("secretName") or licence.get("name")):
         text = "is missing, so the vGPUs stay unlicensed and slow down after some minutes"
         files = "gridd.conf and client_configuration_token.tok"
         remedy = f"write licensingConfig: {{secretName: ...}} with {files} in the Secret"
-        yield problem(change.at("licensingConfig"), text, remedy, severity=Severity.WARN)
+        yield Problem(change.at("licensingConfig"), text, remedy, severity=Severity.WARN)
 
 
 def _type_changes(change: Change) -> Iterator[Problem]:
@@ -111,14 +111,14 @@ def _type_changes(change: Change) -> Iterator[Problem]:
     before, now = change.value_before("driverType") or "gpu", change.text("driverType") or "gpu"
     if isinstance(before, str) and before != now:
         text = f'was "{before}" and cannot change to "{now}"; the API server refuses it'
-        yield problem(change.at("driverType"), text, anew)
+        yield Problem(change.at("driverType"), text, anew)
     was, precompiled = change.value_before("usePrecompiled"), change.flag("usePrecompiled")
     if isinstance(was, bool) and isinstance(change.value("usePrecompiled"), bool) and was != precompiled:
         text = "cannot change once it is set; the API server refuses it"
-        yield problem(change.at("usePrecompiled"), text, anew)
+        yield Problem(change.at("usePrecompiled"), text, anew)
     elif was is None and precompiled:
         text = "was not set before, so the API server lets it pass, and the driver is replaced on every selected node"
-        yield problem(change.at("usePrecompiled"), text, f"{anew}, when the nodes are drained", severity=Severity.WARN)
+        yield Problem(change.at("usePrecompiled"), text, f"{anew}, when the nodes are drained", severity=Severity.WARN)
 
 
 _ENOUGH_SECONDS = 600
@@ -149,11 +149,11 @@ def whole_probe(change: Change) -> Iterator[Problem]:
     for probe in ("livenessProbe", "readinessProbe"):
         if change.mapping(probe):
             text = "has no effect, because the driver's container has a startup probe only"
-            yield problem(change.at(probe), text, "remove it", severity=Severity.WARN)
+            yield Problem(change.at(probe), text, "remove it", severity=Severity.WARN)
     for key in change.mapping("labels"):
         if key == "app" or key.startswith("app.kubernetes.io/"):
             text = "is silently dropped, because the operator finds its pods by this label"
-            yield problem(change.at("labels", key), text, "use another label", severity=Severity.WARN)
+            yield Problem(change.at("labels", key), text, "use another label", severity=Severity.WARN)
 
 
 def _startup_probe(change: Change) -> Iterator[Problem]:
@@ -168,10 +168,10 @@ def _startup_probe(change: Change) -> Iterator[Problem]:
             f"leaves out {' and '.join(missing)}, which become Kubernetes' defaults and not the operator's; the driver "
         )
         text += f"would be killed after {seconds} seconds, while it compiles its modules"
-        yield problem(probe.at(), text, remedy)
+        yield Problem(probe.at(), text, remedy)
     elif not probe.number("timeoutSeconds"):
         text = "leaves out timeoutSeconds, which becomes 1 and not the operator's 60, too short for nvidia-smi at times"
-        yield problem(probe.at(), text, remedy, severity=Severity.WARN)
+        yield Problem(probe.at(), text, remedy, severity=Severity.WARN)
 
 
 _OWNER = "nvidia.com/gpu-operator.driver.owner"
@@ -213,12 +213,12 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
     if _OWNER in change.mapping("nodeSelector"):
         error = f'NVIDIADriver "{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
         text = f"is the operator's own mark of the nodes that a driver has; it would report: {error}"
-        yield problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
+        yield Problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
     if change.flag("default") and defaults:
         names = [name_of(driver) for driver in defaults]
         error = f"multiple default NVIDIADrivers found: [{' '.join(sorted([*names, change.name]))}]"
         text = f"is true for {quoted_names(names)} too; the operator would report: {error}"
-        yield problem(change.at("default"), text, "write default: false, and a nodeSelector")
+        yield Problem(change.at("default"), text, "write default: false, and a nodeSelector")
     for other in others if not change.flag("default") else ():
         if other not in defaults:
             yield from _conflict(change, other)
@@ -235,17 +235,17 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     if shared:
         text = f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
         text += f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
-        yield problem(path, text)
+        yield Problem(path, text)
     elif not change.mapping("nodeSelector"):
         text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
-        yield problem(path, text, "add a nodeSelector, or default: true if it is for the nodes that are left")
+        yield Problem(path, text, "add a nodeSelector, or default: true if it is for the nodes that are left")
     elif not lookup(other, ("spec", "nodeSelector")):
         text = f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
-        yield problem(path, text)
+        yield Problem(path, text)
     elif mine.items() <= theirs.items() or theirs.items() <= mine.items():
         wider, narrower = (change.name, name) if mine.items() <= theirs.items() else (name, change.name)
         text = f'"{wider}" selects every node that "{narrower}" selects; which nodes these are is not known here'
-        yield problem(path, text, severity=Severity.WARN)
+        yield Problem(path, text, severity=Severity.WARN)
 
 
 _BY_DRIVER = tuple(
@@ -280,23 +280,23 @@ def nodes_to_run_on(change: Change) -> Iterator[Problem]:
         text = f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
         text += "ClusterPolicy"
         remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{name_of(policy)}"'
-        yield problem(FieldPath(["metadata", "name"]), text, remedy)
+        yield Problem(FieldPath(["metadata", "name"]), text, remedy)
     for key in change.mapping("nodeSelector"):
         if key.startswith(_BY_DRIVER) and not key.startswith(_BY_ADMINISTRATORS):
             text = "is a label that needs a running driver, so a new node would never get the driver that it waits for"
-            yield problem(change.at("nodeSelector", key), text)
+            yield Problem(change.at("nodeSelector", key), text)
     nodes, selector = change.facts.known_gpu_nodes(), selector_of(change.object)
     if nodes and selector and not change.flag("default") and not any(selects(selector, node) for node in nodes):
         wanted = ", ".join(f"{key}={value}" for key, value in selector.items())
         text = f"none of the {len(nodes)} GPU nodes here has {wanted}, so nothing would be deployed"
-        yield problem(change.at("nodeSelector"), text, "label the nodes, or select a label that they have")
+        yield Problem(change.at("nodeSelector"), text, "label the nodes, or select a label that they have")
     required = ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms")
     terms, written = change.items(*required), change.mapping("nodeSelector")
     by_term = [items_at(term, ("matchExpressions",)) for term in terms]
     if terms and all(any(_excludes(expression, written) for expression in each) for each in by_term):
         text = "excludes every node that nodeSelector selects; the driver's pods follow nodeSelector"
         remedy = "remove nodeAffinity, and say in nodeSelector which nodes you mean"
-        yield problem(change.at("nodeAffinity"), text, remedy)
+        yield Problem(change.at("nodeAffinity"), text, remedy)
 
 
 def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
@@ -334,12 +334,12 @@ def surroundings(change: Change) -> Iterator[Problem]:
             f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
         )
         text += f'ClusterPolicy CR "{policies[0]}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
-        yield problem(_NAME, text)
+        yield Problem(_NAME, text)
     version = change.facts.view.server_version()
     if version is not UNKNOWN and version < _LEAST_KUBERNETES:
         running = ".".join(map(str, version[:2]))
         text = f"needs Kubernetes 1.34.2 or later, and this is {running}; the DRA driver could not start"
-        yield problem(FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first")
+        yield Problem(FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first")
     drivers = change.facts.view.known_objects("NVIDIADriver")
     versions = [(name_of(driver), lookup(driver, ("spec", "version"))) for driver in drivers]
     matches = [(f"{name} {text}", _BRANCH.match(text)) for name, text in versions if isinstance(text, str)]
@@ -348,7 +348,7 @@ def surroundings(change: Change) -> Iterator[Problem]:
     if old and len(old) == len(drivers):
         text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
         remedy = "write a version such as 595.91.07 in the NVIDIADriver first"
-        yield problem(FieldPath(["kind"]), text, remedy, severity=Severity.WARN)
+        yield Problem(FieldPath(["kind"]), text, remedy, severity=Severity.WARN)
 
 
 _GATES = ("draDriver", "featureGates")
@@ -389,16 +389,16 @@ def startable(change: Change) -> Iterator[Problem]:
             guess = closest(gate, sorted(_KNOWN))
             text = f"is not a feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
             remedy = f"write {guess}" if guess else "remove it, or look it up in the version of the driver that you run"
-            yield problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
+            yield Problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
     for gate, other in _EXCLUDE:
         if _is_on(change, gate) and _is_on(change, other):
             text = f"excludes {other}; {_EXITS} {gate} is currently mutually exclusive with {other}"
-            yield problem(change.at(*_GATES, gate), text)
+            yield Problem(change.at(*_GATES, gate), text)
     for gate, needed in _NEED:
         if _is_on(change, gate) and not _is_on(change, needed):
             where = gate if gate in change.mapping(*_GATES) else needed
             text = f"{gate} needs {needed}; {_EXITS} {gate} requires {needed} to also be enabled"
-            yield problem(change.at(*_GATES, where), text, f"write {needed}: true, or {gate}: false")
+            yield Problem(change.at(*_GATES, where), text, f"write {needed}: true, or {gate}: false")
     yield from _shares(change)
     yield from _ports(change)
 
@@ -422,14 +422,14 @@ def _shares(change: Change) -> Iterator[Problem]:
             "has no effect without the variable CONSUMABLE_SHARES of the plugin for GPUs, which is disabled by default"
         )
         remedy = "add {name: CONSUMABLE_SHARES, value: unlimited} to draDriver.gpus.kubeletPlugin.env"
-        yield problem(change.at(*_GATES, "ConsumableShares"), text, remedy, severity=Severity.WARN)
+        yield Problem(change.at(*_GATES, "ConsumableShares"), text, remedy, severity=Severity.WARN)
     if on and _is_on(change, "MPSSupport"):
         text = "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS"
-        yield problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
+        yield Problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
     for index, _ in set_to if not on else ():
         text = "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
         text += "feature gate ConsumableShares to be enabled"
-        yield problem(change.at(*_GPUS, "env", index, "value"), text, "write featureGates: {ConsumableShares: true}")
+        yield Problem(change.at(*_GPUS, "env", index, "value"), text, "write featureGates: {ConsumableShares: true}")
 
 
 def _ports(change: Change) -> Iterator[Problem]:
@@ -444,4 +444,4 @@ def _ports(change: Change) -> Iterator[Problem]:
         written = _DOMAINS if change.value(*_DOMAINS, "healthcheck", "port") is not None else _GPUS
         other = "gpus" if written == _DOMAINS else "computeDomains"
         text = f"is {ports[_GPUS]}, and so is that of {other} in the same pod; the second could not listen on it"
-        yield problem(change.at(*written, "healthcheck", "port"), text, f"write {_PORTS[written]}, or leave it out")
+        yield Problem(change.at(*written, "healthcheck", "port"), text, f"write {_PORTS[written]}, or leave it out")

@@ -8,7 +8,7 @@ from policies.conversion.constraints import NodeConstraints
 from policies.conversion.converted_pods import conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus
 from policies.conversion.templates import is_our_name
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def no_second_devices(pod: Pod, record: ConversionRecord | None) -> Iterator[Pro
     """
     other = "uses the new names" if record is not None and record.classes else "holds a converted claim"
     for path in _requested_paths(pod):
-        yield problem(path, f"is requested from the device plugin, and the pod {other} as well")
+        yield Problem(path, f"is requested from the device plugin, and the pod {other} as well")
 
 
 @PODS.rule(
@@ -50,7 +50,7 @@ def converted_pod(pod: Pod) -> Iterator[Problem]:
     DRA it would stay Pending.
     """
     for path in _requested_paths(pod):
-        yield problem(path, "is still requested from the device plugin; the pod has not been converted")
+        yield Problem(path, "is still requested from the device plugin; the pod has not been converted")
 
 
 def _requested_paths(pod: Pod) -> Iterator[FieldPath]:
@@ -76,7 +76,7 @@ def no_gpu_labels(pod: Pod) -> Iterator[Problem]:
     go stale or vanish, and the pod stays Pending.
     """
     for place, key in NodeConstraints.of(pod.spec).places():
-        yield problem(place, f"{key} selects nodes by their GPUs, and this pod has been converted")
+        yield Problem(place, f"{key} selects nodes by their GPUs, and this pod has been converted")
 
 
 def check(pod: Pod, settings: GPUAdmissionPolicy, convert_now: Callable[[], Conversion]) -> Iterator[Finding]:

@@ -30,7 +30,7 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
 from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.patch import Editor
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def exact_labels(error: ConstraintError) -> Iterator[Problem]:
     if not (error.shared or error.mixed):
         *_, field, key = error.path
         condition = f"{key} from nodeSelector" if field == "nodeSelector" else "the expression"
-        yield problem(error.path, str(error), f"remove {condition}, {_OTHER_LABELS}")
+        yield Problem(error.path, str(error), f"remove {condition}, {_OTHER_LABELS}")
 
 
 @PODS.rule(
@@ -210,7 +210,7 @@ def agreeing_terms(error: ConstraintError) -> Iterator[Problem]:
     each alone would also allow zone a with an H100. Terms that differ in only one of the two parts can be split.
     """
     if error.mixed and not error.shared:
-        yield problem(error.path, str(error))
+        yield Problem(error.path, str(error))
 
 
 @PODS.rule(
@@ -224,7 +224,7 @@ def few_devices(error: TooManyDevicesError, places: Mapping[str, FieldPath]) -> 
 
     No node has more than 16 whole GPUs; a pod that requests more than 32 MIG devices or shares has to be split.
     """
-    yield problem(next(iter(places.values())), str(error))
+    yield Problem(next(iter(places.values())), str(error))
 
 
 @PODS.rule(
@@ -244,7 +244,7 @@ def short_selectors(claim: RecordedClaim, places: Mapping[str, FieldPath]) -> It
             size = len(expression.encode())
             if size > LONGEST_SELECTOR:
                 text = f"its node labels and wishes become a CEL expression of {size} bytes, and {LONGEST_SELECTOR} are allowed"
-                yield problem(places[resource], text)
+                yield Problem(places[resource], text)
 
 
 def _has_gpu_default(pod: Pod, namespace: str, view: ClusterView) -> bool:

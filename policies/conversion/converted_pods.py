@@ -17,7 +17,7 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
-from policies.rules.checks import PODS, Problem, RulesOn, problem
+from policies.rules.checks import PODS, Problem, RulesOn
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 
@@ -121,7 +121,7 @@ def equal_to_the_converted(pod: Pod, record: ConversionRecord, amounts: Amounts)
             if count and before not in (0, count):
                 was = "without it" if before is None else f"with {before}"
                 text = f"is {count}, added after the pod was converted {was}"
-                yield problem(limit_path(container, resource), text)
+                yield Problem(limit_path(container, resource), text)
 
 
 def remove_resources(container: Container, resources: list[str], edits: Editor) -> None:
@@ -270,7 +270,7 @@ def unchanged_marks(pod: Pod, stored: Pod, *, is_restored: bool) -> Iterator[Pro
         there, wanted = lookup(pod.document, path), lookup(stored.document, path)
         # The user of a restored pod never saw the marks.
         if wanted is not None and there != wanted and not (there is None and is_restored):
-            yield problem(path, "stays as it is stored; it records what the pod was converted from")
+            yield Problem(path, "stays as it is stored; it records what the pod was converted from")
 
 
 _MOST = 10
@@ -306,7 +306,7 @@ def unchanged_gpus(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[
 def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Problem]:
     amounts = read_amounts(pod)
     for found in amounts.findings:
-        yield problem(found.path, f"{found.message}, {_REFUSED}")
+        yield Problem(found.path, f"{found.message}, {_REFUSED}")
     if amounts.findings:
         return
     recorded = {(each.name, each.kind): each.resources for each in record.containers}
@@ -318,10 +318,10 @@ def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Problem]
                 path = limit_path(container, resource) if resource in now else container.path / "resources" / "limits"
                 is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
                 text = f"{is_now} and the pod was created with {before.get(resource) or 'none'}, {_REFUSED}"
-                yield problem(path, text)
+                yield Problem(path, text)
     for (name, _), resources in recorded.items():
         if any(resources.values()):
-            yield problem(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
+            yield Problem(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
 
 
 def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:
@@ -333,10 +333,10 @@ def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> It
             is_now = f"is {shown(now.node_selector[key])}" if key in now.node_selector else "is missing"
             was = shown(expected[key]) if key in expected else "none"
             text = f"{is_now} and the pod was created with {was}, {_REFUSED}"
-            yield problem(_SELECTOR / key, text)
+            yield Problem(_SELECTOR / key, text)
     if now.terms != (there.terms if before.terms is None else before.terms):
         text = f"selects GPUs otherwise than the pod did when it was created, {_REFUSED}"
-        yield problem(_AFFINITY, text)
+        yield Problem(_AFFINITY, text)
 
 
 def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:
@@ -348,9 +348,9 @@ def _wish_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterat
         was = shown(recorded[word]) if word in recorded else "no such wish"
         if now is None:
             if before is not None and word in recorded:
-                yield problem(path, f"is missing and the pod was created with {was}, {_REFUSED}")
+                yield Problem(path, f"is missing and the pod was created with {was}, {_REFUSED}")
         elif (wished := _normal(word, now)) != recorded.get(word) and (wished is not None or now != before):
-            yield problem(path, f"is {shown(now)} and the pod was created with {was}, {_REFUSED}")
+            yield Problem(path, f"is {shown(now)} and the pod was created with {was}, {_REFUSED}")
 
 
 def _normal(word: str, text: str) -> str | None:

@@ -13,7 +13,7 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def existing_strategy(namespace: str, view: ClusterView) -> Iterator[Problem]:
     strategy = strategy_of(namespace, view)
     if strategy not in STRATEGIES:
         text = f'namespace "{namespace}" has the unknown strategy "{printable(strategy)}"'
-        yield problem(NAMESPACE, text)
+        yield Problem(NAMESPACE, text)
 
 
 _LABELS = FieldPath(["metadata", "labels"])
@@ -106,7 +106,7 @@ def exempt_user(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     So the pod keeps its resource names. Pods of workloads are created by Kubernetes' controllers, not by the user who applied the workload.
     """
     if settings.exempts_from_conversion:
-        yield problem(FieldPath(["metadata"]), "the user who creates the pod is exempt from conversion")
+        yield Problem(FieldPath(["metadata"]), "the user who creates the pod is exempt from conversion")
 
 
 @PODS.rule(
@@ -135,7 +135,7 @@ def allocating_scheduler(
         if neighbour is not None and neighbour.allocates_claims:
             text = f"{shown(scheduler)} is not in conversion.schedulers"
             remedy = f"list it there, because {neighbour.name} allocates ResourceClaims"
-        yield problem(SPEC / "schedulerName", text, remedy)
+        yield Problem(SPEC / "schedulerName", text, remedy)
 
 
 @PODS.rule(
@@ -154,9 +154,9 @@ def not_counted_by_kueue(pod: Pod) -> Iterator[Problem]:
     if (mark := kueue_mark(pod)) is not None and pod.controller_kind:
         text = "Kueue counts each of these pods by the resources that it requests now"
         remedy = "for DRA, let the pod template name a ResourceClaimTemplate, and map its DeviceClass in Kueue's deviceClassMappings"
-        yield problem(mark, text, remedy)
+        yield Problem(mark, text, remedy)
     elif mark is not None:
-        yield problem(mark, "Kueue counts this pod by the resources that it requests now")
+        yield Problem(mark, "Kueue counts this pod by the resources that it requests now")
 
 
 @PODS.rule(
@@ -182,7 +182,7 @@ def foreign_gpus(pod: Pod, requests: Iterable[ForeignRequest]) -> Iterator[Probl
         remedy = "remove it if the pod needs whole GPUs"
         if (profile := MIGProfile.parse(str(lookup(pod.document, request.path)))) is not None:
             remedy = f"for a claim of such a device, request nvidia.com/mig-{profile.label} and remove the label"
-        yield problem(request.path, text, remedy)
+        yield Problem(request.path, text, remedy)
 
 
 @PODS.rule(
@@ -200,7 +200,7 @@ def opted_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     plugin hands out GPUs.
     """
     if pod.labels.get(DRA_LABEL) == "disabled" and settings.conversion.allow_pod_opt_out:
-        yield problem(_LABELS / DRA_LABEL, 'is "disabled"')
+        yield Problem(_LABELS / DRA_LABEL, 'is "disabled"')
 
 
 @PODS.rule(
@@ -217,4 +217,4 @@ def allowed_opt_out(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Problem]
     So the label on the pod has no effect and the pod is converted like every other.
     """
     if pod.labels.get(DRA_LABEL) == "disabled" and not settings.conversion.allow_pod_opt_out:
-        yield problem(_LABELS / DRA_LABEL, 'is "disabled", but pods may not opt out of conversion in this cluster')
+        yield Problem(_LABELS / DRA_LABEL, 'is "disabled", but pods may not opt out of conversion in this cluster')

@@ -13,7 +13,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.mig import parse_resource
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Finding, Severity
 
 if TYPE_CHECKING:
@@ -99,9 +99,9 @@ def whole_amounts(
             path = container.path / "resources" / section / resource
             if text == _EMPTY:
                 remedy = "write how many GPUs it gets, or remove the resource"
-                yield problem(path, text, remedy, severity=Severity.WARN)
+                yield Problem(path, text, remedy, severity=Severity.WARN)
             else:
-                yield problem(path, text)
+                yield Problem(path, text)
 
 
 _EMPTY = "is empty, which Kubernetes reads as 0: the container gets no GPU"
@@ -142,11 +142,11 @@ def equal_amounts(container: Container, resource: str, limit: int | None, reques
     path = container.path / "resources"
     if limit is None:
         text = f"the container requests {request} without a limit, and GPUs need one"
-        yield problem(path / "requests" / resource, text, f'add "{resource}: {request}" to limits')
+        yield Problem(path / "requests" / resource, text, f'add "{resource}: {request}" to limits')
     elif request is None:
-        yield problem(path / "limits" / resource, f"is {limit}, and there is no equal request")
+        yield Problem(path / "limits" / resource, f"is {limit}, and there is no equal request")
     elif limit != request:
-        yield problem(path / "requests" / resource, f"is {request} while the limit is {limit}")
+        yield Problem(path / "requests" / resource, f"is {request} while the limit is {limit}")
 
 
 @PODS.rule(
@@ -167,11 +167,11 @@ def published_profile(container: Container, resource: str) -> Iterator[Problem]:
     path = limit_path(container, resource)
     if parsed.profile is None:
         spelt = resource.removeprefix("nvidia.com/mig-").removesuffix(".shared")
-        yield problem(path, f"{shown(spelt)} is no MIG profile")
+        yield Problem(path, f"{shown(spelt)} is no MIG profile")
     elif parsed.profile.shares_gpu_instance:
         text = f"{parsed.profile} is a compute instance smaller than its GPU instance, which no DRA driver publishes"
         whole = f"nvidia.com/mig-{parsed.profile.gpu_slices}g.{parsed.profile.memory_gb}gb"
-        yield problem(path, text, f"request {whole}")
+        yield Problem(path, text, f"request {whole}")
 
 
 MOST_CONTAINERS = 1_000
@@ -198,7 +198,7 @@ def reviewable_size(pod: Pod) -> Iterator[Problem]:
     if containers > MOST_CONTAINERS:
         more = "initContainers" if len(pod.init_containers) > len(pod.containers) else "containers"
         text = f"the pod has {containers} containers, and at most {MOST_CONTAINERS} can be compared in time"
-        yield problem(SPEC / more, text, "spread the work over several pods")
+        yield Problem(SPEC / more, text, "spread the work over several pods")
     size = SelectionSize.of(pod.spec)
     for path, count, things, most in (
         (SPEC / "nodeSelector", size.labels, "labels", MOST_EXPRESSIONS),
@@ -207,8 +207,8 @@ def reviewable_size(pod: Pod) -> Iterator[Problem]:
     ):
         if count > most:
             text = f"has {count} {things}, and at most {most} can be compared in time"
-            yield problem(path, text, "select the nodes by one label of your own")
+            yield Problem(path, text, "select the nodes by one label of your own")
     named = ((container, resource) for container in pod.all_containers for resource in gpu_resources(container))
     for container, resource in islice(named, MOST_RESOURCES, MOST_RESOURCES + 1):
         text = f"the containers of the pod name more than {MOST_RESOURCES} GPU resources, the most that can be compared in time"
-        yield problem(limit_path(container, resource), text, "name in each container only what it needs")
+        yield Problem(limit_path(container, resource), text, "name in each container only what it needs")

@@ -21,7 +21,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.products import Product
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -130,12 +130,12 @@ def one_kind_of_device(
             text = (
                 "selects nodes with MIG devices, and another term selects nodes without saying what devices they have"
             )
-            yield problem(path, text, "name products with MIG devices in every term")
+            yield Problem(path, text, "name products with MIG devices in every term")
         else:
             text = (
                 "selects nodes with whole GPUs and nodes with MIG devices, and nvidia.com/gpu is not the same on both"
             )
-            yield problem(path, text, "name products of one kind only")
+            yield Problem(path, text, "name products of one kind only")
         return
     kinds: Counter[MIGProfile | None] = Counter()
     for product, count in products.items():
@@ -150,7 +150,7 @@ def one_kind_of_device(
     if whole:
         forms.append(f'nodeSelector {PRODUCT_LABEL}: "{whole[0]}" for a whole GPU')
     text = f"stands for {' and '.join(meanings)}, and the pod does not choose"
-    yield problem(at, text, "write " + " or ".join(forms))
+    yield Problem(at, text, "write " + " or ".join(forms))
 
 
 _SHARES = f"{DRIVER}/shares"
@@ -222,7 +222,7 @@ def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[Unoffe
         if each.by == "wish":
             device = "MIG device" if record.device_class(each.resource) == MIG_CLASS else "GPU"
             text = f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s"
-            yield problem(each.path, text)
+            yield Problem(each.path, text)
 
 
 @PODS.rule(
@@ -246,17 +246,17 @@ def offered_shares(
     device plugin.
     """
     if condition is not None:
-        yield problem(condition.path, str(condition))
+        yield Problem(condition.path, str(condition))
     for resource, path, by in unoffered:
         if by == "driver":
             text = "is a whole device, and the DRA driver shares some devices between pods"
             remedy = "keep this pod on device-plugin nodes, or share all devices alike (consumableShares of the driver)"
-            yield problem(path, text, remedy)
+            yield Problem(path, text, remedy)
         elif by == "resource" and resource != GPU_RESOURCE:
-            yield problem(path, "is a share of a GPU, and no ResourceSlice offers shares")
+            yield Problem(path, "is a share of a GPU, and no ResourceSlice offers shares")
         elif by == "resource":
             text = "every node that hands it out shares its GPUs, and no ResourceSlice offers shares"
-            yield problem(path, text, _remedy_without_shares(record, view))
+            yield Problem(path, text, _remedy_without_shares(record, view))
 
 
 def _remedy_without_shares(record: ConversionRecord, view: ClusterView) -> str | None:

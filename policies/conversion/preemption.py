@@ -14,7 +14,7 @@ from policies.kubernetes.pods import SPEC
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import parse_resource
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def no_lost_preemption(candidate: ConversionCandidate) -> Iterator[Problem]:
             f"{_REMEDY}, or add the label gpu-admission.io/dra: disabled to the pod, which then preempts under "
             "the device plugin"
         )
-    yield problem(SPEC / "priorityClassName", text, remedy)
+    yield Problem(SPEC / "priorityClassName", text, remedy)
 
 
 def _preemptible(candidate: ConversionCandidate) -> tuple[int, dict[Holding, int]]:

@@ -28,7 +28,7 @@ from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.labels import device_predicate
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.predicates import TRUE
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 from policies.rules.patch import Editor
 
@@ -113,14 +113,14 @@ def capable_cluster(
             else "becomes the name of a DeviceClass"
         )
         for path in candidate.places.values():
-            yield problem(path, f"{text}, and the DeviceClasses are not known")
+            yield Problem(path, f"{text}, and the DeviceClasses are not known")
     if strategy == "leave":
         # Nodes with a device plugin need nothing of DRA, and their kubelets may be older.
         older, where = [kubelet_problem(view, of_dra_only=True)], "every node whose GPUs are handed out by DRA"
     else:
         older, where = [server_problem(view), kubelet_problem(view)], "the API server and every GPU node"
     for reason in filter(None, older):
-        yield problem(NAMESPACE, f"{reason}, and the strategy {strategy} needs Kubernetes 1.36 on {where}")
+        yield Problem(NAMESPACE, f"{reason}, and the strategy {strategy} needs Kubernetes 1.36 on {where}")
 
 
 @PODS.rule(
@@ -141,7 +141,7 @@ def mapped_resources(candidate: ConversionCandidate) -> Iterator[Problem]:
     classes = known_classes(candidate.view)
     for resource, path in candidate.places.items():
         if classes.are_listed and not classes.standing_for(resource):
-            yield problem(path, f"no DeviceClass has extendedResourceName: {resource}")
+            yield Problem(path, f"no DeviceClass has extendedResourceName: {resource}")
 
 
 _LONGEST_NAME = 63
@@ -193,14 +193,14 @@ def only_a_class(candidate: ConversionCandidate, classes: Mapping[str, str] | No
     """
     if classes is None:
         for path, text in translations(candidate):
-            yield problem(path, f"{text}, and a renamed resource can only name a DeviceClass")
+            yield Problem(path, f"{text}, and a renamed resource can only name a DeviceClass")
         return
     for resource, name in classes.items():
         if len(name) > _LONGEST_NAME:
             text = (
                 f'the name of DeviceClass "{name}" has {len(name)} characters, and {_LONGEST_NAME} can be in a resource'
             )
-            yield problem(candidate.places[resource], text)
+            yield Problem(candidate.places[resource], text)
     for container in candidate.pod.all_containers:
         new = [classes[resource] for resource in gpu_resources(container) if resource in classes]
         for name in dict.fromkeys(new):
@@ -208,7 +208,7 @@ def only_a_class(candidate: ConversionCandidate, classes: Mapping[str, str] | No
             if new.count(name) > 1 or resource in container.limits or resource in container.requests:
                 path = container.path / "resources" / "limits"
                 text = f"requests DeviceClass {name} by two names, of which renaming leaves only one"
-                yield problem(path, text, "request all of these GPUs by one name")
+                yield Problem(path, text, "request all of these GPUs by one name")
 
 
 @PODS.rule(
@@ -229,9 +229,9 @@ def existing_classes(
     for resource, name in classes.items():
         if name is None:
             text = f'no DeviceClass stands for it, by extendedResourceName or by the name "{usual_class(resource)}"'
-            yield problem(places[resource], text, f"create a DeviceClass with extendedResourceName: {resource}")
+            yield Problem(places[resource], text, f"create a DeviceClass with extendedResourceName: {resource}")
         elif view.get("DeviceClass", name) is None:
-            yield problem(places[resource], f'becomes a claim of DeviceClass "{name}", which does not exist')
+            yield Problem(places[resource], f'becomes a claim of DeviceClass "{name}", which does not exist')
 
 
 def classes_of(record: ConversionRecord, resources: Iterable[str]) -> dict[str, str | None]:
@@ -305,7 +305,7 @@ def reported_choice(candidate: ConversionCandidate, reason: str | None) -> Itera
         classes = known_classes(candidate.view)
         named = " and ".join(f'"{classes.standing_for(resource)[0]}"' for resource in candidate.places)
         text = f"the strategy auto leaves the pod as it is: DRA hands out its GPUs by DeviceClass {named}"
-    yield problem(NAMESPACE, text)
+    yield Problem(NAMESPACE, text)
 
 
 def auto(candidate: ConversionCandidate) -> Conversion:

@@ -27,7 +27,7 @@ from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.labels import device_predicate
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.predicates import TRUE
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def existing_device(
     is_wished = device_predicate(record.wish, record.subject(resource)) != TRUE
     denied = is_wished and settings.placement.unsatisfiable == "deny"
     severity = Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
-    yield problem(path, mismatch + exists, remedy, severity=severity)
+    yield Problem(path, mismatch + exists, remedy, severity=severity)
 
 
 def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: list[DeviceGroup]) -> Iterator[Finding]:
@@ -201,7 +201,7 @@ def own_template(template: Template, view: ClusterView) -> Iterator[Problem]:
     existing = view.get("ResourceClaimTemplate", template.name, template.namespace)
     spec = existing.get("spec") if isinstance(existing, dict) else template.spec
     if spec != template.spec and without_nulls(spec) != template.spec:
-        yield problem(
+        yield Problem(
             SPEC / "resourceClaims",
             "the ResourceClaimTemplate of that name has another spec than the pod needs",
             f"run kubectl -n {template.namespace} delete resourceclaimtemplate {template.name}; "
@@ -235,7 +235,7 @@ def one_way_per_node(view: ClusterView, path: FieldPath) -> Iterator[Problem]:
     if nodes := nodes_with_both(view):
         verb = "hands" if len(nodes) == 1 else "hand"
         text = f"{_node_names(nodes)} {verb} out the same GPUs by device plugin and by DRA; two pods could get one GPU"
-        yield problem(path, text)
+        yield Problem(path, text)
 
 
 @PODS.rule(
@@ -261,7 +261,7 @@ def kubelets_read_claims(view: ClusterView, path: FieldPath) -> Iterator[Problem
             "resource.k8s.io/v1; a pod with a claim would not start there"
         )
         text = text.replace(" or older", "") if len(nodes) == 1 else text
-        yield problem(path, text)
+        yield Problem(path, text)
 
 
 def _node_names(nodes: tuple[str, ...]) -> str:
@@ -306,7 +306,7 @@ def effective_quotas(
             if not scoped and counts_as_resource(record.device_class(resource), resource, view):
                 continue
             name = record.device_class(resource)
-            yield problem(
+            yield Problem(
                 path,
                 f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
                 f'DeviceClass "{name}"',
@@ -349,4 +349,4 @@ def admitted_claims(
     path = next(iter(candidate.places.values()))
     for each in refused_claims(claims, converted, candidate.namespace, candidate.view, QuotaUse.SHOWN):
         text = f"becomes a claim that a ResourceQuota refuses, so the pod would be admitted and wait: {each.text}"
-        yield problem(path, text)
+        yield Problem(path, text)

@@ -16,7 +16,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def enough_on_a_node(
     """
     node, most = largest
     text = f"{requested} in all, and no node has more than {described or f'{most:,}'} ({printable(node)})"
-    yield problem(path, text, f"request at most {most:,} per pod, and use more pods")
+    yield Problem(path, text, f"request at most {most:,} per pod, and use more pods")
 
 
 def largest_below(resource: str, wanted: int, view: ClusterView) -> tuple[str, int] | None:

@@ -103,13 +103,13 @@ def find_problems(schema: Field, document: Any, path: FieldPath) -> Iterator[Sch
     inner = schema.type.strip("[]{}")
     if schema.type.startswith("["):
         if not isinstance(document, list):
-            yield _wrong_type(path, document, "a list")
+            yield wrong_type(path, document, "a list")
             return
         for index, item in enumerate(document):
             yield from _find_in_value(schema, inner, item, path / index)
     elif schema.type.startswith("{"):
         if not isinstance(document, dict):
-            yield _wrong_type(path, document, "a mapping")
+            yield wrong_type(path, document, "a mapping")
             return
         for key, item in document.items():
             yield from _find_in_value(Field(inner), inner, item, path / key)
@@ -146,7 +146,7 @@ def _find_in_value(schema: Field, kind: str, value: Any, path: FieldPath) -> Ite
         return
     types, wanted = _SHAPES[kind]
     if not isinstance(value, types) or (isinstance(value, bool) and kind != "boolean"):
-        yield _wrong_type(path, value, wanted)
+        yield wrong_type(path, value, wanted)
         return
     if schema.choices and value not in schema.choices:
         listed = ", ".join(f'"{choice}"' for choice in schema.choices)
@@ -196,7 +196,8 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
                 yield from find_problems(known_field, item, path / name)
 
 
-def _wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:
+def wrong_type(path: FieldPath, value: Any, wanted: str) -> SchemaProblem:
+    """The problem of a value that must be text, true or false, a whole number, a mapping or a list."""
     return SchemaProblem("type", path, f"is {_printable(value)}; it must be {wanted}", _type_remedy(value, wanted))
 
 

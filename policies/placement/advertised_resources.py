@@ -22,7 +22,7 @@ from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX, PASSED_THROUGH, parse_resource
 from policies.nvidia.products import Product
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -286,7 +286,7 @@ def _missing_class(request: ResourceRequest, view: ClusterView) -> Iterator[Prob
     guess = class_meant(wanted, names)
     if has_nvidia_class_name(wanted) or (guess and has_nvidia_class_name(guess)):
         text = f'there is no DeviceClass "{printable(wanted)}", so the pod would stay Pending'
-        yield problem(request.path, text, f'write "{guess}"' if guess else other_classes(names))
+        yield Problem(request.path, text, f'write "{guess}"' if guess else other_classes(names))
 
 
 def _unadvertised_resource(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem]:
@@ -295,7 +295,7 @@ def _unadvertised_resource(request: ResourceRequest, pod: Pod, namespace: str, v
     if nodes is UNKNOWN or not (nodes.nodes or nodes.others):
         if correct := correct_name(request.resource):
             text = "NVIDIA's device plugin advertises no resource of this name"
-            yield problem(request.path, text, f'write "{correct}"')
+            yield Problem(request.path, text, f'write "{correct}"')
         return
     provided = view.derive(_provided_resources)
     # Names outside `nvidia.com/` may be of any device plugin.
@@ -308,7 +308,7 @@ def _unadvertised_resource(request: ResourceRequest, pod: Pod, namespace: str, v
     else:
         exists, remedy = alternative_to(request.resource, nodes)
     doubt = "; DeviceClasses are unknown, so one may provide it" if provided is UNKNOWN else ""
-    yield problem(request.path, f"is advertised by no node; {exists}{doubt}", remedy)
+    yield Problem(request.path, f"is advertised by no node; {exists}{doubt}", remedy)
 
 
 def _through_dra(resource: str, pod: Pod, namespace: str, view: ClusterView) -> str | None:

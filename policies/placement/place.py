@@ -10,7 +10,7 @@ from policies.kubernetes.nodes import REQUIRED, tolerates_key, tolerates_taint
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.pods import SPEC
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,10 +147,10 @@ def accepted_fields(request: Request) -> Iterator[Problem]:
         return
     value, policy = document.get("value", 0), document.get("preemptionPolicy")
     if isinstance(value, bool) or not isinstance(value, int):
-        yield problem(FieldPath(["value"]), f"Invalid value: {shown(value)}: must be an integer")
+        yield Problem(FieldPath(["value"]), f"Invalid value: {shown(value)}: must be an integer")
     elif value > _HIGHEST:
-        yield problem(FieldPath(["value"]), f"maximum allowed value of a user defined priority is {_HIGHEST}")
+        yield Problem(FieldPath(["value"]), f"maximum allowed value of a user defined priority is {_HIGHEST}")
     if policy is not None and policy not in _POLICIES:
         supported = ", ".join(f'"{each}"' for each in _POLICIES)
         text = f"Unsupported value: {shown(policy)}: supported values: {supported}"
-        yield problem(FieldPath(["preemptionPolicy"]), text)
+        yield Problem(FieldPath(["preemptionPolicy"]), text)

@@ -9,7 +9,7 @@ from policies.kubernetes.names import PREFIX, format_list, printable
 from policies.kubernetes.objects import FieldPath
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class PodWishes:
     ) -> Problem:
         """A problem with a word, with a note if it is a default."""
         text = message + _DEFAULT if word in self.defaults else message
-        return problem(self.path(word), text, remedy, severity=severity)
+        return Problem(self.path(word), text, remedy, severity=severity)
 
     def without_effect(self) -> PodWishes:
         """The wishes of a pod for which they have no effect: unreadable words only warn."""
@@ -81,12 +81,12 @@ def effective_wishes(
         if is_for_wish:
             # The pod would run on any node.
             wish = format_list([wishes.said(word) for word in wishes.texts])
-            yield problem(reason.path, f"{reason}, so {wish} cannot be kept", remedy, severity=Severity.DENY)
+            yield Problem(reason.path, f"{reason}, so {wish} cannot be kept", remedy, severity=Severity.DENY)
         else:
             text = f"{reason}, so the pod is not kept off shared GPUs, although spec.placement.avoidSharedGPUs is true"
-            yield problem(reason.path, text, remedy)
+            yield Problem(reason.path, text, remedy)
     elif len(words) == 1:
         yield wishes.problem(words[0], f"has no effect: {reason}", remedy)
     else:
         annotations = format_list([PREFIX + word for word in words], len(words))
-        yield problem(ANNOTATIONS, f"{annotations} have no effect: {reason}", remedy)
+        yield Problem(ANNOTATIONS, f"{annotations} have no effect: {reason}", remedy)

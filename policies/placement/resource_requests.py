@@ -19,7 +19,7 @@ from policies.kubernetes.selectors import ALWAYS, Alternatives, NodeRequirement
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.placement.advertised_resources import advertised_resources, first_requests, resource_requests
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def unshared_gpu(pod: Pod, resource: GPUResource, offering: Sequence[GPUNode]) -
             f"{ways_of_sharing(offering, resource.name)}; the pod gets a share, though "
             "spec.placement.avoidSharedGPUs keeps pods off shared GPUs where there are others"
         )
-        yield problem(path, text)
+        yield Problem(path, text)
 
 
 def unshared_conditions(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> dict[GPUResource, NodeRequirement]:
@@ -261,11 +261,11 @@ def _refusal(request: ResourceRequest, ways: str, others: int) -> Problem:
         f"found {request.amount}"
     )
     if not others:
-        return problem(request.path, text)
+        return Problem(request.path, text)
     there_are = (
         "1 node that does not share them" if others == 1 else f"one of the {others} nodes that do not share them"
     )
-    return problem(request.path, text, f"request 1, or let the pod run on {there_are}")
+    return Problem(request.path, text, f"request 1, or let the pod run on {there_are}")
 
 
 @PODS.rule(
@@ -289,7 +289,7 @@ def used_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem
         if request.kind is RequestKind.CLAIM and request.name not in used and request.is_probable:
             message = f"no container refers to claim {shown(request.name)}: the pod holds its devices, and no container gets them"
             remedy = f"write resources: {{claims: [{{name: {request.name}}}]}} in the container that uses the GPU"
-            yield problem(request.path, message, remedy)
+            yield Problem(request.path, message, remedy)
 
 
 @PODS.rule(
@@ -318,7 +318,7 @@ def existing_requests(pod: Pod, claims: Iterable[PodClaim]) -> Iterator[Problem]
             )
             guess = closest(request, names)
             others = f"write one of {format_list(names)}"
-            yield problem(path, message, f'write "{guess}"' if guess else others)
+            yield Problem(path, message, f'write "{guess}"' if guess else others)
 
 
 @PODS.rule(
@@ -337,7 +337,7 @@ def existing_claims(claims: Iterable[PodClaim], view: ClusterView) -> Iterator[P
             message = (
                 f"{claim.kind} {shown(claim.object_name)} does not exist in {claim.namespace}, so the pod waits for it"
             )
-            yield problem(claim.path, message, missing_remedy(claim.kind, claim.object_name, claim.namespace, view))
+            yield Problem(claim.path, message, missing_remedy(claim.kind, claim.object_name, claim.namespace, view))
 
 
 def node_findings(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:

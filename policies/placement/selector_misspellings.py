@@ -15,7 +15,7 @@ from policies.nvidia.identifiers import CLOUD_LABELS, PRODUCT_LABEL, VENDOR_PREF
 from policies.nvidia.known_products import GKE_ACCELERATORS
 from policies.nvidia.product_proposals import propose_labels
 from policies.placement.wish_labels import products_of_cluster
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def existing_labels(
     for condition in conditions:
         meant = seen.similar(condition)
         if meant is not None:
-            yield problem(condition.path, *meant)
+            yield Problem(condition.path, *meant)
 
 
 def _conditions(spec: Mapping[str, Any]) -> Iterator[_Condition]:

@@ -9,7 +9,7 @@ from policies.nvidia.pod_conditions import has_our_annotations
 from policies.nvidia.product_proposals import readable_patterns
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.placement.pod_wishes import ANNOTATIONS, PodWishes, effective_wishes
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def readable_wish(word: str, text: str) -> Iterator[Problem]:
         if word == "product" and (patterns := readable_patterns(text)):
             sharing = f', and {PREFIX}sharing: "shared"' if "shared" in text.lower() else ""
             remedy = f'write "{patterns}"{sharing}'
-        yield problem(ANNOTATIONS / (PREFIX + word), str(error), remedy)
+        yield Problem(ANNOTATIONS / (PREFIX + word), str(error), remedy)
 
 
 def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> PodWishes:
@@ -118,8 +118,8 @@ def known_annotations(pod: Pod) -> Iterator[Problem]:
             continue
         if name in _LABELS:
             said, remedy = _LABELS[name]
-            yield problem(ANNOTATIONS / key, f"{said}, and is an annotation here", remedy)
+            yield Problem(ANNOTATIONS / key, f"{said}, and is an annotation here", remedy)
             continue
         guess = closest(name.replace("_", "-"), WORDS)
         remedy = f"write {PREFIX}{guess}" if guess else f"remove it, or write one of {', '.join(WORDS)}"
-        yield problem(ANNOTATIONS / key, "is an unknown annotation", remedy)
+        yield Problem(ANNOTATIONS / key, "is an unknown annotation", remedy)

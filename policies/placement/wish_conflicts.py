@@ -14,7 +14,7 @@ from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
 from policies.placement.wanted_nodes import requested_gpus, wanted_nodes
 from policies.placement.wish_labels import DRIVER, RUNTIME, excludes_mig, existing_products
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -95,7 +95,7 @@ def selectable_wish(
     if (conflict := node_conflict(pod, requested, view, wishes.wish)) is not None:
         wish = wishes.said(_word_of(conflict.requirement.key, wishes))
         message = f"the pod selects nodes by {conflict.condition}, and {wish} needs {conflict.requirement}"
-        yield problem(conflict.path, message)
+        yield Problem(conflict.path, message)
 
 
 def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Iterator[ResourceConflict]:

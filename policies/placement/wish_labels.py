@@ -27,7 +27,7 @@ from policies.nvidia.product_proposals import propose_patterns
 from policies.nvidia.products import Product, fold_name, matching_texts, spellings
 from policies.nvidia.wish_words import ProductPatterns, product_spellings
 from policies.placement.pod_wishes import PodWishes
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Severity
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def existing_products(wishes: PodWishes | GPUAdmissionPolicy, view: ClusterView)
     for index, default in enumerate(wishes.placement.wishes):
         path = FieldPath(("spec", "placement", "wishes", index, "wish", "product"))
         for text, remedy in _unknown(default.wish.get("product", ""), where, products, is_seen=is_seen):
-            yield problem(path, text, remedy)
+            yield Problem(path, text, remedy)
 
 
 def _unknown(text: str, where: str, products: _Products, *, is_seen: bool) -> Iterator[tuple[str, str | None]]:

@@ -14,7 +14,7 @@ from policies.quota.demands.claims import demands_of_claim
 from policies.quota.demands.pods import demands_of_pod, holdings_of_pod, priority_class_of
 from policies.quota.limits.quota import is_enforced
 from policies.rules.charges import OWN, ChargeRequest, TooManyClaims
-from policies.rules.checks import PODS, Problem, problem
+from policies.rules.checks import PODS, Problem
 from policies.rules.decision import TEMPLATE, Decision, Severity
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def existing_references(charge: ChargeRequest, missing: Iterable[Problem]) -> It
     """
     yield from missing
     if charge.excess is not None and not charge.enforced:
-        yield problem(charge.excess.path, charge.excess.message, charge.excess.remedy)
+        yield Problem(charge.excess.path, charge.excess.message, charge.excess.remedy)
 
 
 def _of_pod(request: Request, view: ClusterView, settings: Quotas, *, enforced: bool) -> _Found:

@@ -15,7 +15,7 @@ from policies.kubernetes.pod_templates import container_defaults
 from policies.kubernetes.quantities import billionths
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def uncounted_limits(quota: Object, view: ClusterView) -> Iterator[Problem]:
         if key.endswith(DEVICES_OF_CLASS) or key.startswith(REQUESTS + IMPLICIT_PREFIX):
             yield from _missing_class(key, view)
         elif match := _OTHER_DOMAIN.fullmatch(key):
-            yield problem(
+            yield Problem(
                 _HARD / key, "Kubernetes counts nothing by this name", f'write "{match[1]}{DEVICES_OF_CLASS}"'
             )
         elif (resource := key.removeprefix(_LIMITS)) != key and _is_gpu(resource, view):
@@ -84,7 +84,7 @@ def _missing_class(key: str, view: ClusterView) -> Iterator[Problem]:
     is_implicit = key.startswith(REQUESTS + IMPLICIT_PREFIX)
     right = f"{REQUESTS}{IMPLICIT_PREFIX}{meant}" if is_implicit else f"{meant}{DEVICES_OF_CLASS}"
     remedy = f'write "{right}"' if meant else other_classes(classes)
-    yield problem(_HARD / key, f"there is no DeviceClass {shown(name)}, so this limit counts no device", remedy)
+    yield Problem(_HARD / key, f"there is no DeviceClass {shown(name)}, so this limit counts no device", remedy)
 
 
 def _idle_limit(hard: Mapping[str, Any], key: str, resource: str, reason: str) -> Iterator[Problem]:
@@ -101,9 +101,9 @@ def _idle_limit(hard: Mapping[str, Any], key: str, resource: str, reason: str) -
     counted = f"{REQUESTS}{resource}"
     if counted in hard and billionths(hard[counted]) <= billionths(hard[key]):
         text = f"{reason}, so this limit adds nothing to {counted}"
-        yield problem(_HARD / key, text, "remove it", severity=Severity.AUDIT)
+        yield Problem(_HARD / key, text, "remove it", severity=Severity.AUDIT)
         return
-    yield problem(_HARD / key, f"{reason}, so this limit counts nothing", f'write "{counted}"')
+    yield Problem(_HARD / key, f"{reason}, so this limit counts nothing", f'write "{counted}"')
 
 
 def _is_gpu(resource: str, view: ClusterView) -> bool:
@@ -142,12 +142,12 @@ def imposed_gpus(limit_range: Object, view: ClusterView) -> Iterator[Problem]:
                     continue
                 if name.startswith(REQUESTS):
                     text = "the API server refuses it: doesn't follow extended resource name standard"
-                    yield problem(path / name, text, f'write "{resource}"')
+                    yield Problem(path / name, text, f'write "{resource}"')
                 elif resource != name:
                     text = (
                         "no node offers a resource of this name, so a container that gets it by default is never placed"
                     )
-                    yield problem(path / name, text, f'write "{resource}"')
+                    yield Problem(path / name, text, f'write "{resource}"')
                 elif billionths(amount) > 0:
                     yield from _imposed_amount(path / name, kind, name, item, defaults)
 
@@ -168,13 +168,13 @@ def _imposed_amount(
     given = f"every container that names no {name} gets {amount}"
     match kind, field:
         case "Container", "default":
-            yield problem(path, given, "write 0, and let pods request their GPUs")
+            yield Problem(path, given, "write 0, and let pods request their GPUs")
         case "Container", "max" if name not in mapping_at(item, ("default",)):
             text = f"{given}, because a maximum is the default too"
-            yield problem(path, text, f'add default: {{"{name}": 0}} to this item')
+            yield Problem(path, text, f'add default: {{"{name}": 0}} to this item')
         case "Container", "defaultRequest" if name not in defaults:
-            yield problem(path, f"every container that names no {name} is refused: it gets a request without a limit")
+            yield Problem(path, f"every container that names no {name} is refused: it gets a request without a limit")
         case "Container" | "Pod", "min":
-            yield problem(path, f"every {kind.lower()} with less than {amount} {name} is refused, also without GPUs")
+            yield Problem(path, f"every {kind.lower()} with less than {amount} {name} is refused, also without GPUs")
         case "Pod", "max" if name not in defaults:
-            yield problem(path, f"every pod that names no {name} is refused: a maximum of pods requires a limit")
+            yield Problem(path, f"every pod that names no {name} is refused: a maximum of pods requires a limit")

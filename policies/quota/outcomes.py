@@ -16,7 +16,7 @@ from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPr
 from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError
 from policies.rules.charges import TooManyClaims
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Decision, Severity
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class ChargeMessage:
     def problem(self, *, is_admitted: bool) -> Problem:
         """The problem with the object, which is refused unless it is admitted all the same."""
         severity = Severity.WARN if is_admitted else Severity.DENY
-        return problem(FieldPath(), self.message, self.remedy, administrator=self.administrator, severity=severity)
+        return Problem(FieldPath(), self.message, self.remedy, administrator=self.administrator, severity=severity)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.product_names import labels_like
 from policies.nvidia.product_proposals import propose_labels
 from policies.nvidia.products import Product
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -97,12 +97,12 @@ def selected_labels(flavor: Object, view: ClusterView) -> Iterator[Problem]:
             remedy = f"write the label {PRODUCT_LABEL} of its nodes"
             if meant:
                 remedy += f", such as {format_list(meant, _MOST_NAMED)}"
-            yield problem(_NODE_LABELS / PRODUCT_LABEL, f"{shown(product)} is no known product of a GPU", remedy)
+            yield Problem(_NODE_LABELS / PRODUCT_LABEL, f"{shown(product)} is no known product of a GPU", remedy)
     elif unmatched:
         for key in unmatched:
             yield _unmatched_label(key, labels[key], {node.labels[key] for node in nodes if key in node.labels})
     elif labels:
-        yield problem(_NODE_LABELS, f"no node has all of these labels: {format_list([*labels])}")
+        yield Problem(_NODE_LABELS, f"no node has all of these labels: {format_list([*labels])}")
 
 
 def _unmatched_label(key: str, value: str, seen: set[str]) -> Problem:
@@ -114,13 +114,13 @@ def _unmatched_label(key: str, value: str, seen: set[str]) -> Problem:
         seen: Its values on nodes.
     """
     if not seen:
-        return problem(_NODE_LABELS / key, f"no node has the label {key}, so pods of this flavor stay Pending")
+        return Problem(_NODE_LABELS / key, f"no node has the label {key}, so pods of this flavor stay Pending")
     text = f"{shown(value)} is the {key} of no node, so pods of this flavor stay Pending"
     if key == PRODUCT_LABEL and (proposal := propose_labels(value, seen)):
-        return problem(_NODE_LABELS / key, proposal.message(text), proposal.remedy())
+        return Problem(_NODE_LABELS / key, proposal.message(text), proposal.remedy())
     meant = closest(value, seen) if key != PRODUCT_LABEL else None
     remedy = f"write {shown(meant)}" if meant else f"write what nodes have: {format_list(sorted(seen), _MOST_NAMED)}"
-    return problem(_NODE_LABELS / key, text, remedy)
+    return Problem(_NODE_LABELS / key, text, remedy)
 
 
 @RulesOn(*(kind for _, kind in (*KUEUE_QUEUES, VOLCANO_QUEUE)), cluster_scoped=True).rule(
@@ -152,7 +152,7 @@ def counted_resources(queue: Object, view: ClusterView, *, is_kueue: bool) -> It
                 continue
             if logical is not None and "/" not in name and _GPU_WORDS.search(name):
                 text = f"no pod requests {name}, and no entry of Kueue's deviceClassMappings has this name"
-                yield problem(path, text, f"write {format_list(sorted(logical), _MOST_NAMED)}" if logical else None)
+                yield Problem(path, text, f"write {format_list(sorted(logical), _MOST_NAMED)}" if logical else None)
             else:
                 yield from _unrequested_name(path, name, view)
 
@@ -163,9 +163,9 @@ def _volcano_problems(path: FieldPath, name: str, view: ClusterView) -> Iterator
         yield from _missing_class(path, match[1], view, _VOLCANO_CLASS)
     elif name.endswith(DEVICES_OF_CLASS):
         text = "Volcano counts the devices of a class by another name"
-        yield problem(path, text, f'write "{_VOLCANO_CLASS}{name.removesuffix(DEVICES_OF_CLASS)}"')
+        yield Problem(path, text, f'write "{_VOLCANO_CLASS}{name.removesuffix(DEVICES_OF_CLASS)}"')
     elif "/" not in name and _GPU_WORDS.search(name):
-        yield problem(path, f"{name} is no resource, so Volcano ignores it", f'write "{GPU_RESOURCE}"')
+        yield Problem(path, f"{name} is no resource, so Volcano ignores it", f'write "{GPU_RESOURCE}"')
     else:
         yield from _unrequested_name(path, name, view)
 
@@ -176,7 +176,7 @@ def _unrequested_name(path: FieldPath, name: str, view: ClusterView) -> Iterator
     if not resource.startswith((VENDOR_PREFIX, IMPLICIT_PREFIX)):
         return
     if resource != name:
-        yield problem(path, f"{name} is a name of ResourceQuotas; pods request {resource}", f'write "{resource}"')
+        yield Problem(path, f"{name} is a name of ResourceQuotas; pods request {resource}", f'write "{resource}"')
     elif name.startswith(IMPLICIT_PREFIX):
         yield from _missing_class(path, name.removeprefix(IMPLICIT_PREFIX), view, IMPLICIT_PREFIX)
     else:
@@ -195,7 +195,7 @@ def _unoffered_resource(path: FieldPath, name: str, view: ClusterView) -> Iterat
     if name not in offered and not (groups and parse_resource(name) is not None):
         meant = closest(name, offered)
         text = f"no node offers {name}, and no DeviceClass stands for it"
-        yield problem(path, text, f'write "{meant}", or wait for such a node' if meant else "wait for such a node")
+        yield Problem(path, text, f'write "{meant}", or wait for such a node' if meant else "wait for such a node")
 
 
 def _missing_class(path: FieldPath, name: str, view: ClusterView, prefix: str = "") -> Iterator[Problem]:
@@ -211,7 +211,7 @@ def _missing_class(path: FieldPath, name: str, view: ClusterView, prefix: str = 
     if classes.are_listed and name not in classes:
         meant = class_meant(name, classes)
         text = f"there is no DeviceClass {shown(name)}, so nothing is counted"
-        yield problem(path, text, f'write "{prefix}{meant}"' if meant else other_classes(classes))
+        yield Problem(path, text, f'write "{prefix}{meant}"' if meant else other_classes(classes))
 
 
 @RulesOn("ConfigMap", "Configuration").rule(

@@ -15,7 +15,7 @@ from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
 from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import WORKLOAD, Severity
 from policies.rules.request import Request
 
@@ -160,7 +160,7 @@ def room_for_all(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is
     if short:
         tightest = min(short, key=lambda room: room.left / room.requested)
         largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
-        yield problem(largest.count.path, _message(tightest, quota))
+        yield Problem(largest.count.path, _message(tightest, quota))
 
 
 def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[str, Fraction]]:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from dataclasses import KW_ONLY, dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
-from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.workloads import WORKLOADS
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Rule, Severity
-from policies.rules.settings.exemptions import ACCESS, CONVERSION
+from policies.rules.messages import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from policies.kubernetes.objects import FieldPath
     from policies.rules.decision import Finding, Place
-    from policies.rules.settings import GPUAdmissionPolicy
 
 
 P = ParamSpec("P")
@@ -26,30 +24,24 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The result of a check's function; `Check` adds the rule."""
+    """A problem at a path of a document. `Check` makes it a finding of its rule."""
 
     path: FieldPath
     message: str
+    """The problem and why it matters, without the path and without a full stop."""
     remedy: str | None = None
-    """The remedy for the author; None for that of the rule."""
+    """The remedy for the author, an imperative without a full stop; None for that of the rule."""
+    _: KW_ONLY
     administrator: str | None = None
     """The remedy for an administrator; None for that of the rule."""
     severity: Severity | None = None
     """None for the default of the rule; set if a missing fact makes the problem less severe."""
     place: Place | None = None
 
-
-def problem(
-    path: FieldPath,
-    message: str,
-    remedy: str | None = None,
-    *,
-    administrator: str | None = None,
-    severity: Severity | None = None,
-    place: Place | None = None,
-) -> Problem:
-    """A problem at a path; message without path and full stop, both remedies imperatives."""
-    return Problem(path, message, remedy, administrator, severity, place)
+    @property
+    def text(self) -> str:
+        """The remedy, the reason and the place as one sentence, without the remedy of the rule."""
+        return sentence(self.path, self.message, self.remedy or "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,24 +183,3 @@ class RuleBook:
         return tuple(
             each for each in self.rules if each.subject == rule.subject and each.id not in (PRIVILEGES, *SUSPICIONS)
         )
-
-    def ineffective_names(self, settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
-        """Paths of settings that name unknown rules or rules that settings cannot change, each with a message.
-
-        Such settings are still valid, because they may be written for another version.
-        """
-        for index, override in enumerate(settings.rules):
-            named = self.get(override.rule)
-            path = FieldPath(["spec", "rules", index, "rule"])
-            if named is None:
-                yield path, f"rule {override.rule} does not exist in this version, so its severity has no effect"
-            elif named.fixed:
-                yield path, f"settings cannot change {named.id}, so its severity stays {named.default}"
-        for index, exemption in enumerate(settings.exemptions):
-            for number, pattern in enumerate(exemption.from_):
-                named_by = [rule for rule in self.rules if fnmatchcase(rule.id, pattern)]
-                if pattern in (CONVERSION, ACCESS) or any(not rule.fixed for rule in named_by):
-                    continue
-                reason = f"{pattern} allows no exemptions" if named_by else f"no rule matches {pattern} in this version"
-                path = FieldPath(["spec", "exemptions", index, "from", number])
-                yield path, f"{reason}, so this entry has no effect"

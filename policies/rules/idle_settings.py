@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import closest, shown
 from policies.kubernetes.objects import FieldPath
 from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
-from policies.rules.settings.exemptions import exemption
+from policies.rules.settings.exemptions import ACCESS, CONVERSION, exemption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,25 +52,43 @@ NEEDS = {
 }
 """By rule: a setting, and the value that it must have for the rule to report anything."""
 _EVERY = "*"
+NAME_OF_RULE = "remove the entry, or name a rule that gpu-admission rules lists"
+"""The remedy for a name that stands for no rule that can be set."""
 
 
-class IdleSetting(NamedTuple):
-    """A setting without effect."""
-
-    path: FieldPath
-    message: str
-    remedy: str
+def settings_remarks(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
+    """Settings without effect; they are still valid."""
+    yield from ineffective_names(settings, rules)
+    yield from idle_settings(settings, rules)
 
 
-def settings_remarks(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[tuple[FieldPath, str]]:
-    """Paths of settings without effect, each with a message; the settings are still valid."""
-    yield from rules.ineffective_names(settings)
-    for path, message, remedy in idle_settings(settings, rules):
-        yield path, f"{message}; {remedy}"
+def ineffective_names(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
+    """Names of unknown rules, and of rules that settings cannot change.
+
+    Such settings are still valid, because they may be written for another version.
+    """
+    for index, override in enumerate(settings.rules):
+        named = rules.get(override.rule)
+        path = _at("rules") / index / "rule"
+        if named is None:
+            text = f"rule {override.rule} does not exist in this version, so its severity has no effect"
+            yield Problem(path, text, NAME_OF_RULE)
+        elif named.fixed:
+            yield Problem(
+                path, f"settings cannot change {named.id}, so its severity stays {named.default}", NAME_OF_RULE
+            )
+    for index, exempt in enumerate(settings.exemptions):
+        for number, pattern in enumerate(exempt.from_):
+            matches = [rule for rule in rules.rules if fnmatchcase(rule.id, pattern)]
+            if pattern in (CONVERSION, ACCESS) or any(not rule.fixed for rule in matches):
+                continue
+            reason = f"{pattern} allows no exemptions" if matches else f"no rule matches {pattern} in this version"
+            path = _at("exemptions") / index / "from" / number
+            yield Problem(path, f"{reason}, so this entry has no effect", NAME_OF_RULE)
 
 
-def idle_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
-    """Settings without effect, except names of unknown rules, which `RuleBook.ineffective_names` reports."""
+def idle_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
+    """Settings without effect, except names of unknown rules, which `ineffective_names` reports."""
     yield from _overrides(settings, rules)
     yield from _overridden_severities(settings, rules)
     yield from _placement(settings)
@@ -78,7 +97,7 @@ def idle_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Idl
     yield from _driver(settings)
 
 
-def _overrides(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
+def _overrides(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
     for index, override in enumerate(settings.rules):
         rule = rules.get(override.rule)
         if rule is None or rule.fixed:
@@ -87,12 +106,12 @@ def _overrides(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSe
         later = _later(settings.rules, index, [n for n, each in enumerate(settings.rules) if each.rule == rule.id])
         if later is not None:
             text = f"rules[{later}] sets {rule.id} for the same namespaces, and the later entry wins"
-            yield IdleSetting(path, text, "remove one of the two")
+            yield Problem(path, text, "remove one of the two")
         elif rule.cluster_scoped and not override.holds_in(""):
             text = f"{rule.id} is about objects without a namespace, so namespaces never match them"
-            yield IdleSetting(path / "namespaces", text, "leave namespaces out")
+            yield Problem(path / "namespaces", text, "leave namespaces out")
         elif where := _exempt_namespaces(rule, override, settings):
-            yield IdleSetting(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
+            yield Problem(path / "namespaces", f"{rule.id} finds nothing in {where}", "remove the entry")
         elif override.severity is not Severity.OFF:
             yield from _never_found(rule, override, settings, path, rules)
 
@@ -107,13 +126,13 @@ def _exempt_namespaces(rule: Rule, override: RuleOverride, settings: GPUAdmissio
 
 def _never_found(
     rule: Rule, override: RuleOverride, settings: GPUAdmissionPolicy, path: FieldPath, rules: RuleBook
-) -> Iterator[IdleSetting]:
+) -> Iterator[Problem]:
     if rule.id in NEEDS:
         name, wanted = NEEDS[rule.id]
         if _SWITCHES[name](settings) is not wanted:
             is_set, needed = ("false", "true") if wanted else ("true", "false")
             text = f"{rule.id} finds nothing while spec.{name} is {is_set}"
-            yield IdleSetting(path, text, f"set spec.{name}: {needed}, or remove the entry")
+            yield Problem(path, text, f"set spec.{name}: {needed}, or remove the entry")
     others = rules.grounds_of(rule)
     if not others or override.severity is not Severity.DENY:
         return
@@ -127,89 +146,87 @@ def _never_found(
             "them refuses anything; privileges alone are always admitted"
         )
         remedy = "set spec.access.mode: deny; to refuse privileged pods, enforce the Pod Security level baseline"
-        yield IdleSetting(path, text, remedy)
+        yield Problem(path, text, remedy)
 
 
-def _overridden_severities(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
+def _overridden_severities(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
     """Settings of severities that entries of `rules` override in every namespace."""
     everywhere = {each.rule for each in settings.rules if _EVERY in each.namespaces}
     for name, value in _SEVERITIES.items():
         ruled = [rule.id for rule in rules.rules if name in (rule.setting, _SECOND_SETTINGS.get(rule.id))]
         if value(settings) != value(DEFAULTS) and everywhere.issuperset(ruled):
             text = f"is {value(settings)}, but spec.rules sets {' and '.join(ruled)} everywhere, which wins"
-            yield IdleSetting(_at(name), text, "remove the entries of spec.rules, or this setting")
+            yield Problem(_at(name), text, "remove the entries of spec.rules, or this setting")
 
 
-def _placement(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _placement(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     placement, path = settings.placement, _at("placement")
     for index, default in enumerate(placement.wishes):
         for word in default.wish:
             later = _later(placement.wishes, index, [n for n, each in enumerate(placement.wishes) if word in each.wish])
             if later is not None:
                 text = f"wishes[{later}] says {word} for the same namespaces, and the later entry wins"
-                yield IdleSetting(path / "wishes" / index / "wish" / word, text, "remove one of the two")
+                yield Problem(path / "wishes" / index / "wish" / word, text, "remove one of the two")
         yield from _never_reached(path / "wishes" / index, default.namespaces, settings)
     says = [
         index for index, each in enumerate(placement.wishes) if "sharing" in each.wish and _EVERY in each.namespaces
     ]
     if placement.avoid_shared_gpus and says:
         text = f"is true, but wishes[{says[-1]}] says for every pod whether it takes shared GPUs"
-        yield IdleSetting(path / "avoidSharedGPUs", text, "remove one of the two")
+        yield Problem(path / "avoidSharedGPUs", text, "remove one of the two")
     for index, taint in enumerate(placement.tolerations):
         if (taint.key, taint.effect) == (GPU_RESOURCE, "NoSchedule"):
-            yield IdleSetting(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
+            yield Problem(path / "tolerations" / index, "every GPU pod tolerates it already", "remove the entry")
         yield from _never_reached(path / "tolerations" / index, taint.namespaces, settings)
         for number, other in enumerate(placement.tolerations[:index]):
             same = (other.key, other.effect) == (taint.key, taint.effect) and other.value in ("", taint.value)
             if same and _covers(other.namespaces, taint.namespaces):
                 text = f"the pods that it is for tolerate it already, by tolerations[{number}]"
-                yield IdleSetting(path / "tolerations" / index, text, "remove one of the two")
+                yield Problem(path / "tolerations" / index, text, "remove one of the two")
                 break
 
 
-def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _never_reached(path: FieldPath, namespaces: Sequence[str], settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     reasons = [exemption(None, each, settings) for each in namespaces]
     if all(reasons):
-        yield IdleSetting(
+        yield Problem(
             path / "namespaces", f"holds in {' and '.join(namespaces)} only: {reasons[0]}", "remove the entry"
         )
 
 
-def _exemptions(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[IdleSetting]:
+def _exemptions(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:
     for index, each in enumerate(settings.exemptions):
         named = [rule for rule in rules.rules if any(fnmatchcase(rule.id, pattern) for pattern in each.from_)]
         if named and not each.holds_in("") and all(rule.cluster_scoped for rule in named):
             text = f"{' and '.join(each.from_)} is about objects without a namespace, so namespaces never match them"
-            yield IdleSetting(_at("exemptions") / index / "namespaces", text, "leave namespaces out")
+            yield Problem(_at("exemptions") / index / "namespaces", text, "leave namespaces out")
     if _EVERY in settings.access.exempt_namespaces and settings.access.mode == "deny":
         text = "is deny, but access.exemptNamespaces exempts every namespace"
-        yield IdleSetting(_at("access.mode"), text, 'remove "*" from access.exemptNamespaces')
+        yield Problem(_at("access.mode"), text, 'remove "*" from access.exemptNamespaces')
     if _EVERY in settings.quota.exempt_namespaces and settings.quota != DEFAULTS.quota:
         text = "exempts every namespace, so no GPUQuota limits anything"
-        yield IdleSetting(_at("quota.exemptNamespaces"), text, 'remove "*"')
+        yield Problem(_at("quota.exemptNamespaces"), text, 'remove "*"')
 
 
-def _weights(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _weights(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     weights = settings.quota.weights
     for index, weight in enumerate(weights):
         for later in range(index + 1, len(weights)):
             if weights[later].sharing == weight.sharing and _covers(weights[later].products, weight.products):
                 text = f"weights[{later}] is for the same products, and the later entry wins"
-                yield IdleSetting(_at("quota.weights") / index, text, "remove one of the two")
+                yield Problem(_at("quota.weights") / index, text, "remove one of the two")
                 break
 
 
-def _driver(settings: GPUAdmissionPolicy) -> Iterator[IdleSetting]:
+def _driver(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     path = _at("draDriver")
     known = OFF_BY_DEFAULT | ON_BY_DEFAULT
     for gate in settings.dra_driver.feature_gates or {}:
         if gate not in known and (meant := closest(gate, sorted(known), likeness=0.8)):
-            yield IdleSetting(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
+            yield Problem(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
     version = settings.dra_driver.version
     if version and not any(letter.isdigit() for letter in version):
-        yield IdleSetting(
-            path / "version", f"is {shown(version)}, which is not a release", 'write one such as "25.8.0"'
-        )
+        yield Problem(path / "version", f"is {shown(version)}, which is not a release", 'write one such as "25.8.0"')
 
 
 def _at(name: str) -> FieldPath:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import IGNORE, format_list, shorten, shown
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import EVERY, Problem, problem
+from policies.rules.checks import EVERY, Problem
 from policies.rules.decision import Finding, Rule, Severity
 
 if TYPE_CHECKING:
@@ -139,12 +139,12 @@ def parse_waivers(text: Any, rules: RuleBook) -> Waivers:
         rules: All rules.
     """
     if not isinstance(text, str):
-        return Waivers({}, (problem(_PATH, "must be a string"),))
+        return Waivers({}, (Problem(_PATH, "must be a string"),))
     if len(text) > MAX_ANNOTATION_LENGTH:
         return Waivers(
             {},
             (
-                problem(
+                Problem(
                     _PATH, f"has {len(text):,} characters and at most {MAX_ANNOTATION_LENGTH:,} are read", "shorten it"
                 ),
             ),
@@ -157,17 +157,17 @@ def parse_waivers(text: Any, rules: RuleBook) -> Waivers:
         known = rules.get(name)
         if known is None:
             remedy = f"{_ENTRIES}; gpu-admission rules lists the rules"
-            problems.append(problem(_PATH, f"unknown rule {shown(name)}", remedy))
+            problems.append(Problem(_PATH, f"unknown rule {shown(name)}", remedy))
         elif known in (valid_waivers.rule, matching_waiver.rule):
-            problems.append(problem(_PATH, f"{known} is about waivers and cannot be ignored", "remove it here"))
+            problems.append(Problem(_PATH, f"{known} is about waivers and cannot be ignored", "remove it here"))
         elif because != "because" or not reason:
-            problems.append(problem(_PATH, f"{known} has no reason", f"write {known} because REASON"))
+            problems.append(Problem(_PATH, f"{known} has no reason", f"write {known} because REASON"))
         elif known in reasons:
-            problems.append(problem(_PATH, f"{known} has two reasons", f"write one reason for {known}"))
+            problems.append(Problem(_PATH, f"{known} has two reasons", f"write one reason for {known}"))
         else:
             reasons[known] = shorten(reason, MAX_REASON_LENGTH)
     if len(problems) > _MOST_PROBLEMS:
-        problems = [*problems[:_MOST_PROBLEMS], problem(_PATH, f"more than {_MOST_PROBLEMS} entries are invalid")]
+        problems = [*problems[:_MOST_PROBLEMS], Problem(_PATH, f"more than {_MOST_PROBLEMS} entries are invalid")]
     return Waivers(reasons, tuple(problems))
 
 
@@ -249,7 +249,7 @@ def valid_waivers(problems: Iterable[Problem], refused: Iterable[Rule]) -> Itera
     yield from problems
     for each in refused:
         remedy = f"correct what {each} reports, and remove it here"
-        yield problem(_PATH, f"{each} is a refusal and cannot be ignored", remedy)
+        yield Problem(_PATH, f"{each} is a refusal and cannot be ignored", remedy)
 
 
 @EVERY.rule(
@@ -270,6 +270,6 @@ def matching_waiver(waived: Rule, missing: Sequence[str]) -> Iterator[Problem]:
     if missing:
         text += f", but this review has no objects of kind {format_list(missing)}"
         remedy = "review with --cluster or --live, with the right to list them"
-        yield problem(_PATH, text, remedy, severity=Severity.AUDIT)
+        yield Problem(_PATH, text, remedy, severity=Severity.AUDIT)
     else:
-        yield problem(_PATH, text)
+        yield Problem(_PATH, text)

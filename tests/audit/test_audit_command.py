@@ -204,7 +204,7 @@ def test_settings_that_are_refused_are_reported_and_the_defaults_hold(files, k8s
     (note,) = report["notes"]
     assert note == (
         "GPUAdmissionPolicy default, generation 0, is invalid, using the built-in defaults instead: "
-        "spec.conversion.nope: is an unknown setting; docs/settings.md lists all settings"
+        "Write a setting that docs/settings.md lists: nope is unknown; spec.conversion.nope"
     )
 
 

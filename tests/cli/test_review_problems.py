@@ -28,8 +28,8 @@ def test_all_problems_of_all_files_are_shown_at_once(run, write, pod):
     assert (
         done.stderr
         == """\
-settings.yaml:6:20: spec.conversion.unsatisfiable: is "refuse"; write warn or deny
-settings.yaml:7:17: spec.conversion.schedulerz: is an unknown setting; docs/settings.md lists all settings
+settings.yaml:6:20: Write warn or deny: unsatisfiable is "refuse"; spec.conversion.unsatisfiable
+settings.yaml:7:17: Write a setting that docs/settings.md lists: schedulerz is unknown; spec.conversion.schedulerz
 cluster/nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one
 broken.yaml:5:6: expected "," or "]" in the list that begins at line 5
 missing.yaml: no such file or directory
@@ -147,4 +147,4 @@ spec:
     severity: fatal
 """
     done = invoke("review", "--settings", write("settings.yaml", settings), write("pod.yaml", pod()))
-    assert done.stderr.startswith("settings.yaml:9:15: spec.rules[1].severity: ")
+    assert done.stderr.startswith("settings.yaml:9:15: Write deny, warn, audit or off: ")

@@ -20,14 +20,15 @@ def test_problems_have_their_lines(invoke, write):
         == """\
 policy.yaml:1  GPUAdmissionPolicy default  refused
 The GPUAdmissionPolicy "default" is invalid: 
-* spec.rules[0].severity: severity is false, which is how YAML reads off; write "off" in quotes [GA701]
-* spec.acces: acces is an unknown setting; docs/settings.md lists all settings [GA701]
+* spec.rules[0].severity: Write "off" in quotes: severity is false, which is how YAML reads off [GA701]
+* spec.acces: Write a setting that docs/settings.md lists [GA701]
   GA701 deny  policy.yaml:7:15  Settings must be readable and consistent
         severity: off
                   ^
   GA701 deny  policy.yaml:8:10  Settings must be readable and consistent
       acces: {}
              ^
+    Reason: acces is unknown
 
 1 object: 1 refused
 """  # noqa: W291 - as kubectl prints it
@@ -40,4 +41,7 @@ def test_rule_that_does_not_exist_is_a_warning_in_both_ways(invoke, write):
     said = "rule GA999 does not exist in this version, so its severity has no effect"
     done = invoke("review", "-o", "json", file)
     assert (done.exit_code, said in done.stdout, '"line": 6' in done.stdout) == (0, True, True)
-    assert f"Warning: policy.yaml:6:11: {said}\n" in invoke("review", "--settings", file, file).stderr
+    assert (
+        f"Warning: policy.yaml:6:11: Remove the entry, or name a rule that gpu-admission rules lists: {said}; "
+        in invoke("review", "--settings", file, file).stderr
+    )

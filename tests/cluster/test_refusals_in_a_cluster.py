@@ -95,13 +95,13 @@ def test_device_plugin_config_map_that_shares_nothing_is_refused(cluster):
         pytest.param(
             {"placement": {"wishes": [{"wish": {"min-memory": "lots"}}]}},
             "spec.placement.wishes[0].wish[min-memory]",
-            'min-memory is "lots", which is not a Kubernetes quantity; write one such as "40Gi"',
+            'Write one such as "40Gi": min-memory is "lots", which is not a Kubernetes quantity',
             id="more than a schema can judge",
         ),
         pytest.param(
             {"rules": [{"rule": "GA307", "severity": "never"}]},
             "spec.rules[0].severity",
-            'severity is "never"; write deny, warn, audit or off',
+            'Write deny, warn, audit or off: severity is "never"',
             id="what the schema refuses too",
         ),
     ],

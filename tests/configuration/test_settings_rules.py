@@ -10,7 +10,7 @@ from tests.findings import labelled_text, plain_text
 from webhook.cluster.manifests import ManifestsView
 
 INVALID = {"rules": [{"rule": "GA307", "severity": "never"}], "placement": {"wishes": [{"wish": {}}]}}
-EMPTY = "is empty; write what is wished, such as product: H100*, or take the entry away"
+EMPTY = "is empty; write a wish such as product: H100*, or remove the entry"
 ALICE = UserInfo("alice", ("system:masters",))
 
 
@@ -283,7 +283,10 @@ def test_settings_without_bottom_are_refused():
     for _ in range(100_000):
         deep = [deep]
     (finding,) = decided(policy({"rules": deep})).denials
-    assert plain_text(finding) == "spec: is nested more deeply than any setting is"
+    assert (
+        plain_text(finding)
+        == "spec: is nested more deeply than any setting; write only settings that docs/settings.md lists"
+    )
     while deep:  # freeing it at once would take as many frames
         deep = deep.pop()
 

@@ -145,7 +145,7 @@ def test_invalid_settings_are_refused_with_their_field(deploy, tmp_path):
     file.write_text(yaml.safe_dump({**POLICY, "spec": {"access": {"mode": "never"}}}))
     done = run(deploy, "--settings", str(file))
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == f'{file}: spec.access.mode: is "never"; write warn or deny\n'
+    assert done.stderr == f'{file}: Write warn or deny: mode is "never"; spec.access.mode\n'
 
 
 def test_missing_settings_are_named(deploy, tmp_path):

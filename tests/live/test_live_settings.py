@@ -10,10 +10,11 @@ from webhook.cluster.live import LiveSettings
 from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 
 KIND = "GPUAdmissionPolicy"
-MUCH = (
-    'spec.placement.wishes[0].wish[min-memory]: is "much", which is not a Kubernetes quantity; write one such as "40Gi"'
+MUCH = 'Write one such as "40Gi": min-memory is "much", which is not a Kubernetes quantity; spec.placement.wishes[0].wish[min-memory]'
+UNKNOWN_RULE = (
+    "Remove the entry, or name a rule that gpu-admission rules lists: rule GA999 does not exist in this version, so its severity "
+    "has no effect; spec.rules[0].rule"
 )
-UNKNOWN_RULE = "spec.rules[0].rule: rule GA999 does not exist in this version, so its severity has no effect"
 
 
 def stored(generation=1, spec=None, uid="1", **fields):
@@ -92,7 +93,7 @@ def test_many_problems_are_counted(cluster, settings):
     cluster.fill(KIND, stored(4, wish(*["much"] * 5)))
     (note,) = settings.notes()
     assert note.count("is not a Kubernetes quantity") == 3
-    assert note.endswith('; write one such as "40Gi"; and 2 more')
+    assert note.endswith("; spec.placement.wishes[2].wish[min-memory]. And 2 more")
 
 
 def test_settings_that_are_put_right_hold(cluster, settings):
@@ -133,7 +134,7 @@ def test_unknown_rule_is_reported_and_the_rest_holds(cluster, settings, said):
     cluster.fill(KIND, stored(1, severity("GA999") | {"access": {"mode": "deny"}}))
     assert settings().access.mode == "deny"
     assert settings.notes() == [f"GPUAdmissionPolicy default: {UNKNOWN_RULE}"]
-    assert said() == [("INFO", f"using the settings of generation 1; but {UNKNOWN_RULE}")]
+    assert said() == [("INFO", f"using the settings of generation 1. {UNKNOWN_RULE}")]
 
 
 def test_unchanged_settings_are_the_same_object_and_said_once(cluster, settings, said):

@@ -69,6 +69,6 @@ async def test_invalid_settings_are_refused_field_by_field(start_webhook, review
         {
             "reason": "FieldValueInvalid",
             "field": "spec.access.mode",
-            "message": 'mode is "audit"; write warn or deny [GA701]',
+            "message": 'Write warn or deny: mode is "audit" [GA701]',
         }
     ]

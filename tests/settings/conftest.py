@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from policies.rules.settings import SettingsError, parse_settings
+from tests.findings import unplaced_text
 
 
 @pytest.fixture
 def problems_of():
-    """The problems of a spec, as (path, sentence) pairs; none where it can be read."""
+    """The problems of a spec, as pairs of the path, and message and remedy; none where it can be read."""
 
     def problems_of(spec):
         metadata = {"name": "default"}
@@ -17,7 +18,7 @@ def problems_of():
         try:
             parse_settings({**document, "spec": spec})
         except SettingsError as error:
-            return [(str(path), said) for path, said in error.problems]
+            return [(str(each.path), unplaced_text(each)) for each in error.problems]
         return []
 
     return problems_of

@@ -21,9 +21,12 @@ def test_access_is_accepted(problems_of, access):
     [
         ({"mode": "audit"}, ("mode", 'is "audit"; write warn or deny')),
         ({"mode": False}, ("mode", "is false; write warn or deny")),
-        ({"exemptNamespaces": "monitoring"}, ("exemptNamespaces", 'is "monitoring"; it must be a list')),
-        ({"exemptServiceAccounts": [7]}, ("exemptServiceAccounts[0]", "is 7; it must be text, in quotes")),
-        ({"exemptUsers": []}, ("exemptUsers", "is an unknown setting; docs/settings.md lists all settings")),
+        (
+            {"exemptNamespaces": "monitoring"},
+            ("exemptNamespaces", 'is "monitoring"; it must be a list; put a dash before each entry'),
+        ),
+        ({"exemptServiceAccounts": [7]}, ("exemptServiceAccounts[0]", "is 7; it must be text; put it in quotes")),
+        ({"exemptUsers": []}, ("exemptUsers", "is unknown; write a setting that docs/settings.md lists")),
     ],
 )
 def test_setting_of_access_is_checked(problems_of, access, problem):

@@ -10,6 +10,7 @@ import pytest
 from policies.admission.installed import opened_webhooks, uncovered_settings
 from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
 from testbed import libyaml
+from tests.findings import unplaced_text
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
 REMEDY = "set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
@@ -25,7 +26,7 @@ def problems(**changes):
     with pytest.raises(SettingsError) as refused:
         parse_settings(policy(workloads={"kinds": [{**KIND, **changes}]}))
     prefix = "spec.workloads.kinds[0]."
-    return {str(path).removeprefix(prefix): said for path, said in refused.value.problems}
+    return {str(each.path).removeprefix(prefix): unplaced_text(each) for each in refused.value.problems}
 
 
 def test_kind_is_read_with_its_paths():
@@ -69,7 +70,7 @@ def test_kind_without_templates_is_refused():
 
 def test_count_that_multiplies_nothing_is_refused():
     assert problems(counts=["spec.head.replicas"]) == {
-        "counts[0]": 'is "spec.head.replicas", and no template is in spec.head or below it, so it counts nothing'
+        "counts[0]": 'is "spec.head.replicas", and no template is in spec.head or below it, so it counts nothing; remove it'
     }
 
 

@@ -8,6 +8,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.rules.decision import Decision, Finding, Severity
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, Exemption, GPUAdmissionPolicy, SettingsError, parse_settings, settings_for
+from tests.findings import unplaced_text
 from webhook.cluster.manifests import ManifestsView
 
 ALICE = UserInfo("alice", ("system:authenticated", "gpu-admins"))
@@ -36,7 +37,7 @@ def document(*exemptions):
 def problems(*exemptions):
     with pytest.raises(SettingsError) as refusal:
         parse_settings(document(*exemptions))
-    return [(str(path), said) for path, said in refusal.value.problems]
+    return [(str(each.path), unplaced_text(each)) for each in refusal.value.problems]
 
 
 def test_settings_without_exemptions_are_the_same_for_every_user():
@@ -144,7 +145,7 @@ def test_exemptions_are_read():
     [
         ({"from": ["access"]}, [("spec.exemptions[0]", NO_USER)]),
         ({"from": ["access"], "users": []}, [("spec.exemptions[0]", NO_USER)]),
-        ({"users": ["a"]}, [("spec.exemptions[0].from", "is missing")]),
+        ({"users": ["a"]}, [("spec.exemptions[0].from", "is missing; write it")]),
         (
             {"users": ["a"], "from": []},
             [
@@ -175,7 +176,7 @@ def test_exemptions_are_read():
         ),
         (
             {"users": ["a"], "from": ["access"], "namespaces": []},
-            [("spec.exemptions[0].namespaces", "is empty; leave it out to mean every namespace")],
+            [("spec.exemptions[0].namespaces", "is empty; remove it to mean every namespace")],
         ),
     ],
 )

@@ -5,36 +5,42 @@ import pytest
 from policies.nvidia.wishes import Wish, WishError
 from policies.rules.settings import TaintTolerated, WishDefault
 
-NO_SETTING = "is an unknown setting; docs/settings.md lists all settings"
-EVERYWHERE = "is empty; leave it out to mean every namespace"
+NO_SETTING = "is unknown; write a setting that docs/settings.md lists"
+EVERYWHERE = "is empty; remove it to mean every namespace"
 NO_EXECUTE = (
     "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave; "
-    "write such a toleration into the pods that are meant to stay"
+    "write the toleration into the pods that are meant to stay"
 )
 AUTOSCALED = (
     "with which an autoscaler marks nodes that it is about to start or to remove; pods that tolerate it would be sent "
-    "where they cannot run, so leave it out"
+    "where they cannot run; remove the entry"
 )
 STARTING = (
     "which is on nodes that are not set up yet, and tells the cluster autoscaler so; pods that tolerate it would be sent "
-    "where they cannot run, so leave it out and wait for the nodes"
+    "where they cannot run; remove the entry, and wait for the nodes"
 )
 EVERYBODYS = (
-    'is "nvidia.com/gpu", which every GPU pod tolerates, whatever its value and in every namespace; to reserve nodes, '
-    "taint them with another key"
+    'is "nvidia.com/gpu", which every GPU pod tolerates, whatever its value and in every namespace; '
+    "taint nodes with another key to reserve them"
 )
 
 
 @pytest.mark.parametrize(
     ("placement", "problem"),
     [
-        (None, ("", "is null; it must be a mapping")),
+        (None, ("", "is null; it must be a mapping; write its fields below it, as in name: value")),
         ({"unsatisfiable": "audit"}, (".unsatisfiable", 'is "audit"; write warn or deny')),
-        ({"avoidSharedGPUs": "yes"}, (".avoidSharedGPUs", 'is "yes"; it must be true or false')),
+        ({"avoidSharedGPUs": "yes"}, (".avoidSharedGPUs", 'is "yes"; it must be true or false; write one of the two')),
         ({"avoidSharedGpus": True}, (".avoidSharedGpus", NO_SETTING)),
-        ({"wishes": {}}, (".wishes", "is a mapping; it must be a list")),
-        ({"wishes": ["H100"]}, (".wishes[0]", 'is "H100"; it must be a mapping')),
-        ({"tolerations": [None]}, (".tolerations[0]", "is null; it must be a mapping")),
+        ({"wishes": {}}, (".wishes", "is a mapping; it must be a list; put a dash before each entry")),
+        (
+            {"wishes": ["H100"]},
+            (".wishes[0]", 'is "H100"; it must be a mapping; write its fields below it, as in name: value'),
+        ),
+        (
+            {"tolerations": [None]},
+            (".tolerations[0]", "is null; it must be a mapping; write its fields below it, as in name: value"),
+        ),
     ],
 )
 def test_setting_of_placement_is_checked(problems_of, placement, problem):
@@ -63,12 +69,12 @@ def test_closest_word_is_reported(problems_of):
 @pytest.mark.parametrize(
     ("wish", "problem"),
     [
-        ({}, ("", "is empty; write what is wished, such as product: H100*, or take the entry away")),
-        ("H100*", ("", 'is "H100*"; it must be a mapping')),
-        ({"min-memory": 8}, ("[min-memory]", "is 8; it must be text, in quotes")),
-        ({"min-compute-capability": 9.0}, ("[min-compute-capability]", "is 9.0; it must be text, in quotes")),
-        ({"family": None}, (".family", "is null; it must be text")),
-        ({"family": ["hopper"]}, (".family", "is a list; it must be text")),
+        ({}, ("", "is empty; write a wish such as product: H100*, or remove the entry")),
+        ("H100*", ("", 'is "H100*"; it must be a mapping; write its fields below it, as in name: value')),
+        ({"min-memory": 8}, ("[min-memory]", "is 8; it must be text; put it in quotes")),
+        ({"min-compute-capability": 9.0}, ("[min-compute-capability]", "is 9.0; it must be text; put it in quotes")),
+        ({"family": None}, (".family", "is null; it must be text; put it in quotes")),
+        ({"family": ["hopper"]}, (".family", 'is a list; it must be text; write one value in quotes, such as "a"')),
     ],
 )
 def test_types_of_a_wish_are_checked(problems_of, wish, problem):
@@ -84,7 +90,7 @@ def test_wish_that_contradicts_itself_is_refused(problems_of, wish):
     assert problems_of({"placement": {"wishes": [{"wish": wish}]}}) == [
         (
             "spec.placement.wishes[0].wish",
-            f"can never be met: {contradiction}; change or take away {' or '.join(words)}",
+            f"cannot be met: {contradiction}; change or remove {' or '.join(words)}",
         )
     ]
 
@@ -118,7 +124,7 @@ def test_defaults_that_contradict_each_other_are_reported_once(problems_of, defa
     assert problems_of({"placement": {"wishes": wishes}}) == [
         (
             f"spec.placement.wishes[{place}].wish",
-            f"can never be met together with {others}: {LEAST_AND_MOST}; change one of them",
+            f"cannot be met together with {others}: {LEAST_AND_MOST}; change one of them",
         )
     ]
 
@@ -145,7 +151,7 @@ def test_defaults_that_need_not_meet_are_accepted(problems_of, defaults):
 
 def test_default_needs_a_wish(problems_of):
     assert problems_of({"placement": {"wishes": [{"product": "H100"}]}}) == [
-        ("spec.placement.wishes[0].wish", "is missing"),
+        ("spec.placement.wishes[0].wish", "is missing; write it"),
         ("spec.placement.wishes[0].product", NO_SETTING),
     ]
 
@@ -183,13 +189,13 @@ def test_taint_is_accepted(problems_of, taint):
         ({"effect": ""}, ("effect", 'is ""; write NoSchedule or PreferNoSchedule')),
         ({"effect": None}, ("effect", "is null; write NoSchedule or PreferNoSchedule")),
         ({"operator": "Exists"}, ("operator", NO_SETTING)),
-        ({"key": ""}, ("key", "is empty, which would stand for every taint; write the key of one")),
-        ({"key": 1}, ("key", "is 1; it must be text, in quotes")),
+        ({"key": ""}, ("key", "is empty, which would stand for every taint; write the key of one taint")),
+        ({"key": 1}, ("key", "is 1; it must be text; put it in quotes")),
         (
             {"key": "my taint"},
-            ("key", 'is "my taint"; the key of a taint is a name such as nvidia.com/gpu or dedicated'),
+            ("key", 'is "my taint"; write a name such as nvidia.com/gpu or dedicated'),
         ),
-        ({"key": "a/b/c"}, ("key", 'is "a/b/c"; the key of a taint is a name such as nvidia.com/gpu or dedicated')),
+        ({"key": "a/b/c"}, ("key", 'is "a/b/c"; write a name such as nvidia.com/gpu or dedicated')),
         (
             {"key": "sku=gpu:NoSchedule"},
             (
@@ -213,12 +219,12 @@ def test_taint_is_accepted(problems_of, taint):
             (
                 "value",
                 (
-                    'is "a b"; the value of a taint is at most 63 letters, digits, dashes, dots and underscores, with a '
+                    'is "a b"; write at most 63 letters, digits, dashes, dots and underscores, with a '
                     "letter or digit at both ends"
                 ),
             ),
         ),
-        ({"value": True}, ("value", "is true; it must be text, in quotes")),
+        ({"value": True}, ("value", "is true; it must be text; put it in quotes")),
     ],
 )
 def test_taint_is_checked(problems_of, taint, problem):
@@ -235,21 +241,21 @@ def test_taint_is_checked(problems_of, taint, problem):
             "node.kubernetes.io/not-ready",
             (
                 "which Kubernetes sets on nodes that are not ready, cordoned, or short of memory, disk or processes; pods "
-                "that tolerate it would be sent where they cannot run, so leave it out and have the nodes repaired"
+                "that tolerate it would be sent where they cannot run; remove the entry, and have the nodes repaired"
             ),
         ),
         (
             "node.cloudprovider.kubernetes.io/uninitialized",
             (
                 "which is on nodes that their cloud has not set up yet or has shut down; pods that tolerate it would be "
-                "sent where they cannot run, so leave it out and wait for the nodes"
+                "sent where they cannot run; remove the entry, and wait for the nodes"
             ),
         ),
         (
             "node-role.kubernetes.io/control-plane",
             (
-                "which sets nodes apart for a role, such as the control plane, and not for GPUs; taint GPU nodes with "
-                "nvidia.com/gpu or a key of your own, and leave this one out"
+                "which sets nodes apart for a role, such as the control plane, and not for GPUs; remove the entry, and "
+                "taint GPU nodes with nvidia.com/gpu or a key of your own"
             ),
         ),
         ("karpenter.sh/disrupted", AUTOSCALED),
@@ -259,14 +265,14 @@ def test_taint_is_checked(problems_of, taint, problem):
             "status-taint.cluster-autoscaler.kubernetes.io/repair",
             (
                 "which is on nodes that take no pods for a while, and tells the cluster autoscaler so; pods that tolerate "
-                "it would be sent where they cannot run, so leave it out and wait for the nodes"
+                "it would be sent where they cannot run; remove the entry, and wait for the nodes"
             ),
         ),
         (
             "node.cilium.io/agent-not-ready",
             (
                 "which is on nodes where Cilium has not set up the network yet; pods that tolerate it would be sent where "
-                "they cannot run, so leave it out and wait for the nodes"
+                "they cannot run; remove the entry, and wait for the nodes"
             ),
         ),
         ("ToBeDeletedByClusterAutoscaler", AUTOSCALED),

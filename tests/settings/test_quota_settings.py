@@ -52,7 +52,7 @@ def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
             {"trustedCreators": []},
             "trustedCreators",
             (
-                "is empty, so the claims of pods would be charged a second time; leave it out to mean Kubernetes' own "
+                "is empty, so the claims of pods would be charged a second time; remove it to mean Kubernetes' own "
                 "controllers"
             ),
         ),
@@ -76,13 +76,13 @@ def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
             "weights[0].sharing",
             'is "none"; write time-slicing or mps',
         ),
-        ({"weights": [{"products": ["*"], "gpus": "1/4"}]}, "weights[0].sharing", "is missing"),
+        ({"weights": [{"products": ["*"], "gpus": "1/4"}]}, "weights[0].sharing", "is missing; write it"),
         (
             {"weights": [{"products": ["*"], "sharing": "mps", "gpus": 1}]},
             "weights[0].gpus",
-            "is 1; it must be text, in quotes",
+            "is 1; it must be text; put it in quotes",
         ),
-        ({"replicas": 4}, "replicas", "is an unknown setting; docs/settings.md lists all settings"),
+        ({"replicas": 4}, "replicas", "is unknown; write a setting that docs/settings.md lists"),
     ],
 )
 def test_mistake_in_settings_of_quotas_is_reported(problems_of, quota, path, sentence):

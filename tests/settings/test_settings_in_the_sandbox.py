@@ -26,7 +26,10 @@ PAGE = (ROOT / "docs" / "settings.md").read_text()
 POLICY = RESOURCES["GPUAdmissionPolicy"]
 DEFAULT = POLICY.path(name="default")
 MIDNIGHT = datetime(2027, 1, 1, tzinfo=UTC)
-MUCH = 'spec.placement.wishes[0].wish[min-memory]: is "much", which is not a Kubernetes quantity; write one such as "40Gi".'
+MUCH = (
+    'Write one such as "40Gi": min-memory is "much", which is not a Kubernetes quantity; '
+    "spec.placement.wishes[0].wish[min-memory]."
+)
 INSTEAD = (
     "Until this is fixed, each replica keeps the settings that it accepted last, and a new replica uses the "
     "built-in defaults."
@@ -156,7 +159,8 @@ async def test_rules_without_effect_are_in_the_message(cluster):
     await cluster.create({"rules": [{"rule": "GA999", "severity": "warn"}]})
     assert accepted(await cluster.written(cluster.leader()))["message"] == (
         "These settings are in use. "
-        "spec.rules[0].rule: rule GA999 does not exist in this version, so its severity has no effect."
+        "Remove the entry, or name a rule that gpu-admission rules lists: rule GA999 does not exist in this version, so its "
+        "severity has no effect; spec.rules[0].rule."
     )
 
 

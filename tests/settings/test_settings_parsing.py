@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.kubernetes.names import quote
 from policies.kubernetes.yaml import load_document
 from policies.rules.decision import Severity
 from policies.rules.settings import (
@@ -25,9 +26,10 @@ from policies.rules.settings import (
     WishDefault,
     parse_settings,
 )
+from tests.findings import unplaced_text
 
 NO_OPERATOR = (
-    "is empty, so nothing of the GPU Operator would be found; leave it out to mean gpu-operator and nvidia-gpu-operator"
+    "is empty, so nothing of the GPU Operator would be found; remove it to mean gpu-operator and nvidia-gpu-operator"
 )
 
 
@@ -44,7 +46,7 @@ def document(spec=None, **fields):
 def problems(policy):
     with pytest.raises(SettingsError) as refusal:
         parse_settings(policy)
-    return [(str(path), said) for path, said in refusal.value.problems]
+    return [(str(each.path), unplaced_text(each)) for each in refusal.value.problems]
 
 
 def problems_of(spec):
@@ -161,14 +163,26 @@ def test_document_is_a_mapping(policy):
         ({"kind": "GPUPolicy"}, ("kind", 'is "GPUPolicy"; write "GPUAdmissionPolicy"')),
         (
             {"metadata": None},
-            ("metadata.name", 'is missing; a cluster has one GPUAdmissionPolicy, named "default"'),
+            ("metadata.name", 'is missing, and a cluster has only one GPUAdmissionPolicy; write "default"'),
         ),
         (
             {"metadata": {"name": "mine"}},
-            ("metadata.name", 'is "mine"; a cluster has one GPUAdmissionPolicy, named "default"'),
+            ("metadata.name", 'is "mine", and a cluster has only one GPUAdmissionPolicy; write "default"'),
         ),
-        ({"rules": []}, ("rules", "is an unknown field of a GPUAdmissionPolicy; settings are under spec")),
-        ({"conversion": {}}, ("conversion", "is an unknown field of a GPUAdmissionPolicy; settings are under spec")),
+        (
+            {"rules": []},
+            (
+                "rules",
+                "is an unknown field of a GPUAdmissionPolicy; move it below spec if it is a setting, or remove it",
+            ),
+        ),
+        (
+            {"conversion": {}},
+            (
+                "conversion",
+                "is an unknown field of a GPUAdmissionPolicy; move it below spec if it is a setting, or remove it",
+            ),
+        ),
     ],
 )
 def test_envelope_is_checked(fields, problem):
@@ -178,16 +192,25 @@ def test_envelope_is_checked(fields, problem):
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ([], ("spec", "is a list; it must be a mapping")),
-        ("", ("spec", 'is ""; it must be a mapping')),
-        (False, ("spec", "is false; it must be a mapping")),
-        ({"rule": []}, ("spec.rule", "is an unknown setting; docs/settings.md lists all settings")),
-        ({"rules": {"GA301": "off"}}, ("spec.rules", "is a mapping; it must be a list")),
-        ({"rules": "GA301"}, ("spec.rules", 'is "GA301"; it must be a list')),
-        ({"rules": None}, ("spec.rules", "is null; it must be a list")),
-        ({"rules": ["GA301"]}, ("spec.rules[0]", 'is "GA301"; it must be a mapping')),
-        ({"conversion": None}, ("spec.conversion", "is null; it must be a mapping")),
-        ({"conversion": ["a"]}, ("spec.conversion", "is a list; it must be a mapping")),
+        ([], ("spec", "is a list; it must be a mapping; write its fields below it, as in name: value")),
+        ("", ("spec", 'is ""; it must be a mapping; write its fields below it, as in name: value')),
+        (False, ("spec", "is false; it must be a mapping; write its fields below it, as in name: value")),
+        ({"rule": []}, ("spec.rule", "is unknown; write a setting that docs/settings.md lists")),
+        ({"rules": {"GA301": "off"}}, ("spec.rules", "is a mapping; it must be a list; put a dash before each entry")),
+        ({"rules": "GA301"}, ("spec.rules", 'is "GA301"; it must be a list; put a dash before each entry')),
+        ({"rules": None}, ("spec.rules", "is null; it must be a list; write entries, each with a dash before it")),
+        (
+            {"rules": ["GA301"]},
+            ("spec.rules[0]", 'is "GA301"; it must be a mapping; write its fields below it, as in name: value'),
+        ),
+        (
+            {"conversion": None},
+            ("spec.conversion", "is null; it must be a mapping; write its fields below it, as in name: value"),
+        ),
+        (
+            {"conversion": ["a"]},
+            ("spec.conversion", "is a list; it must be a mapping; write its fields below it, as in name: value"),
+        ),
     ],
 )
 def test_sections_have_their_shape(spec, problem):
@@ -197,23 +220,29 @@ def test_sections_have_their_shape(spec, problem):
 @pytest.mark.parametrize(
     ("conversion", "problem"),
     [
-        ({"schedulers": "default-scheduler"}, ("schedulers", 'is "default-scheduler"; it must be a list')),
-        ({"schedulers": [1]}, ("schedulers[0]", "is 1; it must be text, in quotes")),
+        (
+            {"schedulers": "default-scheduler"},
+            ("schedulers", 'is "default-scheduler"; it must be a list; put a dash before each entry'),
+        ),
+        ({"schedulers": [1]}, ("schedulers[0]", "is 1; it must be text; put it in quotes")),
         (
             {"schedulers": []},
-            ("schedulers", "is empty, so nothing would be converted; leave it out to mean default-scheduler"),
+            ("schedulers", "is empty, so nothing would be converted; remove it to mean default-scheduler"),
         ),
-        ({"allowPodOptOut": "no"}, ("allowPodOptOut", 'is "no"; it must be true or false')),
-        ({"allowPodOptOut": 1}, ("allowPodOptOut", "is 1; it must be true or false")),
-        ({"keepTranslatedLabels": None}, ("keepTranslatedLabels", "is null; it must be true or false")),
+        ({"allowPodOptOut": "no"}, ("allowPodOptOut", 'is "no"; it must be true or false; write one of the two')),
+        ({"allowPodOptOut": 1}, ("allowPodOptOut", "is 1; it must be true or false; write one of the two")),
+        (
+            {"keepTranslatedLabels": None},
+            ("keepTranslatedLabels", "is null; it must be true or false; write one of the two"),
+        ),
         ({"nativeQuota": "audit"}, ("nativeQuota", 'is "audit"; write deny or warn')),
         ({"nativeQuota": False}, ("nativeQuota", "is false; write deny or warn")),
         ({"unsatisfiable": ["deny"]}, ("unsatisfiable", "is a list; write warn or deny")),
         (
             {"allow_pod_opt_out": True},
-            ("allow_pod_opt_out", "is an unknown setting; docs/settings.md lists all settings"),
+            ("allow_pod_opt_out", "is unknown; write a setting that docs/settings.md lists"),
         ),
-        ({"unsatisfyable": "deny"}, ("unsatisfyable", "is an unknown setting; docs/settings.md lists all settings")),
+        ({"unsatisfyable": "deny"}, ("unsatisfyable", "is unknown; write a setting that docs/settings.md lists")),
     ],
 )
 def test_setting_of_conversion_is_checked(conversion, problem):
@@ -224,7 +253,10 @@ def test_setting_of_conversion_is_checked(conversion, problem):
 @pytest.mark.parametrize(
     ("configuration", "problem"),
     [
-        ({"operatorNamespaces": "gpu-operator"}, ("operatorNamespaces", 'is "gpu-operator"; it must be a list')),
+        (
+            {"operatorNamespaces": "gpu-operator"},
+            ("operatorNamespaces", 'is "gpu-operator"; it must be a list; put a dash before each entry'),
+        ),
         (
             {"operatorNamespaces": []},
             ("operatorNamespaces", NO_OPERATOR),
@@ -232,7 +264,7 @@ def test_setting_of_conversion_is_checked(conversion, problem):
         ({"clusterPolicyDeletion": "allow"}, ("clusterPolicyDeletion", 'is "allow"; write warn or deny')),
         (
             {"operatorNamespace": []},
-            ("operatorNamespace", "is an unknown setting; docs/settings.md lists all settings"),
+            ("operatorNamespace", "is unknown; write a setting that docs/settings.md lists"),
         ),
     ],
 )
@@ -244,9 +276,9 @@ def test_setting_of_configuration_is_checked(configuration, problem):
 @pytest.mark.parametrize(
     ("override", "problem"),
     [
-        ({"severity": "off"}, ("rule", "is missing")),
-        ({"rule": "GA301"}, ("severity", "is missing")),
-        ({"rule": 301, "severity": "off"}, ("rule", "is 301; it must be text, in quotes")),
+        ({"severity": "off"}, ("rule", "is missing; write it")),
+        ({"rule": "GA301"}, ("severity", "is missing; write it")),
+        ({"rule": 301, "severity": "off"}, ("rule", "is 301; it must be text; put it in quotes")),
         ({"rule": "GA301", "severity": "error"}, ("severity", 'is "error"; write deny, warn, audit or off')),
         ({"rule": "GA301", "severity": "Deny"}, ("severity", 'is "Deny"; write deny, warn, audit or off')),
         ({"rule": "GA301", "severity": None}, ("severity", "is null; write deny, warn, audit or off")),
@@ -254,15 +286,21 @@ def test_setting_of_configuration_is_checked(configuration, problem):
             {"rule": "GA301", "severity": False},
             ("severity", 'is false, which is how YAML reads off; write "off" in quotes'),
         ),
-        ({"rule": "GA301", "severity": "off", "namespaces": "a"}, ("namespaces", 'is "a"; it must be a list')),
-        ({"rule": "GA301", "severity": "off", "namespaces": [None]}, ("namespaces[0]", "is null; it must be text")),
+        (
+            {"rule": "GA301", "severity": "off", "namespaces": "a"},
+            ("namespaces", 'is "a"; it must be a list; put a dash before each entry'),
+        ),
+        (
+            {"rule": "GA301", "severity": "off", "namespaces": [None]},
+            ("namespaces[0]", "is null; it must be text; put it in quotes"),
+        ),
         (
             {"rule": "GA301", "severity": "off", "namespaces": []},
-            ("namespaces", "is empty; leave it out to mean every namespace"),
+            ("namespaces", "is empty; remove it to mean every namespace"),
         ),
         (
             {"rule": "GA301", "severity": "off", "namespace": "a"},
-            ("namespace", "is an unknown setting; docs/settings.md lists all settings"),
+            ("namespace", "is unknown; write a setting that docs/settings.md lists"),
         ),
     ],
 )
@@ -276,7 +314,7 @@ def test_override_is_checked(override, problem):
 )
 def test_override_names_a_rule(rule):
     assert problems_of({"rules": [{"rule": rule, "severity": "off"}]}) == [
-        ("spec.rules[0].rule", f'is "{rule}"; a rule is GA and three digits, such as GA307')
+        ("spec.rules[0].rule", f"is {quote(rule)}; write GA and three digits, such as GA307")
     ]
 
 
@@ -289,11 +327,11 @@ def test_all_problems_are_reported_at_once():
     with pytest.raises(SettingsError) as refusal:
         parse_settings(policy)
     assert str(refusal.value) == (
-        'apiVersion: is "v1"; write "gpu-admission.io/v1alpha1"; '
-        'metadata.name: is missing; a cluster has one GPUAdmissionPolicy, named "default"; '
-        'spec.rules[0].severity: is "never"; write deny, warn, audit or off; '
-        "spec.conversion.schedulers: is 1; it must be a list; "
-        'spec.rules[0].rule: is "all"; a rule is GA and three digits, such as GA307'
+        'Write "gpu-admission.io/v1alpha1": apiVersion is "v1"; apiVersion. '
+        'Write "default": name is missing, and a cluster has only one GPUAdmissionPolicy; metadata.name. '
+        'Write deny, warn, audit or off: severity is "never"; spec.rules[0].severity. '
+        "Write entries, each with a dash before it: schedulers is 1; it must be a list; spec.conversion.schedulers. "
+        'Write GA and three digits, such as GA307: rule is "all"; spec.rules[0].rule'
     )
 
 
@@ -321,11 +359,11 @@ specs = anything | st.fixed_dictionaries({"placement": placement}, optional={"ac
 
 
 @given(specs)
-def test_any_spec_is_read_or_refused_with_places_and_sentences(spec):
+def test_any_spec_is_read_or_refused_with_places_and_texts(spec):
     try:
         policy = parse_settings(document(spec))
     except SettingsError as refusal:
-        reported = [(str(path), said) for path, said in refusal.problems]
+        reported = [(str(each.path), unplaced_text(each)) for each in refusal.problems]
     else:
         reported = [("spec", "read")]
         assert isinstance(policy, GPUAdmissionPolicy)

@@ -107,13 +107,10 @@ def read_settings(file: str | None, reader: ManifestReader) -> GPUAdmissionPolic
     try:
         policy = parse_settings(document.value)
     except SettingsError as error:
-        reader.problems += [
-            Problem(name, f"{path}: {sentence}" if path else sentence, document.position(path))
-            for path, sentence in error.problems
-        ]
+        reader.problems += [Problem(name, each.text, document.position(each.path)) for each in error.problems]
         return DEFAULTS
-    for path, sentence in settings_remarks(policy, rule_book()):
-        click.echo(f"Warning: {Problem(name, sentence, document.position(path))}", err=True)
+    for each in settings_remarks(policy, rule_book()):
+        click.echo(f"Warning: {Problem(name, each.text, document.position(each.path))}", err=True)
     return policy
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from policies.admission import rule_book
-from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import OTHER_PODS, UNKNOWN, ClusterView, ResultsPerObject, Unknown
 from policies.rules.idle_settings import settings_remarks
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, SettingsError, parse_settings
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
+    from policies.rules.checks import Problem
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
 
@@ -40,9 +41,9 @@ class SettingsState:
     """The generation of the settings in use; None for the built-in defaults."""
     stored: Object | Unknown | None = UNKNOWN
     """The GPUAdmissionPolicy, trimmed; None if it does not exist."""
-    problems: tuple[tuple[FieldPath, str], ...] = ()
+    problems: tuple[Problem, ...] = ()
     """The reason why the stored settings are not in use; empty if they are."""
-    remarks: tuple[tuple[FieldPath, str], ...] = ()
+    remarks: tuple[Problem, ...] = ()
     """Fields of the settings without any effect."""
 
     @property
@@ -85,7 +86,7 @@ class LiveSettings:
             return [f"{_KIND} {_NAME} cannot be read, using {state.used}"]
         if state.problems:
             return [f"{_refusal(state)}: {_first_of(state.problems)}"]
-        return [f"{_KIND} {_NAME}: {path}: {said}" for path, said in state.remarks]
+        return [f"{_KIND} {_NAME}: {each.text}" for each in state.remarks]
 
     def _stored_settings(self) -> Object | Unknown | None:
         return self.view.get(_KIND, _NAME)
@@ -100,12 +101,12 @@ class LiveSettings:
             try:
                 policy = parse_settings(stored)
             except SettingsError as error:
-                state = replace(before, stored=stored, problems=tuple(error.problems), remarks=())
+                state = replace(before, stored=stored, problems=error.problems, remarks=())
                 message, level = f"{_refusal(state)}: {_first_of(state.problems)}", logging.WARNING
             else:
                 remarks = tuple(settings_remarks(policy, rule_book()))
                 state = SettingsState(policy, generation_of(stored), stored, remarks=remarks)
-                message = f"using {state.used}{f'; but {_first_of(remarks)}' if remarks else ''}"
+                message = f"using {state.used}{f'. {_first_of(remarks)}' if remarks else ''}"
         else:
             message = f"{_KIND} {_NAME} does not exist, using {state.used}"
         self._state = state
@@ -125,10 +126,10 @@ def _refusal(state: SettingsState) -> str:
     return f"{_KIND} {_NAME}, generation {generation}, is invalid, using {state.used} instead"
 
 
-def _first_of(problems: tuple[tuple[FieldPath, str], ...]) -> str:
+def _first_of(problems: tuple[Problem, ...]) -> str:
     """The first few problems, and how many more there are."""
-    shown = "; ".join(f"{path}: {said}" for path, said in problems[:_SHOWN])
-    return shown if len(problems) <= _SHOWN else f"{shown}; and {len(problems) - _SHOWN} more"
+    shown = ". ".join(each.text for each in problems[:_SHOWN])
+    return shown if len(problems) <= _SHOWN else f"{shown}. And {len(problems) - _SHOWN} more"
 
 
 H = TypeVar("H", bound="Hashable")

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import lookup, with_conditions
+from policies.rules.messages import short_sentence
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.clockwork import Clockwork, rfc3339
@@ -121,7 +122,10 @@ def _conditions(before: Any, state: SettingsState, now: datetime) -> list[Any]:
 
 def _message(state: SettingsState) -> str:
     remarks = state.problems or state.remarks
-    lines = [f"{path}: {said}"[:_LONGEST_PROBLEM] for path, said in remarks[:_MOST_PROBLEMS]]
+    lines = [
+        short_sentence(each.path, each.message, each.remedy or "", _LONGEST_PROBLEM, with_path=True)
+        for each in remarks[:_MOST_PROBLEMS]
+    ]
     if len(remarks) > _MOST_PROBLEMS:
         lines.append(f"And {len(remarks) - _MOST_PROBLEMS} more; gpu-admission review shows them all")
     sentences = [*lines, _INSTEAD] if state.problems else ["These settings are in use", *lines]

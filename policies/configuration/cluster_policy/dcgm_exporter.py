@@ -9,7 +9,7 @@ from policies.configuration.change import WITH_OPERANDS, check_object
 from policies.configuration.config_maps.roles import LIST_KEY
 from policies.kubernetes.names import write_closest
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ def one_host_engine(change: Change) -> Iterator[Problem]:
         path = change.at(_EXPORTER, "env", index, "value")
         if deploys_engine and value.partition(":")[0].partition(".")[0] not in _OWN_ENGINES:
             why = "dcgm.enabled is true" + (" by default" if change.value("dcgm", "enabled") is None else "")
-            yield problem(path, f'"{value}" is not the host engine that the operator deploys, because {why}')
+            yield Problem(path, f'"{value}" is not the host engine that the operator deploys, because {why}')
         elif not deploys_engine and value.startswith(_OWN_NODE) and not change.flag(_EXPORTER, "hostNetwork"):
             host = value.rpartition(":")[0] or value
             text = f'"{value}" is the pod itself without hostNetwork; the exporter could not connect to {host}'
-            yield problem(path, text, "write hostNetwork: true in dcgmExporter", severity=Severity.DENY)
+            yield Problem(path, text, "write hostNetwork: true in dcgmExporter", severity=Severity.DENY)
 
 
 _NOT_IN_RE2 = {
@@ -112,20 +112,20 @@ def labels_of_metrics(change: Change) -> Iterator[Problem]:
     directory, path = exporter.text("hpcJobMapping", "directory"), exporter.at("hpcJobMapping", "directory")
     if directory and not exporter.flag("hpcJobMapping", "enabled"):
         text = "has no effect, because hpcJobMapping.enabled is not true"
-        yield problem(path, text, "write enabled: true beside it, or remove it", severity=Severity.WARN)
+        yield Problem(path, text, "write enabled: true beside it, or remove it", severity=Severity.WARN)
     elif directory and not directory.startswith("/"):
-        yield problem(path, f'"{directory}" is not absolute, so the exporter\'s pods could not mount it')
+        yield Problem(path, f'"{directory}" is not absolute, so the exporter\'s pods could not mount it')
     elif ".." in directory.split("/"):
         text = f'"{directory}" contains "..", so the API server would refuse the exporter\'s pods'
-        yield problem(path, f"{text}: must not contain '..'", "write the path without ..")
+        yield Problem(path, f"{text}: must not contain '..'", "write the path without ..")
     patterns = exporter.items("podLabelAllowlistRegex")
     for index, pattern in enumerate(patterns):
         if isinstance(pattern, str) and (found := _pattern_problem(pattern)):
-            yield problem(exporter.at("podLabelAllowlistRegex", index), *found)
+            yield Problem(exporter.at("podLabelAllowlistRegex", index), *found)
     by_variable = any(name == _POD_LABELS and value in ("true", "1") for _, name, value in exporter.variables("env"))
     if patterns and not exporter.flag("enablePodLabels") and not by_variable:
         text, remedy = "has no effect, because enablePodLabels is not true", "write enablePodLabels: true beside it"
-        yield problem(exporter.at("podLabelAllowlistRegex"), text, remedy, severity=Severity.WARN)
+        yield Problem(exporter.at("podLabelAllowlistRegex"), text, remedy, severity=Severity.WARN)
 
 
 def _pattern_problem(pattern: str) -> tuple[str, str] | None:
@@ -208,15 +208,15 @@ def scrapable(change: Change) -> Iterator[Problem]:
         value = service.text(field)
         if value and value not in known:
             text = f'"{value}" is not one of {", ".join(known)}; the API server would refuse the exporter\'s Service'
-            yield problem(service.at(field), text, write_closest(value, known, f'write "{known[0]}"'))
+            yield Problem(service.at(field), text, write_closest(value, known, f'write "{known[0]}"'))
     for field in ("interval", "scrapeTimeout"):
         path, value = monitor.at(field), monitor.value(field)
         if value == "":
             text = "is empty, which counts as not set; Prometheus would use its own"
-            yield problem(path, text, "write a duration such as 15s, or remove it", severity=Severity.WARN)
+            yield Problem(path, text, "write a duration such as 15s, or remove it", severity=Severity.WARN)
         elif isinstance(value, str) and _milliseconds(value) is None:
             unit = f"write {value}s" if value.isascii() and value.isdigit() else "write a duration such as 15s or 1m30s"
-            yield problem(path, f'"{value}" is not a duration of Prometheus; the API server refuses it', unit)
+            yield Problem(path, f'"{value}" is not a duration of Prometheus; the API server refuses it', unit)
     if monitor.flag("enabled"):
         yield from _long_timeout(monitor)
         yield from _useless_monitor(monitor)
@@ -229,7 +229,7 @@ def _long_timeout(monitor: Section) -> Iterator[Problem]:
     if waits and scrapes and waits > scrapes:
         error = f'scrapeTimeout "{timeout}" greater than scrapeInterval "{interval}"'
         text = f"{timeout} is longer than the interval; the Prometheus operator would drop the ServiceMonitor: {error}"
-        yield problem(path, text, f"write interval: {timeout} or more, or scrapeTimeout: {interval} or less")
+        yield Problem(path, text, f"write interval: {timeout} or more, or scrapeTimeout: {interval} or less")
     elif waits and not scrapes:
         prometheuses = monitor.change.facts.view.known_objects("Prometheus")
         own = [lookup(prometheus, ("spec", "scrapeInterval")) or "30s" for prometheus in prometheuses]
@@ -237,7 +237,7 @@ def _long_timeout(monitor: Section) -> Iterator[Problem]:
         whose = "the interval of Prometheus" if own else "30s, the usual interval of Prometheus"
         if waits > shortest:
             text = f"{timeout} is longer than {whose}, and no interval is set"
-            yield problem(path, text, f"write interval: {timeout} beside it", severity=Severity.WARN)
+            yield Problem(path, text, f"write interval: {timeout} beside it", severity=Severity.WARN)
 
 
 def _useless_monitor(monitor: Section) -> Iterator[Problem]:
@@ -245,13 +245,13 @@ def _useless_monitor(monitor: Section) -> Iterator[Problem]:
     facts, own = monitor.change.facts, _OWN_MONITORS[monitor.change.kind == "GPUCluster"]
     if facts.view.get("CustomResourceDefinition", _CRD) is None:
         text = f"has no effect, because the cluster has no {_CRD}; the operator creates no ServiceMonitor without it"
-        yield problem(monitor.at("enabled"), text, "install the Prometheus operator first", severity=Severity.WARN)
+        yield Problem(monitor.at("enabled"), text, "install the Prometheus operator first", severity=Severity.WARN)
     labels = {"app": own, **monitor.mapping("additionalLabels")}
     wanted = [_wanted_labels(prometheus) for prometheus in facts.view.known_objects("Prometheus")]
     if wanted and all(selector and not selector.items() <= labels.items() for selector in wanted):
         missing = ", ".join(f"{key}: {value}" for key, value in wanted[0].items() if labels.get(key) != value)
         text = f"the ServiceMonitor lacks the label {missing}, by which Prometheus here selects ServiceMonitors"
-        yield problem(monitor.at(), text, f"write additionalLabels: {{{missing}}}", severity=Severity.WARN)
+        yield Problem(monitor.at(), text, f"write additionalLabels: {{{missing}}}", severity=Severity.WARN)
     for other in facts.view.known_objects("ServiceMonitor"):
         selector = lookup(other, ("spec", "namespaceSelector"))
         namespaces = items_at(selector, ("matchNames",)) or [namespace_of(other)]
@@ -261,7 +261,7 @@ def _useless_monitor(monitor: Section) -> Iterator[Problem]:
             name = f"{namespace_of(other)}/{name_of(other)}".strip("/")
             text = f'the ServiceMonitor "{name}" scrapes the exporter already, so every series would exist twice'
             remedy = "delete that ServiceMonitor, or write enabled: false"
-            yield problem(monitor.at("enabled"), text, remedy, severity=Severity.WARN)
+            yield Problem(monitor.at("enabled"), text, remedy, severity=Severity.WARN)
 
 
 def _wanted_labels(prometheus: Object) -> dict[str, str]:

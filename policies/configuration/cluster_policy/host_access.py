@@ -11,7 +11,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import items_at, lookup, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, load_document
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -58,13 +58,13 @@ def host_paths(change: Change) -> Iterator[Problem]:
     for steps in _PATHS:
         text = change.text(*steps)
         if text and (found := _path_problem(text, is_root_allowed=steps == _ROOT)):
-            yield problem(change.at(*steps), *found)
+            yield Problem(change.at(*steps), *found)
     directory = change.text("hostPaths", "driverInstallDir")
     is_valid = directory and not _path_problem(directory, is_root_allowed=False)
     if is_valid and directory.rstrip("/") != _DRIVER_CONTAINER and change.flag("driver", "enabled", default=True):
         text = f'"{directory}" is for drivers of the host; the driver container installs into {_DRIVER_CONTAINER}'
         remedy = f'write "{_DRIVER_CONTAINER}", or driver.enabled: false where the hosts have a driver'
-        yield problem(change.at("hostPaths", "driverInstallDir"), text, remedy, severity=Severity.WARN)
+        yield Problem(change.at("hostPaths", "driverInstallDir"), text, remedy, severity=Severity.WARN)
     directory = change.text("hostPaths", "kubeletRootDir") or _KUBELET
     for is_one, distribution, places in _KUBELETS:
         nodes = [node for node in change.facts.known_gpu_nodes() if is_one(node)]
@@ -72,7 +72,7 @@ def host_paths(change: Change) -> Iterator[Problem]:
             text = f'"{directory}" is not the kubelet\'s directory of {distribution} on {the_nodes(nodes)}; '
             text += "the device plugin would find no socket to register at"
             path = change.at("hostPaths", "kubeletRootDir")
-            yield problem(path, text, f'write "{places[0]}"', severity=Severity.WARN)
+            yield Problem(path, text, f'write "{places[0]}"', severity=Severity.WARN)
 
 
 def _path_problem(text: str, *, is_root_allowed: bool) -> tuple[str, str] | None:
@@ -113,14 +113,14 @@ def privileged_namespace(change: Change) -> Iterator[Problem]:
         is_on_openshift = has_toolkit or any(map(is_openshift, change.facts.view.known_objects("Node")))
         if elsewhere and is_on_openshift and change.facts.view.get("Namespace", _OPENSHIFT_NAMESPACE) is None:
             text = f'has no effect on OpenShift in the namespace "{elsewhere[0]}", only in "{_OPENSHIFT_NAMESPACE}"'
-            yield problem(path, text, f"label the namespace {_ENFORCE}=privileged", severity=Severity.WARN)
+            yield Problem(path, text, f"label the namespace {_ENFORCE}=privileged", severity=Severity.WARN)
         return
     strict = {name: labels[_ENFORCE] for name, labels in namespaces.items() if labels.get(_ENFORCE) in _STANDARDS}
     is_certain = len(strict) == len(namespaces) and not change.facts.operator_place.is_guess
     severity = None if is_certain else Severity.WARN
     for name, standard in strict.items():
         text = f'is false while the namespace "{name}" enforces the standard "{standard}", which forbids every operand'
-        yield problem(path, text, severity=severity)
+        yield Problem(path, text, severity=severity)
 
 
 def _namespace_labels(change: Change) -> dict[str, Mapping[str, str]]:
@@ -158,7 +158,7 @@ def host_network(change: Change) -> Iterator[Problem]:
             error = "violates PodSecurity: host namespaces (hostNetwork=true)"
             text = f'is refused in namespace "{namespace}", which enforces pod security "{standard}"'
             remedy = "write hostNetwork: false, or set psa.enabled: true"
-            yield problem(path, f"{text}; Kubernetes would report: {error}", remedy)
+            yield Problem(path, f"{text}; Kubernetes would report: {error}", remedy)
         for pod in change.facts.view.known_objects("Pod") if port else ():
             fields = ("hostPort", "containerPort") if lookup(pod, ("spec", "hostNetwork")) is True else ("hostPort",)
             containers = items_at(pod, ("spec", "containers"))
@@ -166,7 +166,7 @@ def host_network(change: Change) -> Iterator[Problem]:
             is_used = any(lookup(each, (field,)) == port for each in ports for field in fields)
             if is_used and namespace_of(pod) not in change.facts.operator_namespaces:
                 text = f'needs port {port} of each GPU node, which pod "{namespaced_name(pod)}" uses already'
-                yield problem(path, text)
+                yield Problem(path, text)
                 break
 
 
@@ -205,7 +205,7 @@ def settings_take_effect(change: Change) -> Iterator[Problem]:
     driver = _driver(change)
     if driver is not None and driver.flag("rdma", "useHostMofed") and not driver.flag("rdma", "enabled"):
         text = "has no effect, because the operator reads it only if rdma.enabled is true"
-        yield problem(driver.at("rdma", "useHostMofed"), text)
+        yield Problem(driver.at("rdma", "useHostMofed"), text)
     name = change.text("devicePlugin", "config", "name") if change.kind == "ClusterPolicy" else ""
     data = lookup(change.facts.operator_object("ConfigMap", name) if name else None, ("data",))
     for key, text in data.items() if isinstance(data, dict) else ():
@@ -217,7 +217,7 @@ def settings_take_effect(change: Change) -> Iterator[Problem]:
             if change.flag(component, "enabled") and lookup(flags, (flag,)) is False:
                 message = f'overrules flags.{flag}: false of "{key}" in ConfigMap "{name}": {variable} is set to true'
                 remedy = f"remove {flag} from the ConfigMap, or disable {component} here"
-                yield problem(change.at(component, "enabled"), message, remedy)
+                yield Problem(change.at(component, "enabled"), message, remedy)
 
 
 @WITH_DRIVER.rule(
@@ -244,10 +244,10 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     chosen, path = driver.text("kernelModuleType") or "auto", driver.at("kernelModuleType")
     if change.kind == "NVIDIADriver" and chosen != "open":
         error = f"GPUDirect Storage driver '{change.name}' is only supported with NVIDIA OpenRM drivers"
-        yield problem(path, f'is "{chosen}", and gds needs "open"; the operator would report: {error}')
+        yield Problem(path, f'is "{chosen}", and gds needs "open"; the operator would report: {error}')
     elif change.kind == "ClusterPolicy" and chosen == "proprietary" and driver.flag("enabled", default=True):
         why = "nvidia-fs since 2.17.5 can be loaded only beside the open kernel modules"
-        yield problem(path, f'is "proprietary"; {why}, so gds fails')
+        yield Problem(path, f'is "proprietary"; {why}, so gds fails')
 
 
 @WITH_DRIVER.rule(
@@ -271,7 +271,7 @@ def sidecars_name_images(change: Change) -> Iterator[Problem]:
         if change.flag(component, "enabled") and not named and not _has_default_image(change, component):
             text = "is enabled without an image, and there is no default; the driver would not be deployed at all"
             remedy = f"write repository: nvcr.io/nvidia/cloud-native, image: {image} and a version in {component}"
-            yield problem(change.at(component, "enabled"), text, remedy)
+            yield Problem(change.at(component, "enabled"), text, remedy)
 
 
 def _has_default_image(change: Change, component: str) -> bool:
@@ -320,15 +320,15 @@ def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
     rdma = driver.flag("rdma", "enabled")
     if rdma and without and not driver.flag("rdma", "useHostMofed"):
         text = f"makes the driver wait for MOFED without end, because no network adapter of NVIDIA is on {names}"
-        yield problem(driver.at("rdma", "enabled"), text)
+        yield Problem(driver.at("rdma", "enabled"), text)
     elif rdma and driver.text("kernelModuleType") == "open" and nodes and share_by_dma_buf:
         text = f"loads nvidia-peermem, which the open modules do not need on kernels since 5.12, as on {names}"
         remedy = "remove rdma and let applications use DMA-BUF, unless a library needs nvidia-peermem"
-        yield problem(driver.at("rdma", "enabled"), text, remedy, severity=Severity.AUDIT)
+        yield Problem(driver.at("rdma", "enabled"), text, remedy, severity=Severity.AUDIT)
     if change.flag("gds", "enabled") and without and not rdma:
         text = f"serves only local NVMe: no network adapter of NVIDIA is on {names}, and rdma is not enabled"
         remedy = "keep it if the data is on local NVMe; for remote storage install the Network Operator first"
-        yield problem(change.at("gds", "enabled"), text, remedy)
+        yield Problem(change.at("gds", "enabled"), text, remedy)
 
 
 def _described_nodes(change: Change) -> Sequence[Object]:

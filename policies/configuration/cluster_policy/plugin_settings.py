@@ -25,7 +25,7 @@ from policies.nvidia.config_grammar import STRATEGIES
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig_configs import DEFAULT, WHOLE, configs_of
 from policies.nvidia.mig_products import is_capable
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
     if name in _VOLUMES:
         error = f'Duplicate value: "{name}"'
         text = f'"{name}" is also a volume of the device plugin\'s DaemonSet; the operator would report: {error}'
-        yield problem(path, text, 'rename the ConfigMap, for example to "device-plugin-config"')
+        yield Problem(path, text, 'rename the ConfigMap, for example to "device-plugin-config"')
     elif not is_dns_label(name):
         text = f'"{name}" cannot name a volume, and the operator mounts the ConfigMap as a volume of its name'
-        yield problem(path, text, "rename the ConfigMap to at most 63 lower-case letters, digits and dashes")
+        yield Problem(path, text, "rename the ConfigMap to at most 63 lower-case letters, digits and dashes")
     else:
         consequence = "the device plugin's pods would stay in ContainerCreating"
         yield from check_object(change, path, "ConfigMap", consequence)
@@ -102,7 +102,7 @@ def selected_keys(change: Change) -> Iterator[Problem]:
     name, default = change.text(*_CONFIG, "name"), change.text(*_CONFIG, "default")
     if default and not name:
         text = f'is "{default}", but config.name is empty, so the operator ignores both'
-        yield problem(change.at(*_CONFIG, "default"), text, "write config.name, the name of the ConfigMap")
+        yield Problem(change.at(*_CONFIG, "default"), text, "write config.name, the name of the ConfigMap")
     if name and _reads_config_map(change):
         config_map = _config_map(change)
         keys = data_keys(config_map)
@@ -117,14 +117,14 @@ def _missing_keys(change: Change, name: str, default: str, keys: list[str]) -> I
         has = f"which has {quoted_names(keys)}" if keys else "which has no key"
         text = f'"{default}" is not a key of ConfigMap "{name}", {has}; {_MISSING_KEY}  does not exist'
         guess = closest(default, keys) or (keys[0] if len(keys) == 1 else None)
-        yield problem(change.at(*_CONFIG, "default"), text, f'write "{guess}"' if guess else None)
+        yield Problem(change.at(*_CONFIG, "default"), text, f'write "{guess}"' if guess else None)
     for key in sorted({labels_of(node)[PLUGIN_CONFIG_LABEL] for node in change.facts.nodes_with(PLUGIN_CONFIG_LABEL)}):
         if key and key not in keys:
             nodes = the_nodes(change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key))
             text = f'ConfigMap "{name}" has no key "{key}", which the label {PLUGIN_CONFIG_LABEL} of {nodes} selects; '
             remedy = f'add "{key}" to the ConfigMap, or label the nodes with an existing key'
             message = f"{text}{_MISSING_KEY} {key} does not exist"
-            yield problem(change.at(*_CONFIG, "name"), message, remedy, severity=Severity.WARN)
+            yield Problem(change.at(*_CONFIG, "name"), message, remedy, severity=Severity.WARN)
 
 
 def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
@@ -137,7 +137,7 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
         which = f"one of {quoted_names(keys)}" if len(keys) > 1 else keys[0] if keys else "a key of the ConfigMap"
         remedy = f"set default to {which}, or label the nodes with {PLUGIN_CONFIG_LABEL}"
         severity = Severity.WARN if len(bare) == len(nodes) else Severity.AUDIT
-        yield problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
+        yield Problem(change.at(*_CONFIG, "default"), text, remedy, severity=severity)
 
 
 @CLUSTER_POLICY.rule(
@@ -161,7 +161,7 @@ def agreeing_settings(change: Change) -> Iterator[Problem]:
     if strategy and value and value != strategy:
         text = f"sets the MIG strategy {value}, but spec.mig.strategy is {strategy}, which GPU Feature Discovery uses"
         remedy = "remove it, and write spec.mig.strategy"
-        yield problem(change.at("devicePlugin", "args", index), text, remedy, severity=Severity.WARN)
+        yield Problem(change.at("devicePlugin", "args", index), text, remedy, severity=Severity.WARN)
     config_map = _config_map(change)
     if config_map is not None:
         for configuration in configurations(replace(change, object=config_map, old=None, kind="ConfigMap")):
@@ -174,11 +174,11 @@ def _other_strategy(change: Change, configuration: Configuration, strategy: str,
     path, of_file = change.at("mig", "strategy"), configuration.mig_strategy
     if strategy == "mixed" and configuration.strategy("mps") is not None:
         text = f"is mixed, and {where} shares GPUs by mps; the device plugin would exit with:"
-        yield problem(path, f"{text} {MPS_WITH_MIXED}", "write single or none")
+        yield Problem(path, f"{text} {MPS_WITH_MIXED}", "write single or none")
     # A configuration for nodes without MIG says none, and is right whatever the strategy is.
     elif strategy and of_file in STRATEGIES and of_file not in (strategy, "none"):
         text = f"is {strategy}, which overrides migStrategy: {of_file} in {where}"
-        yield problem(path, text, f"write {of_file}, or remove migStrategy there")
+        yield Problem(path, text, f"write {of_file}, or remove migStrategy there")
 
 
 def _overridden_fields(
@@ -192,7 +192,7 @@ def _overridden_fields(
             if argument is not None and not isinstance(value, dict | list | None) and argument != in_file:
                 text = f"overrides {field}: {shown(value)} in {where}, because the command line wins over the file"
                 path = change.at("devicePlugin", "args", index)
-                yield problem(path, text, f"write {field} in one place only", severity=Severity.WARN)
+                yield Problem(path, text, f"write {field} in one place only", severity=Severity.WARN)
 
 
 def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
@@ -231,7 +231,7 @@ def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
         text = f"is true, and {the_nodes(nodes)} {hand_out} by DRA (gpu.nvidia.com) already; two pods could get one GPU"
         was_on = not change.is_created and change.value_before("devicePlugin", "enabled") is not False
         severity = Severity.WARN if was_on else None
-        yield problem(change.at("devicePlugin", "enabled"), text, severity=severity)
+        yield Problem(change.at("devicePlugin", "enabled"), text, severity=severity)
 
 
 def _nodes_of_driver(view: ClusterView) -> frozenset[str]:
@@ -276,7 +276,7 @@ def mounted_files(change: Change) -> Iterator[Problem]:
         text = f'"{name}" has {quoted_names(sorted(configs))} and not {DEFAULT}, which nodes without a label get'
         remedy = f'add {DEFAULT} to ConfigMap "{name}", or write default: ""'
         severity = None if change.facts.applies_default_layout() else Severity.WARN
-        yield problem(manager.at("config", "name"), text, remedy, severity=severity)
+        yield Problem(manager.at("config", "name"), text, remedy, severity=severity)
 
 
 @CLUSTER_POLICY.rule(
@@ -299,18 +299,18 @@ def manager_settings(change: Change) -> Iterator[Problem]:
         waiting = [node for node in labelled if labels_of(node)[MIG_CONFIG_LABEL] not in WHOLE]
         if waiting and change.text("mig", "strategy") in ("single", "mixed"):
             text = f"is false, so the label {MIG_CONFIG_LABEL} of {the_nodes(waiting)} has no effect"
-            yield problem(manager.at("enabled"), text)
+            yield Problem(manager.at("enabled"), text)
         return
     nodes, name = change.facts.known_gpu_nodes(), manager.text("config", "name")
     if name and nodes and all(is_capable(labels_of(node)) is False for node in nodes):
         text = f'"{name}" is never read, because MIG cannot divide any GPU of {the_nodes(nodes)}'
         remedy = "remove it, or add nodes with GPUs such as A100, H100 or B200"
-        yield problem(manager.at("config", "name"), text, remedy, severity=Severity.AUDIT)
+        yield Problem(manager.at("config", "name"), text, remedy, severity=Severity.AUDIT)
     for index, variable, value in manager.variables("env"):
         if variable == "WITH_REBOOT" and value not in ("true", "false"):
             is_meant = (value or "").lower() in ("1", "true", "yes", "on", "y", "t")
             text = f'is {shown(value or "")}, and only "true" lets the MIG manager reboot a node that needs it'
-            yield problem(manager.at("env", index, "value"), text, f'write "{str(is_meant).lower()}"')
+            yield Problem(manager.at("env", index, "value"), text, f'write "{str(is_meant).lower()}"')
 
 
 @CLUSTER_POLICY.rule(
@@ -342,12 +342,12 @@ def strategy_suits_nodes(change: Change) -> Iterator[Problem]:
         for (name, refusal), nodes in _unfit_configs(change, labelled, strategy).items():
             text = f'is "{strategy}", and the configuration "{name}" of {the_nodes(nodes)} {refusal.text}'
             severity = Severity.WARN if is_kept or not refusal.is_certain else None
-            yield problem(path, text, remedy, severity=severity)
+            yield Problem(path, text, remedy, severity=severity)
     elif strategy in ("", "none") and labelled:
         said = "is none" if strategy else "is not set"
         text = f"{said}, so the MIG devices that {MIG_CONFIG_LABEL} sets on {the_nodes(labelled)} are not advertised"
         remedy = "write strategy: single or strategy: mixed, or label the nodes all-disabled"
-        yield problem(path, text, remedy, severity=Severity.WARN)
+        yield Problem(path, text, remedy, severity=Severity.WARN)
 
 
 def _unfit_configs(

@@ -11,7 +11,7 @@ from policies.configuration.drivers import Driver, drivers_of
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -45,20 +45,20 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
             if change.flag(name, "enabled"):
                 error = f"{label} is not supported along with pre-compiled NVIDIA drivers"
                 text = f"does not work with driver.usePrecompiled; the operator would report: {error}"
-                yield problem(change.at(name, "enabled"), text, "write enabled: false, or driver.usePrecompiled: false")
+                yield Problem(change.at(name, "enabled"), text, "write enabled: false, or driver.usePrecompiled: false")
         if name := next((each for each in ("secretName", "configMapName") if driver.text("licensingConfig", each)), ""):
             text = "is for vGPU drivers, and precompiled ones do not exist"
-            yield problem(driver.at("licensingConfig", name), text, _VGPU)
+            yield Problem(driver.at("licensingConfig", name), text, _VGPU)
         if driver.is_for_vgpu:
             text = f'"{driver.text("image")}" is a vGPU driver, and precompiled ones do not exist'
-            yield problem(driver.at("image"), text, _VGPU)
+            yield Problem(driver.at("image"), text, _VGPU)
         for steps in (("repoConfig", "configMapName"), ("certConfig", "name"), ("secretEnv",)):
             if driver.text(*steps):
                 text = "has no effect with usePrecompiled, as nothing is built on the node"
-                yield problem(driver.at(*steps), text, "remove it", severity=Severity.WARN)
+                yield Problem(driver.at(*steps), text, "remove it", severity=Severity.WARN)
         if driver.text("kernelModuleType") not in ("", "auto"):
             text = "cannot change the module that a precompiled driver comes with"
-            yield problem(driver.at("kernelModuleType"), text, "write kernelModuleType: auto", severity=Severity.WARN)
+            yield Problem(driver.at("kernelModuleType"), text, "write kernelModuleType: auto", severity=Severity.WARN)
 
 
 @CLUSTER_POLICY.rule(
@@ -83,14 +83,14 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
         if change.flag(name, "enabled"):
             text = "is a part of the driver's pods, which driver.enabled: false leaves out, but the device plugin relies on it"
             remedy = "write enabled: false, or set driver.enabled: true"
-            yield problem(change.at(name, "enabled"), text, remedy, severity=Severity.DENY)
+            yield Problem(change.at(name, "enabled"), text, remedy, severity=Severity.DENY)
     unused = [("licensingConfig", "secretName")] if driver.text("licensingConfig", "secretName") else []
     for steps in (*_build_settings(driver), *unused):
-        yield problem(driver.at(*steps), "has no effect with driver.enabled: false")
+        yield Problem(driver.at(*steps), "has no effect with driver.enabled: false")
     for name in _IMAGE if change.old is not None else ():
         now = driver.text(name)
         if now and now != driver.value_before(name):
-            yield problem(driver.at(name), f'is changed to "{now}", which has no effect with driver.enabled: false')
+            yield Problem(driver.at(name), f'is changed to "{now}", which has no effect with driver.enabled: false')
 
 
 @CLUSTER_POLICY.rule(
@@ -111,7 +111,7 @@ def replaced_driver(change: Change) -> Iterator[Problem]:
     if driver.flag("useNvidiaDriverCRD"):
         for steps in (*((name,) for name in _IMAGE if driver.text(name)), *_build_settings(driver)):
             text = f"is {shown(driver.value(*steps))}, and has no effect with useNvidiaDriverCRD: true"
-            yield problem(driver.at(*steps), text, f"set {steps[-1]} in an NVIDIADriver, and remove it here")
+            yield Problem(driver.at(*steps), text, f"set {steps[-1]} in an NVIDIADriver, and remove it here")
 
 
 def _build_settings(driver: Section) -> Iterator[tuple[str, ...]]:
@@ -148,15 +148,15 @@ def probes(change: Change) -> Iterator[Problem]:
         for probe in ("livenessProbe", "readinessProbe"):
             if any(driver.number(probe, field) for field in _PROBE_FIELDS):
                 why = "the driver's container has no such probe to set"
-                yield problem(driver.at(probe), f"makes the operator crash on every reconciliation: {why}")
+                yield Problem(driver.at(probe), f"makes the operator crash on every reconciliation: {why}")
         startup = Section(change, (*driver.steps, "startupProbe"))
         delay, successes = startup.number("initialDelaySeconds") or 0, startup.number("successThreshold") or 0
         if delay < 0:
             text = f"is {delay}; Kubernetes would report: must be greater than or equal to 0"
-            yield problem(startup.at("initialDelaySeconds"), text, "write initialDelaySeconds: 60")
+            yield Problem(startup.at("initialDelaySeconds"), text, "write initialDelaySeconds: 60")
         if successes > 1:
             text = f"is {successes}; Kubernetes would report: must be 1"
-            yield problem(startup.at("successThreshold"), text, "write successThreshold: 1")
+            yield Problem(startup.at("successThreshold"), text, "write successThreshold: 1")
         if not driver.is_precompiled and any(startup.number(field) for field in _PROBE_FIELDS):
             delay = max(startup.number("initialDelaySeconds") or 60, 0)
             period, failures = startup.number("periodSeconds") or 10, startup.number("failureThreshold") or 120
@@ -165,7 +165,7 @@ def probes(change: Change) -> Iterator[Problem]:
                 text = f"gives the driver {total} s ({delay} + {failures} x {period}), and then kills it"
                 remedy = f"write failureThreshold: {-(-(_BUILD_SECONDS * 2) // period)}"
                 message = f"{text}; a build takes ten minutes on some nodes"
-                yield problem(startup.at(), message, remedy, severity=Severity.WARN)
+                yield Problem(startup.at(), message, remedy, severity=Severity.WARN)
 
 
 _SUPERSEDED = {
@@ -199,12 +199,12 @@ def driver_manager(change: Change) -> Iterator[Problem]:
         is_old = match is not None and tuple(map(int, match.groups())) < _OLDEST_MANAGER
         if is_old and (change.facts.operator_version(change.object) or _FIRST_TO_NEED_IT) >= _FIRST_TO_NEED_IT:
             text = f'"{version}" is older than v0.6.4, the oldest that works with operators from 24.3'
-            yield problem(driver.at("manager", "version"), text, "write version: v0.12.0, or what your registry has")
+            yield Problem(driver.at("manager", "version"), text, "write version: v0.12.0, or what your registry has")
         if driver.flag("upgradePolicy", "autoUpgrade"):
             for index, name, value in driver.variables("manager", "env"):
                 if value is not None and (remedy := _instead_of_variable(driver, name, value)):
                     text = f'sets {name} to "{value}", which has no effect with upgradePolicy.autoUpgrade: true'
-                    yield problem(driver.at("manager", "env", index), text, remedy)
+                    yield Problem(driver.at("manager", "env", index), text, remedy)
 
 
 def _instead_of_variable(driver: Driver, name: str, value: str) -> str:
@@ -245,7 +245,7 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     names = map(name_of, change.facts.view.known_objects("ClusterPolicy"))
     others = [name for name in names if name != change.name]
     if others:
-        yield problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
+        yield Problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
     clusters = [name_of(cluster) for cluster in change.facts.view.known_objects("GPUCluster")]
     if clusters:
         error = (
@@ -254,11 +254,11 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
         text = (
             f'"{change.name}" and the GPUCluster "{clusters[0]}" exclude each other; the operator would report: {error}'
         )
-        yield problem(_NAME, text, f'delete the GPUCluster "{clusters[0]}" first, or keep it')
+        yield Problem(_NAME, text, f'delete the GPUCluster "{clusters[0]}" first, or keep it')
     if change.name and not others and change.name not in _USUAL_NAMES:
         text = f'"{change.name}" is allowed, but documentation and scripts patch'
         text += " clusterpolicies.nvidia.com/cluster-policy"
-        yield problem(_NAME, text, 'write "cluster-policy"', severity=Severity.AUDIT)
+        yield Problem(_NAME, text, 'write "cluster-policy"', severity=Severity.AUDIT)
 
 
 @CLUSTER_POLICY.rule(
@@ -285,7 +285,7 @@ def deleted_without_pods(change: Change) -> Iterator[Problem]:
     users = " and ".join(counted_names(noun, names) for noun, names in holders if names)
     if users:
         text = f'"{change.name}" is deleted while GPUs are held by {users}; this removes the driver under them'
-        yield problem(_NAME, text, severity=change.facts.cluster_policy_deletion)
+        yield Problem(_NAME, text, severity=change.facts.cluster_policy_deletion)
 
 
 @CLUSTER_POLICY.rule(
@@ -309,14 +309,14 @@ def driver_kept(change: Change) -> Iterator[Problem]:
     if driver.value_before("enabled") is not False and driver.value("enabled") is False:
         path, nodes = driver.at("enabled"), facts.nodes_with("nvidia.com/gpu.deploy.driver", "true")
         if facts.view.list("Node") is UNKNOWN:
-            yield problem(path, "removes the driver from every node that has it; the nodes are not known here")
+            yield Problem(path, "removes the driver from every node that has it; the nodes are not known here")
         elif nodes:
-            yield problem(path, f"removes the driver from {the_nodes(nodes)}, under the pods that run there")
+            yield Problem(path, f"removes the driver from {the_nodes(nodes)}, under the pods that run there")
     if driver.value_before("useNvidiaDriverCRD") is True and not driver.flag("useNvidiaDriverCRD"):
         path, remedy = driver.at("useNvidiaDriverCRD"), "delete the NVIDIADrivers first, or leave it true"
         names = [name_of(each) for each in facts.view.known_objects("NVIDIADriver")]
         if facts.view.list("NVIDIADriver") is UNKNOWN:
-            yield problem(path, "disables every NVIDIADriver; which ones exist is not known here", remedy)
+            yield Problem(path, "disables every NVIDIADriver; which ones exist is not known here", remedy)
         elif names:
             text = f"disables {counted_names('NVIDIADriver', names)} and replaces the driver on their nodes"
-            yield problem(path, text, remedy)
+            yield Problem(path, text, remedy)

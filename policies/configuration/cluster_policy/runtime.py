@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.configuration.change import CLUSTER_POLICY
 from policies.configuration.cluster_facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
 from policies.kubernetes.objects import lookup
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def default_runtime_left_alone(change: Change) -> Iterator[Problem]:
     for index, name, value in change.variables("toolkit", "env"):
         if name in _SET_AS_DEFAULT and (value or "").lower() in ("true", "1", "yes"):
             text = f"{name} overrides what the operator sets with CDI, which is on unless cdi.enabled is false"
-            yield problem(change.at("toolkit", "env", index, "name"), text)
+            yield Problem(change.at("toolkit", "env", index, "name"), text)
 
 
 @CLUSTER_POLICY.rule(
@@ -77,10 +77,10 @@ def toolkit_somewhere(change: Change) -> Iterator[Problem]:
         return
     if change.old is not None and change.value_before("toolkit", "enabled") is not False:
         lost = "CDI specifications are not written" if uses_cdi(change) else "the runtime is not configured"
-        yield problem(path, f"removes the toolkit from nodes that rely on it; {lost} unless the hosts have their own")
+        yield Problem(path, f"removes the toolkit from nodes that rely on it; {lost} unless the hosts have their own")
     elif change.is_created and change.flag("driver", "enabled", default=True):
         text = "is false while the driver runs in a container; a toolkit of the host must look under /run/nvidia/driver"
-        yield problem(path, text, severity=Severity.AUDIT)
+        yield Problem(path, text, severity=Severity.AUDIT)
 
 
 @CLUSTER_POLICY.rule(
@@ -106,18 +106,18 @@ def rancher_containerd(change: Change) -> Iterator[Problem]:
             why = "what the toolkit writes there breaks containerd at the next restart"
             text = f"{value} is a template, not TOML; {why}"
             remedy = "remove it; K3s and RKE2 find the nvidia runtime by themselves"
-            yield problem(change.at("toolkit", "env", index, "value"), text, remedy)
+            yield Problem(change.at("toolkit", "env", index, "value"), text, remedy)
         elif name == "CONTAINERD_SOCKET":
             path, socket = change.at("toolkit", "env", index, "value"), value or ""
     rancher = [node for node in change.facts.known_gpu_nodes() if is_rancher(node)]
     if rancher and socket in ("", "/run/containerd/containerd.sock"):
         where = "the socket of another containerd" if path[-1] == "value" else "no CONTAINERD_SOCKET"
         text = f"has {where}; on {the_nodes(rancher)} it is at {_RANCHER_SOCKET}, and the toolkit would exit with a dial error"
-        yield problem(path, text)
+        yield Problem(path, text)
     if rancher and not uses_cdi(change):
         where = f"on {the_nodes(rancher)} (K3s, RKE2)"
         text = f"is false, and {where} only pods with runtimeClassName: nvidia would get GPUs"
-        yield problem(change.at("cdi", "enabled"), text, "write cdi.enabled: true")
+        yield Problem(change.at("cdi", "enabled"), text, "write cdi.enabled: true")
 
 
 _RUNTIME = re.compile(r"(containerd|cri-o)://v?(\d+)\.(\d+)(?:\.(\d+))?")
@@ -144,7 +144,7 @@ def nri_has_what_it_needs(change: Change) -> Iterator[Problem]:
         if not is_enabled:
             error = f"the operator would report: the NRI Plugin cannot be enabled when {what} is disabled"
             remedy = f"write {field}: true, or nriPluginEnabled: false"
-            yield problem(change.at("cdi", "nriPluginEnabled"), f"is true while {field} is false; {error}", remedy)
+            yield Problem(change.at("cdi", "nriPluginEnabled"), f"is true while {field} is false; {error}", remedy)
 
 
 @CLUSTER_POLICY.rule(
@@ -168,18 +168,18 @@ def nri_suits(change: Change) -> Iterator[Problem]:
     runtime_class = change.text("operator", "runtimeClass")
     if runtime_class not in ("", "nvidia"):
         text = f'"{runtime_class}" is never created, because the NRI plugin needs no RuntimeClass'
-        yield problem(change.at("operator", "runtimeClass"), text, "remove it, or write nriPluginEnabled: false")
+        yield Problem(change.at("operator", "runtimeClass"), text, "remove it, or write nriPluginEnabled: false")
     wanted = runtime_class or "nvidia"
     if not change.value_before("cdi", "nriPluginEnabled"):
         pods = gpu_pods(change.facts, lambda pod: lookup(pod, ("spec", "runtimeClassName")) == wanted)
         if pods:
             text = f'removes the RuntimeClass "{wanted}", which {counted_names("pod", pods)} would need again'
-            yield problem(path, text, "remove runtimeClassName from them, or write nriPluginEnabled: false")
+            yield Problem(path, text, "remove runtimeClassName from them, or write nriPluginEnabled: false")
     old = [node for node in change.facts.known_gpu_nodes() if _is_too_old_for_nri(runtime_of(node))]
     if old:
         text = f"needs a newer runtime than {runtime_of(old[0])} of {the_nodes(old)}; the plugin could not register"
         remedy = "upgrade to containerd 1.7.30 or 2.1, or CRI-O 1.34; or write nriPluginEnabled: false"
-        yield problem(path, text, remedy)
+        yield Problem(path, text, remedy)
 
 
 def _is_too_old_for_nri(runtime: str) -> bool:

@@ -14,7 +14,7 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.identifiers import FAMILY_LABEL, MIG_CONFIG_LABEL
 from policies.nvidia.mig_configs import WHOLE
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
         if component not in from_chart or len(from_chart) == 1:
             text = f"the operator never deploys {component} while sandboxWorkloads.enabled is not true"
             remedy = f"write sandboxWorkloads.enabled: true, or {component}.enabled: false"
-            yield problem(change.at(component, "enabled"), text, remedy)
+            yield Problem(change.at(component, "enabled"), text, remedy)
     for field, usual in (("defaultWorkload", "container"), ("mode", "kubevirt")):
         value = change.text("sandboxWorkloads", field)
         if value not in ("", usual):
             text = f'"{value}" has no effect, because sandboxWorkloads.enabled is not true; every node runs containers'
             remedy = "remove it, or enable sandboxWorkloads and the components that serve machines"
-            yield problem(change.at("sandboxWorkloads", field), text, remedy)
+            yield Problem(change.at("sandboxWorkloads", field), text, remedy)
 
 
 @CLUSTER_POLICY.rule(
@@ -95,16 +95,16 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
         return
     if change.flag(other, "enabled") and not change.flag(own, "enabled"):
         text = f"is true, but with mode: {mode} the operator deploys {own} instead, which is not enabled"
-        yield problem(change.at(other, "enabled"), text, f"write {own}.enabled: true, or another mode")
+        yield Problem(change.at(other, "enabled"), text, f"write {own}.enabled: true, or another mode")
     if mode == "kubevirt" and change.flag("ccManager", "enabled") and not change.flag(other, "enabled"):
         text = "is true, but the operator deploys it only with mode: kata"
-        yield problem(
+        yield Problem(
             change.at("ccManager", "enabled"), text, "write sandboxWorkloads.mode: kata, or ccManager.enabled: false"
         )
     if mode == "kata" and change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu":
         text = '"vm-vgpu" does not work with mode: kata: Kata machines get whole GPUs only'
         remedy = 'write "vm-passthrough", or mode: kubevirt'
-        yield problem(change.at("sandboxWorkloads", "defaultWorkload"), text, remedy)
+        yield Problem(change.at("sandboxWorkloads", "defaultWorkload"), text, remedy)
 
 
 @CLUSTER_POLICY.rule(
@@ -133,25 +133,25 @@ def default_workload_served(change: Change) -> Iterator[Problem]:
             severity = Severity.WARN
         if not has_vgpu_manager:
             place = change.at("sandboxWorkloads", "defaultWorkload")
-            yield problem(place, text, _VGPU_MANAGER, severity=severity)
+            yield Problem(place, text, _VGPU_MANAGER, severity=severity)
         return
     if workload == "vm-passthrough" and not has_vfio:
         plugin = _DEVICE_PLUGINS["kata" if mode_of(change) == "kata" else "kubevirt"]
         text = '"vm-passthrough" needs vfioManager, which is not enabled; nothing binds the GPUs to vfio-pci'
         remedy = f"write vfioManager.enabled: true and {plugin}.enabled: true"
-        yield problem(change.at("sandboxWorkloads", "defaultWorkload"), text, remedy)
+        yield Problem(change.at("sandboxWorkloads", "defaultWorkload"), text, remedy)
     for_vgpu, for_machines = (change.facts.nodes_with(WORKLOAD_CONFIG, each) for each in ("vm-vgpu", "vm-passthrough"))
     if for_vgpu and not has_vgpu_manager:
         text = f"is true, but vgpuManager, which {the_nodes(for_vgpu)} would need, is not enabled"
         remedy = f"{_VGPU_MANAGER}, or label them {WORKLOAD_CONFIG}: vm-passthrough"
-        yield problem(path, text, remedy, severity=Severity.WARN)
+        yield Problem(path, text, remedy, severity=Severity.WARN)
     if workload in ("", "container") and for_machines and not has_vfio:
         text = f"is true, but vfioManager, which {the_nodes(for_machines)} would need, is not enabled"
-        yield problem(path, text, "write vfioManager.enabled: true", severity=Severity.WARN)
+        yield Problem(path, text, "write vfioManager.enabled: true", severity=Severity.WARN)
     elif workload in ("", "container") and not any(change.flag(component, "enabled") for component in _COMPONENTS):
         text = "is true, but no component that serves machines is enabled"
         remedy = "write vfioManager.enabled: true and sandboxDevicePlugin.enabled: true for whole GPUs"
-        yield problem(path, text, remedy, severity=Severity.WARN)
+        yield Problem(path, text, remedy, severity=Severity.WARN)
 
 
 @CLUSTER_POLICY.rule(
@@ -178,19 +178,19 @@ def nodes_fit_workloads(change: Change) -> Iterator[Problem]:
         values = quoted_names(sorted({labels_of(node)[WORKLOAD_CONFIG] for node in mislabelled}))
         named = the_nodes(mislabelled, "GPU node")
         text = f'"{default}" applies to {named}, because the label {WORKLOAD_CONFIG} is not a known workload: {values}'
-        yield problem(path, text, f"label them with one of {', '.join(WORKLOADS)}")
+        yield Problem(path, text, f"label them with one of {', '.join(WORKLOADS)}")
     whole = [node for node in nodes if node_workload(labels_of(node), change.object) == "vm-passthrough"]
     divided = [node for node in whole if labels_of(node).get(MIG_CONFIG_LABEL, "") not in WHOLE]
     if divided:
         named = the_nodes(divided, "GPU node")
         text = f"vm-passthrough hands out whole GPUs, but {MIG_CONFIG_LABEL} divides those of {named}"
         remedy = f"label them {WORKLOAD_CONFIG}: container, or {MIG_CONFIG_LABEL}: all-disabled"
-        yield problem(path if default == "vm-passthrough" else change.at("sandboxWorkloads", "enabled"), text, remedy)
+        yield Problem(path if default == "vm-passthrough" else change.at("sandboxWorkloads", "enabled"), text, remedy)
     families = {labels_of(node).get(FAMILY_LABEL, "") for node in nodes}
     is_managed = change.flag("ccManager", "enabled") and change.value("ccManager", "defaultMode") not in ("off", False)
     if mode_of(change) == "kata" and is_managed and "" not in families and not families & {"hopper", "blackwell"}:
         text = f"needs GPUs of Hopper or later, not {quoted_names(sorted(families))} of {the_nodes(nodes, 'GPU node')}"
-        yield problem(change.at("ccManager", "enabled"), text, 'write ccManager.enabled: false, or defaultMode: "off"')
+        yield Problem(change.at("ccManager", "enabled"), text, 'write ccManager.enabled: false, or defaultMode: "off"')
 
 
 _BRANCH = re.compile(r"(\d{3})(\.|$|-)")
@@ -217,16 +217,16 @@ def vgpu_images(change: Change) -> Iterator[Problem]:
         repository, image, version = (manager.text(part) for part in ("repository", "image", "version"))
         if not repository and not version and image in ("", "vgpu-manager"):
             text = "is true without repository, image and version, and the vGPU Manager has no public image"
-            yield problem(manager.at("enabled"), text)
+            yield Problem(manager.at("enabled"), text)
         elif image and (repository, image) == (driver.text("repository"), driver.text("image")):
             text = f'"{image}" is also the image of driver; the driver of guests is not a vGPU Manager for hosts'
-            yield problem(manager.at("image"), text, "write the image of the vGPU Manager", severity=Severity.WARN)
+            yield Problem(manager.at("image"), text, "write the image of the vGPU Manager", severity=Severity.WARN)
     match = _BRANCH.match(driver.text("version"))
     licensed = any(driver.text("licensingConfig", field) for field in ("secretName", "configMapName"))
     if licensed and driver.text("kernelModuleType") == "open" and match and int(match[1]) < _OPEN_GUESTS_SINCE:
         text = f'is "open", which vGPU guests can use since vGPU 17 (branch 550); the driver is of branch {match[1]}'
         remedy = "write kernelModuleType: proprietary, or a driver of branch 550 or later"
-        yield problem(driver.at("kernelModuleType"), text, remedy, severity=Severity.WARN)
+        yield Problem(driver.at("kernelModuleType"), text, remedy, severity=Severity.WARN)
 
 
 @CLUSTER_POLICY.rule(
@@ -251,7 +251,7 @@ def defaults_exist(change: Change) -> Iterator[Problem]:
     if mode_of(change) == "kata" and manager.flag("enabled") and manager.value("defaultMode") in (None, ""):
         text = "is true without defaultMode, so the mode that is built into the image is applied to every GPU"
         remedy = 'write defaultMode: "on", "off" or "devtools", in quotes'
-        yield problem(manager.at("enabled"), text, remedy, severity=Severity.WARN)
+        yield Problem(manager.at("enabled"), text, remedy, severity=Severity.WARN)
 
 
 def _vgpu_configs(change: Change) -> Iterator[Problem]:
@@ -265,7 +265,7 @@ def _vgpu_configs(change: Change) -> Iterator[Problem]:
     try:
         configs = lookup(load_document(text).value, ("vgpu-configs",))
     except YAMLError as error:
-        yield problem(config.at("name"), f'"{name}" cannot be read: {error}', f"correct {_FILE} in the ConfigMap first")
+        yield Problem(config.at("name"), f'"{name}" cannot be read: {error}', f"correct {_FILE} in the ConfigMap first")
         return
     known = [each for each in configs if isinstance(each, str)] if isinstance(configs, dict) else []
     chosen = config.text("default") or "default"
@@ -273,4 +273,4 @@ def _vgpu_configs(change: Change) -> Iterator[Problem]:
         has = f"has {quoted_names(known)}" if known else "has none"
         message = f'"{chosen}" is not one of the vgpu-configs of "{name}", which {has}'
         message += "; nodes without a label would fail"
-        yield problem(config.at("default"), message, write_closest(chosen, known, None))
+        yield Problem(config.at("default"), message, write_closest(chosen, known, None))

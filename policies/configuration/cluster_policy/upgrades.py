@@ -18,7 +18,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.container_toolkit import names_gpus
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, GPU_RESOURCE
 from policies.nvidia.pod_conditions import has_claims, requested_names
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -96,15 +96,15 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
         cause = f'invalid value "{value}"' if value.endswith("%") else "invalid type: string is not a percentage"
         text = f'is "{value}"; the operator would report: invalid value for IntOrString: {cause}{idle}'
         remedy = None if whole is None else f'write {whole}, without quotes, or "{whole}%"'
-        yield problem(path, text, remedy, severity=severity)
+        yield Problem(path, text, remedy, severity=severity)
     elif number is not None and number < 0:
-        yield problem(path, f"is {value}; no upgrade would ever start{idle}", severity=severity)
+        yield Problem(path, f"is {value}; no upgrade would ever start{idle}", severity=severity)
     elif number == 0 and policy.runs:
         text = f"is {value}, so no node may be upgraded, and no upgrade would ever start"
-        yield problem(path, text, 'write 1 or more, or "25%"; to stop upgrades, write autoUpgrade: false')
+        yield Problem(path, text, 'write 1 or more, or "25%"; to stop upgrades, write autoUpgrade: false')
     elif share is not None and share > 100:
         text = f"is {value}, which allows all nodes to be unavailable at once"
-        yield problem(path, text, 'write "100%", or a smaller share', severity=Severity.WARN)
+        yield Problem(path, text, 'write "100%", or a smaller share', severity=Severity.WARN)
 
 
 @WITH_DRIVER.rule(
@@ -127,10 +127,10 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     path = policy.at("maxParallelUpgrades")
     if parallel == 0:
         text = "is 0, which means without limit; as many nodes as maxUnavailable allows are upgraded at once"
-        yield problem(path, text, "write how many nodes may be upgraded at once; to stop them, autoUpgrade: false")
+        yield Problem(path, text, "write how many nodes may be upgraded at once; to stop them, autoUpgrade: false")
     elif parallel is not None and unavailable is not None and 0 < unavailable < parallel:
         text = f"is {parallel}, but maxUnavailable: {unavailable} allows no more than {unavailable}"
-        yield problem(path, text, f"write {unavailable}, or raise maxUnavailable")
+        yield Problem(path, text, f"write {unavailable}, or raise maxUnavailable")
 
 
 @WITH_DRIVER.rule(
@@ -158,12 +158,12 @@ def pod_selectors(change: Change) -> Iterator[Problem]:
             parse_label_selector(selector)
         except LabelSelectorError as error:
             text = f'"{selector}" is not a label selector: {error}{idle}'
-            yield problem(policy.at(step, "podSelector"), text, severity=Severity.WARN if idle else None)
+            yield Problem(policy.at(step, "podSelector"), text, severity=Severity.WARN if idle else None)
     timeout = policy.number("waitForCompletion", "timeoutSeconds") or 0
     if policy.runs and timeout > 0 and not policy.text("waitForCompletion", "podSelector"):
         text = f"is {timeout}, but has no effect without a podSelector"
         remedy = "write waitForCompletion.podSelector too, or remove the timeout"
-        yield problem(policy.at("waitForCompletion", "timeoutSeconds"), text, remedy, severity=Severity.WARN)
+        yield Problem(policy.at("waitForCompletion", "timeoutSeconds"), text, remedy, severity=Severity.WARN)
 
 
 _PANICS_UP_TO = (26, 3)
@@ -198,7 +198,7 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
     for step in ("podDeletion", "drain"):
         if (step == "podDeletion" or policy.drains) and policy.number(step, "timeoutSeconds") == 0:
             text = "is 0, which means to wait without end; one pod that does not end keeps its node cordoned"
-            yield problem(policy.at(step, "timeoutSeconds"), text)
+            yield Problem(policy.at(step, "timeoutSeconds"), text)
     if change.kind != "ClusterPolicy":
         return
     for field, stops_at, what, remedy in _STOPS:
@@ -207,7 +207,7 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
         pods = [] if is_allowed else gpu_pods(change.facts, stops_at)
         if pods:
             text = f"upgrades stop in upgrade-failed at pods with {what}: {counted_names('pod', pods)}"
-            yield problem(policy.at("podDeletion", field), text, remedy)
+            yield Problem(policy.at("podDeletion", field), text, remedy)
 
 
 _STOPS = (
@@ -253,7 +253,7 @@ def _pods_left_behind(change: Change) -> Iterator[Problem]:
             text += " without a request or as part of a DaemonSet; a driver in use is not unloaded"
             can_drain = policy is not None and policy.runs and not any(map(_is_of_daemon_set, left))
             drain = ", or write upgradePolicy.drain: {enable: true, force: true}" if can_drain else ""
-            yield problem(driver.at(field), text, f"end these pods before{drain}")
+            yield Problem(driver.at(field), text, f"end these pods before{drain}")
 
 
 _REPLACING = ("version", "image", "repository", "usePrecompiled", "kernelModuleType", "useOpenKernelModules")
@@ -298,12 +298,12 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     forces = policy.drains or policy.value("podDeletion", "force") is True
     is_customised = selects or forces or any(policy.value(key) not in (None, usual) for key, usual in _CHART.items())
     if change.flag("sandboxWorkloads", "enabled") and is_customised:
-        yield problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
+        yield Problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
     version = None if isinstance(policy.value("drain"), dict) else change.facts.operator_version(change.object)
     if version is not None and version <= _PANICS_UP_TO:
         running = f"operator {version[0]}.{version[1]}"
         text = f"is true without drain, and {running} would crash with a nil pointer dereference"
-        yield problem(path, text, "write drain: {enable: false} beside it")
+        yield Problem(path, text, "write drain: {enable: false} beside it")
 
 
 _ROLLING_UPDATE = ("daemonsets", "rollingUpdate", "maxUnavailable")
@@ -334,14 +334,14 @@ def rolling_update(change: Change) -> Iterator[Problem]:
         if text != _USUAL_UPDATE:
             message = f'"{text}" has no effect, because updateStrategy is OnDelete'
             remedy = "write updateStrategy: RollingUpdate, or remove rollingUpdate"
-            yield problem(path, message, remedy, severity=Severity.WARN)
+            yield Problem(path, message, remedy, severity=Severity.WARN)
     elif reason := _refusal(text):
-        yield problem(path, f'"{text}" {reason}')
+        yield Problem(path, f'"{text}" {reason}')
     elif text != _USUAL_UPDATE and change.kind == "ClusterPolicy" and not change.mapping("driver", "upgradePolicy"):
         for _ in drivers_of(change):
             message = "does not apply to the driver, whose pods are replaced only by hand or by driver.upgradePolicy"
             remedy = "write driver.upgradePolicy too, with autoUpgrade: true and maxUnavailable"
-            yield problem(path, message, remedy, severity=Severity.AUDIT)
+            yield Problem(path, message, remedy, severity=Severity.AUDIT)
 
 
 def _refusal(text: str) -> str:
@@ -377,16 +377,16 @@ def pods_may_run(change: Change) -> Iterator[Problem]:
     context = change.section(*(() if change.kind == "NVIDIADriver" else ("daemonsets",)), "podSecurityContext")
     if context.flag("runAsNonRoot"):
         text = "is true; the kubelet would report: container has runAsNonRoot and image will run as root"
-        yield problem(context.at("runAsNonRoot"), text)
+        yield Problem(context.at("runAsNonRoot"), text)
     user = context.number("runAsUser")
     if user:
         text = f"is {user}; as this user the driver and the toolkit cannot change anything on the host"
-        yield problem(context.at("runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
+        yield Problem(context.at("runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
     name = change.text("daemonsets", "priorityClassName")
     if name and name not in _BUILT_IN and change.facts.view.get("PriorityClass", name) is None:
         text = f'"{name}" does not exist; the pods would be forbidden: no PriorityClass with name {name} was found'
         remedy = f'write "system-node-critical", or create the PriorityClass "{name}" first'
-        yield problem(change.at("daemonsets", "priorityClassName"), text, remedy, severity=Severity.WARN)
+        yield Problem(change.at("daemonsets", "priorityClassName"), text, remedy, severity=Severity.WARN)
 
 
 _POLICY_LABELS = (
@@ -419,18 +419,18 @@ def pod_metadata(change: Change) -> Iterator[Problem]:
         for key, value in change.mapping(*steps).items():
             path = change.at(*steps, key)
             if not is_label_key(key):
-                yield problem(path, f'"{key}" cannot be the key of a label')
+                yield Problem(path, f'"{key}" cannot be the key of a label')
             elif isinstance(value, str) and not is_label_value(value):
                 text = f'"{value}" cannot be the value of a label'
-                yield problem(path, text, "write at most 63 letters, digits, -, _ and ., or make it an annotation")
+                yield Problem(path, text, "write at most 63 letters, digits, -, _ and ., or make it an annotation")
             elif steps == ("daemonsets", "labels") and key in _RESERVED:
                 text = "is dropped by the operator, which finds its pods by this label"
-                yield problem(path, text, "remove it, or use a key of your own", severity=Severity.WARN)
+                yield Problem(path, text, "remove it, or use a key of your own", severity=Severity.WARN)
     for steps in (("annotations",),) if own else _POLICY_ANNOTATIONS:
         for key in change.mapping(*steps):
             # The DNS name in the key of an annotation may have capitals.
             if not is_label_key(str(key).lower()):
-                yield problem(change.at(*steps, key), f'"{key}" cannot be the key of an annotation')
+                yield Problem(change.at(*steps, key), f'"{key}" cannot be the key of an annotation')
 
 
 _DEFAULT = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
@@ -464,7 +464,7 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
     if nodes is UNKNOWN or not nodes:
         if written and not any((item.get("key") or "") in ("", GPU_RESOURCE) for item in written):
             text = f"replaces the default toleration of {GPU_RESOURCE}, which GPU nodes often need"
-            yield problem(change.at(*_ANY), text)
+            yield Problem(change.at(*_ANY), text)
         return
     tolerated = written or [_DEFAULT]
     for taint, names in _taints(nodes).items():
@@ -481,7 +481,7 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
         if not written and key != GPU_RESOURCE:
             default = f"{{key: {GPU_RESOURCE}, operator: Exists, effect: NoSchedule}}"
             remedy += f", and the default {default}, which is replaced then"
-        yield problem(change.at(*_ANY), text + result, remedy, severity=Severity.DENY if replaced else None)
+        yield Problem(change.at(*_ANY), text + result, remedy, severity=Severity.DENY if replaced else None)
 
 
 def _taints(nodes: list[Object]) -> Mapping[tuple[str, str, str], list[str]]:
@@ -521,7 +521,7 @@ def toleration_syntax(change: Change) -> Iterator[Problem]:
     for index, item in enumerate(change.items(*steps)):
         if isinstance(item, dict):
             for field, text, remedy in _mistakes(item):
-                yield problem(change.at(*steps, index, field), text, remedy)
+                yield Problem(change.at(*steps, index, field), text, remedy)
 
 
 def _mistakes(item: dict[str, Any]) -> Iterator[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.nvidia.identifiers import FAMILY_LABEL, PRODUCT_LABEL
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Place, Severity
 
 if TYPE_CHECKING:
@@ -436,7 +436,7 @@ class MetricsList:
         return self._problem(*field.place, text, remedy, severity)
 
     def _problem(self, line: int, column: int, text: str, remedy: str, severity: Severity | None = None) -> Problem:
-        return problem(self.path, text, remedy, severity=severity, place=Place(self.path, line, column))
+        return Problem(self.path, text, remedy, severity=severity, place=Place(self.path, line, column))
 
 
 _DATA = FieldPath(["data"])
@@ -473,10 +473,10 @@ def list_key(change: Change) -> Iterator[Problem]:
     severity = None if certain else Severity.WARN
     if lists:
         text = f"is not the key that the operator mounts; {consequence}"
-        yield problem(_DATA / lists[0], text, severity=severity)
+        yield Problem(_DATA / lists[0], text, severity=severity)
     else:
         text = f"has no key {LIST_KEY}; {consequence}"
-        yield problem(_DATA, text, f"put the list of metrics under the key {LIST_KEY}", severity=severity)
+        yield Problem(_DATA, text, f"put the list of metrics under the key {LIST_KEY}", severity=severity)
 
 
 @CONFIG_MAP.rule(

@@ -17,7 +17,7 @@ from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import CONFIGS, DEFAULT, FILE, LIMITS, Configs, Entry, configs_in, is_count
 from policies.nvidia.mig_parted import ENTRY_FIELDS, entry_errors
 from policies.nvidia.mig_products import is_capable
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Place, Severity
 
 if TYPE_CHECKING:
@@ -39,20 +39,20 @@ def clients_problems(text: Any) -> Iterator[Problem]:
     """The fields and values of clients.yaml that the MIG manager cannot read, or ignores."""
     path = FieldPath(["data", CLIENTS_FILE])
     if not isinstance(text, str):
-        yield problem(path, "must be a string", f"write {CLIENTS_FILE}: |- and indent the file below it")
+        yield Problem(path, "must be a string", f"write {CLIENTS_FILE}: |- and indent the file below it")
         return
     try:
         document = load_document(text, limits=LIMITS)
     except YAMLError as error:
         place = Place(path, error.line, error.column)
         said = f"is not YAML in line {error.line}: {error.message}; {_FAILS}"
-        yield problem(path, said, f"correct line {error.line}", place=place)
+        yield Problem(path, said, f"correct line {error.line}", place=place)
         return
     if document.value is None:
         return
     if not isinstance(document.value, dict):
         remedy = f"write {_SERVICES}: and, below it, a list of services"
-        yield problem(path, f"must be a mapping; {_FAILS}", remedy, place=Place(path, 1, 1))
+        yield Problem(path, f"must be a mapping; {_FAILS}", remedy, place=Place(path, 1, 1))
         return
     for name, value in document.value.items():
         position = document.key_position((name,))
@@ -60,11 +60,11 @@ def clients_problems(text: Any) -> Iterator[Problem]:
         if name not in _CLIENTS_FIELDS and name.lower() != _SERVICES:
             said = "unknown field: the MIG manager ignores it silently"
             remedy = write_field(name, _CLIENTS_FIELDS, document.value, "remove it")
-            yield problem(path / name, said, remedy, severity=Severity.WARN, place=place)
+            yield Problem(path / name, said, remedy, severity=Severity.WARN, place=place)
             continue
         is_list = value is None or (isinstance(value, list) and all(isinstance(item, str) for item in value))
         if name != "version" and not is_list:
-            yield problem(path / name, f"must be a list of strings; {_FAILS}", "begin each line with -", place=place)
+            yield Problem(path / name, f"must be a list of strings; {_FAILS}", "begin each line with -", place=place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,29 +160,29 @@ def readable_file(change: Change) -> Iterator[Problem]:
         keys = [key for key in data if isinstance(key, str)] if isinstance(data, dict) else []
         if len(keys) == 1:
             text = f"is a file that the MIG manager does not read; it reads {FILE} and would not find it"
-            yield problem(_DATA / keys[0], text, f"rename the key to {FILE}")
+            yield Problem(_DATA / keys[0], text, f"rename the key to {FILE}")
             return
         has = f"has {quoted_names(keys)} and no {FILE}" if keys else f"has no {FILE}"
         text = f"{has}, which is the one file that the MIG manager reads"
-        yield problem(_DATA, text, f"add the key {FILE}")
+        yield Problem(_DATA, text, f"add the key {FILE}")
         return
     path, text = _DATA / FILE, data[FILE]
     if not isinstance(text, str):
         remedy = f"write {FILE}: |- and indent the file below it"
-        yield problem(path, "must be a string; the API server refuses it", remedy)
+        yield Problem(path, "must be a string; the API server refuses it", remedy)
         return
     try:
         value = load_document(text, limits=LIMITS).value
     except YAMLError as error:
         place = Place(path, error.line, error.column)
         said = f"is not YAML in line {error.line}: {error.message}; no node could be cut by MIG"
-        yield problem(path, said, f"correct line {error.line}", place=place)
+        yield Problem(path, said, f"correct line {error.line}", place=place)
         return
     if value is None or value == {}:
-        yield problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
+        yield Problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
     elif not isinstance(value, dict):
         shape = "a list" if isinstance(value, list) else "a single value"
-        yield problem(path, f"is {shape}, not a mapping; mig-parted cannot read it", place=Place(path, 1, 1))
+        yield Problem(path, f"is {shape}, not a mapping; mig-parted cannot read it", place=Place(path, 1, 1))
 
 
 _COUNTS = "write how many of them each GPU gets"

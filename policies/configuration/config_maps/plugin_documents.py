@@ -18,7 +18,7 @@ from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.config_grammar import GRAMMAR, grammar_problems
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Place, Severity
 
 if TYPE_CHECKING:
@@ -172,30 +172,30 @@ def readable_documents(change: Change) -> Iterator[Problem]:
     data = change.object.get("data")
     if data is not None and not isinstance(data, dict):
         text = "must be a mapping of names to configurations"
-        yield problem(_DATA, text, "write a name, and below it the configuration")
+        yield Problem(_DATA, text, "write a name, and below it the configuration")
         return
     if not data and not change.object.get("binaryData"):
         if not is_governed(change):
             return
         text = "holds no configuration; the config manager would report: no configuration files available"
-        yield problem(_DATA, text, "add a key, such as any, with a configuration")
+        yield Problem(_DATA, text, "add a key, such as any, with a configuration")
     for key, text in reviewed_texts(change.object):
         if key and not is_label_value(key):
             said = f"cannot be the value of a label, so no node can select it by {PLUGIN_CONFIG_LABEL}"
             remedy = "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
-            yield problem(_DATA / key, said, remedy, severity=Severity.WARN)
+            yield Problem(_DATA / key, said, remedy, severity=Severity.WARN)
         yield from _of_text(key, text, change)
     count = len(texts(change.object))
     if count > MOST_DOCUMENTS:
         text = f"has {count:,} configurations, of which only the first {MOST_DOCUMENTS} were reviewed"
-        yield problem(_DATA, text, "split the ConfigMap", severity=Severity.WARN)
+        yield Problem(_DATA, text, "split the ConfigMap", severity=Severity.WARN)
 
 
 def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
     path = _DATA / key
     if not isinstance(text, str):
         said = "is empty, not a string" if text is None else "must be a string; the API server refuses it"
-        yield problem(path, said, f"write {key}: |- and indent the configuration below it")
+        yield Problem(path, said, f"write {key}: |- and indent the configuration below it")
         return
     try:
         value = load_document(text, limits=LIMITS).value
@@ -210,19 +210,19 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         elif error.message.startswith("a second document "):
             said = f"has a second document in {where}; the device plugin would read the first one only"
             remedy = "give each document a key of its own"
-        yield problem(path, said, remedy, place=place)
+        yield Problem(path, said, remedy, place=place)
         return
     stray = [name for name in change.object if name in GRAMMAR.fields]
     if value is None and stray:
         said = f"is empty, and {', '.join(stray)} stand outside of data; the indentation seems lost"
-        yield problem(path, said, f"indent these lines below {key}: |-")
+        yield Problem(path, said, f"indent these lines below {key}: |-")
     elif value is None:
         said = "holds nothing, so nodes that select it share no GPU and get every default"
-        yield problem(path, said, _EMPTY, severity=Severity.WARN)
+        yield Problem(path, said, _EMPTY, severity=Severity.WARN)
     elif not isinstance(value, dict):
         shape = "a list" if isinstance(value, list) else "a single value"
         said = f"is {shape}, not a mapping; the device plugin would exit, unable to parse its config file"
-        yield problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
+        yield Problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
 
 
 @CONFIG_MAP.rule(
@@ -292,7 +292,7 @@ def read_again(change: Change) -> Iterator[Problem]:
         if change.old is not None and key in before and before[key] != text and is_used(change, key):
             said = "is changed, and the device plugin reads it again only when it restarts"
             remedy = f"run kubectl rollout restart -n {change.namespace} {_DAEMON_SET} afterwards"
-            yield problem(_DATA / key, said, remedy)
+            yield Problem(_DATA / key, said, remedy)
 
 
 def _missing_keys(change: Change) -> Iterator[Problem]:
@@ -305,11 +305,11 @@ def _missing_keys(change: Change) -> Iterator[Problem]:
     exits = "the config manager would exit with: specified config"
     if default and default not in keys:
         text = f'has no "{default}", which spec.devicePlugin.config.default of the ClusterPolicy names; {exits}  does not exist'
-        yield problem(_DATA, text, f'add "{default}", or name one of {listed} there')
+        yield Problem(_DATA, text, f'add "{default}", or name one of {listed} there')
     selected: dict[str, list[Object]] = {}
     for node in change.facts.nodes_with(PLUGIN_CONFIG_LABEL):
         selected.setdefault(labels_of(node)[PLUGIN_CONFIG_LABEL], []).append(node)
     for key, nodes in sorted(selected.items()):
         if key and key not in keys:
             text = f'has no "{key}", which the label {PLUGIN_CONFIG_LABEL} of {the_nodes(nodes)} names; {exits} {key} does not exist'
-            yield problem(_DATA, text, f'add "{key}", or label with one of {listed}')
+            yield Problem(_DATA, text, f'add "{key}", or label with one of {listed}')

@@ -18,7 +18,7 @@ from policies.kubernetes.yaml import YAMLError, load_document
 from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def in_use(change: Change) -> Iterator[Problem]:
     if change.is_deleted:
         for user in users(change):
             text = f'"{change.name}" is deleted while {user} names it; pods that mount it could not start again'
-            yield problem(_NAME, text, f"point {user} at another ConfigMap first")
+            yield Problem(_NAME, text, f"point {user} at another ConfigMap first")
         return
     yield from _overwritten(change)
     if change.old is not None:
@@ -319,15 +319,15 @@ def _overwritten(change: Change) -> Iterator[Problem]:
     text = f'"{change.name}" belongs to the GPU Operator, which writes its own content over it'
     instead = MADE_BY_THE_OPERATOR.get(change.name)
     if instead is None:
-        yield problem(_NAME, text, "change the ClusterPolicy that it is made from", severity=Severity.WARN)
+        yield Problem(_NAME, text, "change the ClusterPolicy that it is made from", severity=Severity.WARN)
         return
     named = lookup(change.facts.cluster_policy(), instead)
     if isinstance(named, str) and named not in ("", change.name):
         text = f'"{change.name}" is not read, because {instead} of the ClusterPolicy names "{named}"'
-        yield problem(_NAME, text, f'edit the ConfigMap "{named}"', severity=Severity.WARN)
+        yield Problem(_NAME, text, f'edit the ConfigMap "{named}"', severity=Severity.WARN)
         return
     remedy = f'give the ConfigMap another name, such as "custom-{change.name.removeprefix("default-")}"'
-    yield problem(_NAME, text, f"{remedy}, and name it in {instead} of the ClusterPolicy", severity=Severity.WARN)
+    yield Problem(_NAME, text, f"{remedy}, and name it in {instead} of the ClusterPolicy", severity=Severity.WARN)
 
 
 def _removed_keys(change: Change) -> Iterator[Problem]:
@@ -345,14 +345,14 @@ def _removed_keys(change: Change) -> Iterator[Problem]:
             removed.append((key, user, exits))
     for key, user, consequence in removed:
         text = f"is removed while {user}; {consequence}"
-        yield problem(_DATA / key, text, f'keep "{key}" until nothing names it', severity=Severity.WARN)
+        yield Problem(_DATA / key, text, f'keep "{key}" until nothing names it', severity=Severity.WARN)
     kept = _mig_configs(after.get("config.yaml")) if Role.MIG_PARTED in roles else set()
     for name in sorted(_mig_configs(before.get("config.yaml")) - kept) if kept else ():
         if nodes := change.facts.nodes_with(MIG_CONFIG_LABEL, name):
             user = f"the label nvidia.com/mig.config of {the_nodes(nodes)} names it"
             text = f'loses the configuration "{name}" while {user}; its state would become failed'
             remedy = f'keep "{name}" until no node names it'
-            yield problem(_DATA / "config.yaml", text, remedy, severity=Severity.WARN)
+            yield Problem(_DATA / "config.yaml", text, remedy, severity=Severity.WARN)
 
 
 def _data(document: Object | None) -> Mapping[str, Any]:

@@ -20,7 +20,7 @@ from policies.nvidia.identifiers import DRIVER
 from policies.quota.demands.classes import NecessaryConditions, classes
 from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
 from policies.rules.charges import UNSEEN, DeviceDemand, DeviceKind
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -219,7 +219,7 @@ class _ClaimRequests:
         if not name or not self.classes.is_missing(name):
             return
         guess = class_meant(name, self.classes)
-        yield problem(
+        yield Problem(
             subrequest.path / "deviceClassName",
             f"there is no DeviceClass {shown(name)}, so its GPUs are unknown; the most that they can be is charged",
             f'write "{guess}"' if guess else "write the name of a DeviceClass that exists, or create it first",

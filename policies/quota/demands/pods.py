@@ -33,7 +33,7 @@ from policies.quota.demands.device_kinds import (
     unseen_slice,
 )
 from policies.rules.charges import OWN, UNSEEN, DeviceDemand, DeviceKind
-from policies.rules.checks import Problem, problem
+from policies.rules.checks import Problem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -361,14 +361,14 @@ def _missing_class(pod: Pod, name: str) -> Problem:
     resource = f"{IMPLICIT_PREFIX}{name}"
     path = next(_places(pod, resource), SPEC)
     said = f"there is no DeviceClass {shown(name)}, so its devices are unknown; whole GPUs are charged"
-    return problem(path, said, "write the name of a DeviceClass that exists, or create it first")
+    return Problem(path, said, "write the name of a DeviceClass that exists, or create it first")
 
 
 def _missing_template(claim: PodClaim) -> Problem:
     seen = "can be seen" if claim.document is UNKNOWN else "exists"
     template = f"ResourceClaimTemplate {shown(claim.object_name)}"
     said = f"no {template} {seen} in {claim.namespace}, so nothing is charged for it now"
-    return problem(claim.path, said, "create the template first; its claim is charged when it is made")
+    return Problem(claim.path, said, "create the template first; its claim is charged when it is made")
 
 
 def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
@@ -381,4 +381,4 @@ def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
 def _of_template(found: Problem, claim: PodClaim) -> Problem:
     """A problem of a template, reported at the pod that names it."""
     said = f"{found.message} (ResourceClaimTemplate {shown(claim.object_name)}, {found.path})"
-    return problem(claim.path, said, found.remedy)
+    return Problem(claim.path, said, found.remedy)

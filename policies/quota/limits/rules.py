@@ -16,7 +16,7 @@ from policies.quota.demands.device_kinds import node_kinds, visible_kinds
 from policies.quota.limits.quota import QuotaError, parse_quota
 from policies.quota.limits.selectors import GLOBS, Match, Selector
 from policies.rules.charges import DeviceKind
-from policies.rules.checks import Problem, RulesOn, problem
+from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 from policies.rules.settings.exemptions import exemption_in_cluster
 
@@ -72,7 +72,7 @@ def readable_quota(request: Request) -> Iterator[Problem]:
         specs = [lookup(document, ("spec",)) for document in (request.old_object, request.object)]
         kept = request.old_object is not None and specs[0] == specs[1]
         for path, sentence in error.problems:
-            yield problem(path, sentence, "", severity=Severity.WARN if kept else None)
+            yield Problem(path, sentence, "", severity=Severity.WARN if kept else None)
 
 
 @GPU_QUOTAS.rule(
@@ -91,7 +91,7 @@ def effective_quota(namespace: str, settings: GPUAdmissionPolicy) -> Iterator[Pr
     """
     if why := exemption_in_cluster("quota", namespace, settings):
         text = f'namespace "{namespace}" is exempt from quotas ({why}), so this GPUQuota limits nothing'
-        yield problem(FieldPath(["metadata", "namespace"]), text)
+        yield Problem(FieldPath(["metadata", "namespace"]), text)
 
 
 @GPU_QUOTAS.rule(
@@ -170,11 +170,11 @@ def _of_limit(limit: Limit, path: FieldPath, selector: Object | None, cluster: _
         for index in missed:
             text = f"{shown(globs[index])} {_MISSED[field]}, so {_effect(limit, is_idle=is_idle)}"
             remedy = _remedy(field, globs[index], cluster.names[field])
-            yield problem(path / field / index, text, remedy, severity=Severity.WARN if is_idle else Severity.AUDIT)
+            yield Problem(path / field / index, text, remedy, severity=Severity.WARN if is_idle else Severity.AUDIT)
     if counts and cluster.kinds and all(limit.selector.match(kind, None) is Match.NO for kind in cluster.kinds):
         text = f"no GPU {_SHOWN} is of these products and has these profiles, so {_effect(limit, is_idle=True)}"
         remedy = f"write profiles that these products are divided into, or make two limits of it; {_LATER}"
-        yield problem(path, text, remedy)
+        yield Problem(path, text, remedy)
 
 
 def _matches(field: str, glob: str, names: tuple[str, ...]) -> bool:

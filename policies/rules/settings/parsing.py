@@ -11,70 +11,70 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import is_label_key, is_label_value, quote
 from policies.kubernetes.nodes import NodeTaint, node_taint
 from policies.kubernetes.objects import FieldPath, items_at, lookup
+from policies.kubernetes.schema import wrong_type
+from policies.kubernetes.workloads import path_steps
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.wishes import Wish, WishError
-from policies.rules.settings.choices import GPUAdmissionPolicy, kind_problems
+from policies.rules.checks import Problem
+from policies.rules.settings.choices import GPUAdmissionPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pydantic import TypeAdapter
 
     from policies.rules.settings.choices import WishDefault
 
 
+_SPEC = FieldPath(["spec"])
 _WANTED = {
-    "bool_type": "must be true or false",
-    "dataclass_type": "must be a mapping",
-    "dict_type": "must be a mapping",
-    "list_type": "must be a list",
-    "model_type": "must be a mapping",
-    "string_type": "must be text",
-    "tuple_type": "must be a list",
+    "bool_type": "true or false",
+    "dataclass_type": "a mapping",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "model_type": "a mapping",
+    "string_type": "text",
+    "tuple_type": "a list",
 }
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 
 
-def type_problem(detail: Any, unknown_field: str) -> str:
-    """The problem of a value, without a full stop.
+def type_problem(path: FieldPath, detail: Any, known_fields: str) -> Problem:
+    """The problem of a value.
 
     Args:
+        path: The path of the value.
         detail: An item of `ValidationError.errors`.
-        unknown_field: The sentence for a field that the format does not have.
+        known_fields: The remedy for a field that the format does not have.
     """
     kind, value = detail["type"], detail["input"]
-    shown = (
-        quote(value)
-        if isinstance(value, str | int | float | None)
-        else "a list"
-        if isinstance(value, list)
-        else "a mapping"
-    )
     if kind == "missing":
-        return "is missing"
+        return Problem(path, "is missing", "write it")
     if kind in _UNKNOWN_FIELD:
-        return unknown_field
+        return Problem(path, "is unknown", known_fields)
     if kind == "value_error":
-        return str(detail["ctx"]["error"])
+        return Problem(path, str(detail["ctx"]["error"]), "")
     if kind in ("enum", "literal_error"):
         expected = detail["ctx"]["expected"].replace("'", "")
         if value is False and "off" in expected:
-            return 'is false, which is how YAML reads off; write "off" in quotes'
-        return f"is {shown}; write {expected}"
+            return Problem(path, "is false, which is how YAML reads off", 'write "off" in quotes')
+        shown = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else quote(value)
+        return Problem(path, f"is {shown}", f"write {expected}")
     if kind in ("too_short", "string_too_short"):
-        return "must not be empty"
-    wanted = _WANTED.get(kind)
-    if wanted == "must be text" and isinstance(value, int | float):
-        wanted = "must be text, in quotes"
+        return Problem(path, "must not be empty", "")
+    if kind in _WANTED:
+        found = wrong_type(path, value, _WANTED[kind])
+        return Problem(path, found.message, found.remedy)
     message: str = detail["msg"]
-    return f"is {shown}; it {wanted}" if wanted else message[:1].lower() + message[1:]
+    return Problem(path, message[:1].lower() + message[1:], "")
 
 
-def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
+def _wish_problems(path: FieldPath, default: Any) -> Iterator[Problem]:
     """The problems of the `wish` of one default; wrong types are reported elsewhere."""
     wish = lookup(default, ("wish",))
+    path /= "wish"
     if wish == {}:
-        yield ("wish",), "is empty; write what is wished, such as product: H100*, or take the entry away"
+        yield Problem(path, "is empty", "write a wish such as product: H100*, or remove the entry")
     texts = {str(word): text for word, text in wish.items() if isinstance(text, str)} if isinstance(wish, dict) else {}
     if not texts:
         return
@@ -83,14 +83,14 @@ def wish_problems(default: Any) -> Iterator[tuple[tuple[str, ...], str]]:
         try:
             Wish.check(word, text)
         except WishError as error:
-            yield ("wish", word), f"{error}; {error.remedy}"
+            yield Problem(path / word, str(error), error.remedy)
         else:
             readable[word] = text
     for words, contradiction in Wish.of(readable).contradictions():
-        yield ("wish",), f"can never be met: {contradiction}; change or take away {' or '.join(words)}"
+        yield Problem(path, f"cannot be met: {contradiction}", f"change or remove {' or '.join(words)}")
 
 
-def joint_problems(defaults: Sequence[WishDefault]) -> Iterator[tuple[int, str]]:
+def _joint_problems(defaults: Sequence[WishDefault]) -> Iterator[Problem]:
     """The defaults that contradict others wherever they hold, so that no pod there gets a GPU.
 
     Patterns are compared as they are written: one default holds wherever another does if it has the same patterns, or
@@ -112,76 +112,119 @@ def joint_problems(defaults: Sequence[WishDefault]) -> Iterator[tuple[int, str]]
             if (contradiction, involved) not in told:
                 told.add((contradiction, involved))
                 others = " and ".join(f"wishes[{number}]" for number in sorted(involved - {index}))
-                yield index, f"can never be met together with {others}: {contradiction}; change one of them"
+                path = FieldPath((*_SPEC, "placement", "wishes", index, "wish"))
+                yield Problem(path, f"cannot be met together with {others}: {contradiction}", "change one of them")
 
 
 _NO_SCHEDULE = "NoSchedule"
 _KUBECTL = re.compile(r"(?P<key>[^=:]+)(?:=(?P<value>[^=:]*))?(?::(?P<effect>[A-Za-z]+))?")
 """`key=value:effect`, as `kubectl taint` takes it."""
 
-_VALUE = (
-    "the value of a taint is at most 63 letters, digits, dashes, dots and underscores, with a letter or digit at both "
-    "ends"
-)
-_EVERYBODYS = (
-    "which every GPU pod tolerates, whatever its value and in every namespace; to reserve nodes, taint them with "
-    "another key"
-)
+_VALUE = "write at most 63 letters, digits, dashes, dots and underscores, with a letter or digit at both ends"
 _NOT_RUNNING = "pods that tolerate it would be sent where they cannot run"
+_WAIT = "remove the entry, and wait for the nodes"
 _NOT_TOLERATED = {
     NodeTaint.CONDITION: (
-        "which Kubernetes sets on nodes that are not ready, cordoned, or short of memory, disk or processes; "
-        f"{_NOT_RUNNING}, so leave it out and have the nodes repaired"
+        (
+            "which Kubernetes sets on nodes that are not ready, cordoned, or short of memory, disk or processes; "
+            f"{_NOT_RUNNING}"
+        ),
+        "remove the entry, and have the nodes repaired",
     ),
     NodeTaint.CLOUD: (
-        "which is on nodes that their cloud has not set up yet or has shut down; "
-        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+        f"which is on nodes that their cloud has not set up yet or has shut down; {_NOT_RUNNING}",
+        _WAIT,
     ),
     NodeTaint.ROLE: (
-        "which sets nodes apart for a role, such as the control plane, and not for GPUs; "
-        f"taint GPU nodes with {GPU_RESOURCE} or a key of your own, and leave this one out"
+        "which sets nodes apart for a role, such as the control plane, and not for GPUs",
+        f"remove the entry, and taint GPU nodes with {GPU_RESOURCE} or a key of your own",
     ),
     NodeTaint.AUTOSCALED: (
-        f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}, so leave it out"
+        f"with which an autoscaler marks nodes that it is about to start or to remove; {_NOT_RUNNING}",
+        "remove the entry",
     ),
     NodeTaint.STARTING: (
-        "which is on nodes that are not set up yet, and tells the cluster autoscaler so; "
-        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+        f"which is on nodes that are not set up yet, and tells the cluster autoscaler so; {_NOT_RUNNING}",
+        _WAIT,
     ),
     NodeTaint.PAUSED: (
-        "which is on nodes that take no pods for a while, and tells the cluster autoscaler so; "
-        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+        f"which is on nodes that take no pods for a while, and tells the cluster autoscaler so; {_NOT_RUNNING}",
+        _WAIT,
     ),
     NodeTaint.NETWORK: (
-        "which is on nodes where Cilium has not set up the network yet; "
-        f"{_NOT_RUNNING}, so leave it out and wait for the nodes"
+        f"which is on nodes where Cilium has not set up the network yet; {_NOT_RUNNING}",
+        _WAIT,
     ),
 }
+"""Taints that are not for GPU pods: the reason and the remedy."""
 
 
-def taint_problems(taint: Any) -> Iterator[tuple[tuple[str], str]]:
-    """The problems of one taint, by field; wrong types and effects are reported elsewhere."""
+def _taint_problems(path: FieldPath, taint: Any) -> Iterator[Problem]:
+    """The problems of one taint; wrong types and effects are reported elsewhere."""
     key, value = lookup(taint, ("key",)), lookup(taint, ("value",))
-    if isinstance(key, str) and (said := _key_problem(key)):
-        yield ("key",), said
+    if isinstance(key, str):
+        yield from _key_problems(path / "key", key)
     if isinstance(value, str) and not is_label_value(value):
-        yield ("value",), f"is {quote(value)}; {_VALUE}"
+        yield Problem(path / "value", f"is {quote(value)}", _VALUE)
     narrows = isinstance(taint, dict) and (bool(taint.get("value")) or taint.get("namespaces", ["*"]) != ["*"])
     if key == GPU_RESOURCE and taint.get("effect", _NO_SCHEDULE) == _NO_SCHEDULE and narrows:
-        yield ("key",), f"is {quote(GPU_RESOURCE)}, {_EVERYBODYS}"
+        text = f"is {quote(GPU_RESOURCE)}, which every GPU pod tolerates, whatever its value and in every namespace"
+        yield Problem(path / "key", text, "taint nodes with another key to reserve them")
 
 
-def _key_problem(key: str) -> str:
+def _key_problems(path: FieldPath, key: str) -> Iterator[Problem]:
     if not key:
-        return "is empty, which would stand for every taint; write the key of one"
-    if is_label_key(key):
-        kind = node_taint(key)
-        return "" if kind is None else f"is {quote(key)}, {_NOT_TOLERATED[kind]}"
-    parts = _KUBECTL.fullmatch(key)
-    if parts and is_label_key(parts["key"]):
+        yield Problem(path, "is empty, which would stand for every taint", "write the key of one taint")
+    elif is_label_key(key):
+        if (kind := node_taint(key)) is not None:
+            reason, remedy = _NOT_TOLERATED[kind]
+            yield Problem(path, f"is {quote(key)}, {reason}", remedy)
+    elif (parts := _KUBECTL.fullmatch(key)) and is_label_key(parts["key"]):
         written = ", ".join(f"{name}: {text}" for name, text in parts.groupdict().items() if text)
-        return f"is {quote(key)}, as kubectl spells a taint; write {written}"
-    return f"is {quote(key)}; the key of a taint is a name such as {GPU_RESOURCE} or dedicated"
+        yield Problem(path, f"is {quote(key)}, as kubectl spells a taint", f"write {written}")
+    else:
+        yield Problem(path, f"is {quote(key)}", f"write a name such as {GPU_RESOURCE} or dedicated")
+
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_WORDS = {
+    "group": (re.compile(rf"{_LABEL}(\.{_LABEL})+"), "the API group of a custom resource, such as example.com"),
+    "kind": (re.compile("[A-Z][A-Za-z0-9]*"), "the kind as objects spell it, such as TrainingRun"),
+    "resource": (re.compile(_LABEL), "the plural as kubectl api-resources lists it, such as trainingruns"),
+}
+"""Fields with one word, and what to write."""
+_PATH = "a path such as spec.template or spec.workers[*].template"
+
+
+def _kind_problems(path: FieldPath, entry: Any) -> Iterator[Problem]:
+    """The problems of one added kind; wrong types are reported elsewhere."""
+    for name, (pattern, wanted) in _WORDS.items():
+        value = lookup(entry, (name,))
+        if isinstance(value, str) and not pattern.fullmatch(value):
+            yield Problem(path / name, f"is {quote(value)}", f"write {wanted}")
+    if lookup(entry, ("templates",)) == []:
+        yield Problem(path / "templates", "is empty", f"write where the pod templates are, {_PATH}")
+    templates = [steps for _, _, steps in _paths(entry, "templates") if steps]
+    for key in ("templates", "counts"):
+        for index, text, steps in _paths(entry, key):
+            if not steps:
+                yield Problem(path / key / index, f"is {quote(text)}", f"write {_PATH}")
+            elif key == "counts" and not any(each[: len(steps) - 1] == steps[:-1] for each in templates):
+                parent = text.rpartition(".")[0]
+                place = f"in {parent} or below it" if parent else "in the object"
+                message = f"is {quote(text)}, and no template is {place}, so it counts nothing"
+                yield Problem(path / key / index, message, "remove it")
+
+
+def _paths(entry: Any, field: str) -> Iterator[tuple[int, str, tuple[str, ...]]]:
+    """The texts of a list of paths, with their steps; no steps if a text is not a path."""
+    value = lookup(entry, (field,))
+    for index, text in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(text, str):
+            try:
+                yield index, text, path_steps(text)
+            except ValueError:
+                yield index, text, ()
 
 
 _RULE_ID = re.compile(r"GA[0-9]{3}")
@@ -195,102 +238,95 @@ _WEIGHT = re.compile(r"[0-9]{1,4}/[1-9][0-9]{0,3}|[01](?:\.[0-9]{1,6})?")
 _TRUSTED = ("quota", "trustedCreators")
 _SUBJECTS = ("users", "groups", "serviceAccounts")
 _EMPTY = {
-    ("conversion", "schedulers"): "is empty, so nothing would be converted; leave it out to mean default-scheduler",
+    ("conversion", "schedulers"): ("so nothing would be converted", "default-scheduler"),
     ("configuration", "operatorNamespaces"): (
-        "is empty, so nothing of the GPU Operator would be found; leave it out to mean gpu-operator and "
-        "nvidia-gpu-operator"
+        "so nothing of the GPU Operator would be found",
+        "gpu-operator and nvidia-gpu-operator",
     ),
-    _TRUSTED: (
-        "is empty, so the claims of pods would be charged a second time; leave it out to mean Kubernetes' own controllers"
-    ),
+    _TRUSTED: ("so the claims of pods would be charged a second time", "Kubernetes' own controllers"),
 }
-"""The problems of lists that must not be empty."""
+"""Lists that must not be empty: the consequence, and the default."""
 
 
-def spec_problems(spec: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Where in a spec of any shape something is wrong beside types, and what."""
+def _spec_problems(spec: Any) -> Iterator[Problem]:
+    """The problems of a spec of any shape, besides types."""
     for path, check in _ITEMS.items():
         for index, item in enumerate(items_at(spec, path)):
+            place = FieldPath((*_SPEC, *path, index))
             if lookup(item, ("namespaces",)) == []:
-                yield (*path, index, "namespaces"), "is empty; leave it out to mean every namespace"
-            for steps, said in check(item):
-                yield (*path, index, *steps), said
-    for path, said in _EMPTY.items():
+                yield Problem(place / "namespaces", "is empty", "remove it to mean every namespace")
+            yield from check(place, item)
+    for path, (consequence, default) in _EMPTY.items():
         if lookup(spec, path) == []:
-            yield path, said
+            place = FieldPath((*_SPEC, *path))
+            yield Problem(place, f"is empty, {consequence}", f"remove it to mean {default}")
     for index, user in enumerate(items_at(spec, _TRUSTED)):
         if user == "":
-            yield (*_TRUSTED, index), "is empty; write the name of a user, such as system:kube-scheduler"
-    for index, account in enumerate(items_at(spec, _ACCOUNTS)):
-        if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
-            yield (*_ACCOUNTS, index), _account_problem(account)
+            place = FieldPath((*_SPEC, *_TRUSTED, index))
+            yield Problem(place, "is empty", "write the name of a user, such as system:kube-scheduler")
+    yield from _account_problems(FieldPath((*_SPEC, *_ACCOUNTS)), items_at(spec, _ACCOUNTS))
 
 
-def _override_problems(override: Any) -> Iterator[tuple[tuple[str], str]]:
+def _override_problems(path: FieldPath, override: Any) -> Iterator[Problem]:
     rule = lookup(override, ("rule",))
     if isinstance(rule, str) and not _RULE_ID.fullmatch(rule):
-        yield ("rule",), f'is "{rule}"; a rule is GA and three digits, such as GA307'
+        yield Problem(path / "rule", f"is {quote(rule)}", "write GA and three digits, such as GA307")
 
 
-def _account_problem(account: str) -> str:
-    user = _USER.fullmatch(account)
-    written = f'"{user[1]}/{user[2]}"' if user else "namespace/name, such as monitoring/dcgm-exporter"
-    return f"is {quote(account)}; write {written}"
+def _account_problems(path: FieldPath, accounts: Iterable[Any]) -> Iterator[Problem]:
+    for index, account in enumerate(accounts):
+        if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
+            user = _USER.fullmatch(account)
+            written = f'"{user[1]}/{user[2]}"' if user else "namespace/name, such as monitoring/dcgm-exporter"
+            yield Problem(path / index, f"is {quote(account)}", f"write {written}")
 
 
-def _exemption_problems(exemption: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _exemption_problems(path: FieldPath, exemption: Any) -> Iterator[Problem]:
     if isinstance(exemption, dict) and not any(exemption.get(key) for key in _SUBJECTS):
-        yield (), f"exempts no user; name users in {', '.join(_SUBJECTS[:-1])} or {_SUBJECTS[-1]}"
+        yield Problem(path, "exempts no user", f"name users in {', '.join(_SUBJECTS[:-1])} or {_SUBJECTS[-1]}")
     if lookup(exemption, ("from",)) == []:
-        yield ("from",), "is empty, so it exempts from nothing; write conversion, access, or rules such as GA307"
+        remedy = "write conversion, access, or rules such as GA307"
+        yield Problem(path / "from", "is empty, so it exempts from nothing", remedy)
     for index, what in enumerate(items_at(exemption, ("from",))):
         if isinstance(what, str) and not _EXEMPT_FROM.fullmatch(what):
-            said = quote(what)
-            yield ("from", index), f"is {said}; write conversion, access, or rules such as GA307 or GA6*"
-    for index, account in enumerate(items_at(exemption, ("serviceAccounts",))):
-        if isinstance(account, str) and not _ACCOUNT.fullmatch(account):
-            yield ("serviceAccounts", index), _account_problem(account)
+            remedy = "write conversion, access, or rules such as GA307 or GA6*"
+            yield Problem(path / "from" / index, f"is {quote(what)}", remedy)
+    yield from _account_problems(path / "serviceAccounts", items_at(exemption, ("serviceAccounts",)))
 
 
-def _weight_problems(weight: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _weight_problems(path: FieldPath, weight: Any) -> Iterator[Problem]:
     if lookup(weight, ("products",)) == []:
-        yield ("products",), 'is empty, so it weighs nothing; write "*" to mean every product'
+        yield Problem(path / "products", "is empty, so it weighs nothing", 'write "*" to mean every product')
     for index, product in enumerate(items_at(weight, ("products",))):
         if product == "":
-            yield ("products", index), 'is empty; write a product such as "Tesla-T4" or "H100*"'
+            yield Problem(path / "products" / index, "is empty", 'write a product such as "Tesla-T4" or "H100*"')
     gpus = lookup(weight, ("gpus",))
     if isinstance(gpus, str) and not (_WEIGHT.fullmatch(gpus) and 0 < Fraction(gpus) <= 1):
-        said = quote(gpus)
-        yield ("gpus",), f'is {said}; write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"'
+        remedy = 'write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"'
+        yield Problem(path / "gpus", f"is {quote(gpus)}", remedy)
 
 
-_ITEMS: dict[tuple[str, ...], Callable[[Any], Iterator[tuple[tuple[str | int, ...], str]]]] = {
+_ITEMS: dict[tuple[str, ...], Callable[[FieldPath, Any], Iterator[Problem]]] = {
     ("rules",): _override_problems,
     ("exemptions",): _exemption_problems,
-    ("placement", "wishes"): wish_problems,
-    ("placement", "tolerations"): taint_problems,
+    ("placement", "wishes"): _wish_problems,
+    ("placement", "tolerations"): _taint_problems,
     ("quota", "weights"): _weight_problems,
-    ("workloads", "kinds"): kind_problems,
+    ("workloads", "kinds"): _kind_problems,
 }
 """Lists whose items hold in namespaces, and what else is checked of an item."""
 
 
 API_VERSION = "gpu-admission.io/v1alpha1"
 _FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
-_SPEC = FieldPath(["spec"])
-
-_NO_EXECUTE = (
-    "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave; write "
-    "such a toleration into the pods that are meant to stay"
-)
 
 
 class SettingsError(ValueError):
-    """A document that is no valid GPUAdmissionPolicy; `problems` holds (field path, sentence) pairs."""
+    """A document that is no valid GPUAdmissionPolicy."""
 
-    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(". ".join(each.text for each in problems))
 
 
 def parse_settings(document: Any) -> GPUAdmissionPolicy:
@@ -302,8 +338,8 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
     from pydantic import ValidationError
 
     if not isinstance(document, dict):
-        said = "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec"
-        raise SettingsError([(FieldPath(), said)])
+        text = "a GPUAdmissionPolicy is a mapping with apiVersion, kind, metadata and spec"
+        raise SettingsError([Problem(FieldPath(), text, "")])
     problems = list(_envelope_problems(document))
     spec = {} if document.get("spec") is None else document["spec"]
     try:
@@ -312,13 +348,11 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
     except ValidationError as error:
         problems += [_type_problem(detail) for detail in error.errors(include_url=False)]
     except RecursionError as error:
-        raise SettingsError([(_SPEC, "is nested more deeply than any setting is")]) from error
-    problems += [(FieldPath((*_SPEC, *steps)), said) for steps, said in spec_problems(spec)]
+        text = "is nested more deeply than any setting"
+        raise SettingsError([Problem(_SPEC, text, "write only settings that docs/settings.md lists")]) from error
+    problems += _spec_problems(spec)
     if not problems:
-        problems = [
-            (FieldPath((*_SPEC, "placement", "wishes", index, "wish")), said)
-            for index, said in joint_problems(policy.placement.wishes)
-        ]
+        problems += _joint_problems(policy.placement.wishes)
     if problems:
         raise SettingsError(problems)
     return policy
@@ -331,28 +365,32 @@ def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
     return TypeAdapter(GPUAdmissionPolicy)
 
 
-def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+def _envelope_problems(document: dict[str, Any]) -> Iterator[Problem]:
     if document.get("apiVersion") != API_VERSION:
-        yield FieldPath(["apiVersion"]), f'is {_value_text(document.get("apiVersion"))}; write "{API_VERSION}"'
+        found = f"is {_value_text(document.get('apiVersion'))}"
+        yield Problem(FieldPath(["apiVersion"]), found, f'write "{API_VERSION}"')
     if document.get("kind") != "GPUAdmissionPolicy":
-        yield FieldPath(["kind"]), f'is {_value_text(document.get("kind"))}; write "GPUAdmissionPolicy"'
+        yield Problem(FieldPath(["kind"]), f"is {_value_text(document.get('kind'))}", 'write "GPUAdmissionPolicy"')
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name != "default":
-        said = f'is {_value_text(name)}; a cluster has one GPUAdmissionPolicy, named "default"'
-        yield FieldPath(["metadata", "name"]), said
+        found = f"is {_value_text(name)}, and a cluster has only one GPUAdmissionPolicy"
+        yield Problem(FieldPath(["metadata", "name"]), found, 'write "default"')
     for key in document:
         if key not in _FIELDS:
-            yield FieldPath([key]), "is an unknown field of a GPUAdmissionPolicy; settings are under spec"
+            found = "is an unknown field of a GPUAdmissionPolicy"
+            yield Problem(FieldPath([key]), found, "move it below spec if it is a setting, or remove it")
 
 
 def _value_text(value: Any) -> str:
     return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
 
 
-def _type_problem(detail: Any) -> tuple[FieldPath, str]:
-    """Where and what."""
+def _type_problem(detail: Any) -> Problem:
     path = FieldPath((*_SPEC, *detail["loc"]))
     if detail["type"] in ("enum", "literal_error") and detail["input"] == "NoExecute":
-        return path, _NO_EXECUTE
-    return path, type_problem(detail, "is an unknown setting; docs/settings.md lists all settings")
+        text = (
+            "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave"
+        )
+        return Problem(path, text, "write the toleration into the pods that are meant to stay")
+    return type_problem(path, detail, "write a setting that docs/settings.md lists")

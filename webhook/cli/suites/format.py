@@ -161,7 +161,7 @@ class Expectation(_Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.model_fields_set:
-            raise ValueError("expects nothing, so the case cannot fail; write a verdict, for example")
+            raise ValueError("is empty, so the case cannot fail; write a verdict, for example")
         return self
 
 
@@ -235,7 +235,7 @@ class Suite(_Model):
 
 _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 """Suites in UTF-16, which Windows writes, are not read, but are not skipped silently."""
-_UNKNOWN_FIELD = "is an unknown field of a suite; docs/test.md lists all fields"
+_UNKNOWN_FIELD = "write a field that docs/test.md lists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,5 +322,4 @@ def _suite(file: str, document: Document, problems: list[Problem]) -> Iterator[S
         found = [(FieldPath(detail["loc"]), detail) for detail in error.errors(include_url=False)]
         places = {path: document.line_position(path) for path, _ in found}
         for path, detail in sorted(found, key=lambda each: (places[each[0]].line, places[each[0]].column)):
-            sentence = type_problem(detail, _UNKNOWN_FIELD)
-            problems.append(Problem(file, f"{path}: {sentence}" if path else sentence, places[path]))
+            problems.append(Problem(file, type_problem(path, detail, _UNKNOWN_FIELD).text, places[path]))
