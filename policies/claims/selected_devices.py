@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.cel import CelCompileError
 from policies.claims.claim_subject import CLAIMS, DEVICE_CLASSES, cache_per_review
 from policies.claims.field_errors import subdomain_error
-from policies.devices.deviceclasses import class_meant, extended_resource_name, newest_first, other_classes
+from policies.devices.deviceclasses import class_remedy, extended_resource_name, newest_first
 from policies.devices.effort import DeviceSelection, select_devices
 from policies.devices.published_devices import device_count, published_devices
 from policies.devices.resource_claims import MOST_ENTRIES
@@ -179,8 +179,7 @@ def existing_classes(subject: Subject) -> Iterator[Problem]:
             classes, remedy = subject.facts.view.known_objects("DeviceClass"), None
             if classes:
                 names = [known for known in map(name_of, classes) if known]
-                guess = class_meant(name, names)
-                remedy = f'write "{guess}"' if guess else other_classes(names)
+                remedy = class_remedy(name, names)
             text = f'there is no DeviceClass "{name}", so the pod would stay Pending'
             yield Problem(path, text, remedy)
             continue

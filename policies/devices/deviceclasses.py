@@ -108,10 +108,20 @@ def class_meant(name: str, known: Iterable[str]) -> str | None:
     return min(near)[1] if near else None
 
 
-def other_classes(known: Iterable[str]) -> str:
-    """The remedy if no class has a similar name: which classes there are."""
+def class_remedy(name: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
+    """The remedy for a class that does not exist: the one that was probably meant, or which classes there are.
+
+    Args:
+        name: The class.
+        known: The classes that exist.
+        before: The text before the name of a class at this place.
+        after: The text behind it.
+    """
+    existing = list(known)
+    if meant := class_meant(name, existing):
+        return f'write "{before}{meant}{after}"'
     install = "install the driver that brings it"
-    names = sorted(printable(name) for name in known if not name.startswith(_INTERNAL))
+    names = sorted(printable(each) for each in existing if not each.startswith(_INTERNAL))
     if not names:
         return install
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.deviceclasses import class_meant, other_classes
+from policies.devices.deviceclasses import class_remedy
 from policies.devices.native_quotas import refused_claims, refused_pod
 from policies.devices.resource_claims import Claim
 from policies.fleet.pod_claims import domain_template, missing_remedy, pod_claims
@@ -309,18 +309,14 @@ def class_obstacles(claims: Sequence[NamedClaim], view: ClusterView) -> tuple[Ob
             unknown.append(name)
         elif found is None:
             sentence = f"DeviceClass {printable(name)} does not exist"
-            obstacles.append(Obstacle(ObstacleKind.MISSING, sentence, _remedy(name, view)))
+            known = [name_of(each) for each in view.known_objects("DeviceClass")]
+            remedy = class_remedy(name, known, before="deviceClassName: ")
+            obstacles.append(Obstacle(ObstacleKind.MISSING, sentence, remedy))
     if unknown:
         what = f"DeviceClass {unknown[0]} is" if len(unknown) == 1 else f"DeviceClasses {', '.join(unknown)} are"
         sentence = f"{printable(what)} unknown, so the devices that the claim can get are unknown"
         obstacles.append(Obstacle(ObstacleKind.FACT_UNKNOWN, sentence, unknown_kind_remedy("DeviceClass")))
     return tuple(obstacles)
-
-
-def _remedy(name: str, view: ClusterView) -> str:
-    known = list(map(name_of, view.known_objects("DeviceClass")))
-    guess = class_meant(name, known)
-    return f"write deviceClassName: {guess}" if guess else other_classes(known)
 
 
 def _names(claims: Iterable[NamedClaim]) -> list[str]:

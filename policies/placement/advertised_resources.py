@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
 
-from policies.devices.deviceclasses import class_meant, extended_resource_name, other_classes
+from policies.devices.deviceclasses import class_meant, class_remedy, extended_resource_name
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.fleet.gpu_nodes import gpu_nodes
@@ -286,7 +286,7 @@ def _missing_class(request: ResourceRequest, view: ClusterView) -> Iterator[Prob
     guess = class_meant(wanted, names)
     if has_nvidia_class_name(wanted) or (guess and has_nvidia_class_name(guess)):
         text = f'there is no DeviceClass "{printable(wanted)}", so the pod would stay Pending'
-        yield Problem(request.path, text, f'write "{guess}"' if guess else other_classes(names))
+        yield Problem(request.path, text, class_remedy(wanted, names, before=IMPLICIT_PREFIX))
 
 
 def _unadvertised_resource(request: ResourceRequest, pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.devices.deviceclasses import class_meant, other_classes
+from policies.devices.deviceclasses import class_remedy
 from policies.devices.native_quotas import DEVICES_OF_CLASS, REQUESTS
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import shown
@@ -79,11 +79,10 @@ def _missing_class(key: str, view: ClusterView) -> Iterator[Problem]:
     name = key.removeprefix(REQUESTS + IMPLICIT_PREFIX).removesuffix(DEVICES_OF_CLASS)
     if not classes.are_listed or name in classes:
         return
-    plain = name.removeprefix(REQUESTS)
-    meant = plain if plain in classes else class_meant(plain, classes)
-    is_implicit = key.startswith(REQUESTS + IMPLICIT_PREFIX)
-    right = f"{REQUESTS}{IMPLICIT_PREFIX}{meant}" if is_implicit else f"{meant}{DEVICES_OF_CLASS}"
-    remedy = f'write "{right}"' if meant else other_classes(classes)
+    if key.startswith(REQUESTS + IMPLICIT_PREFIX):
+        remedy = class_remedy(name, classes, before=REQUESTS + IMPLICIT_PREFIX)
+    else:
+        remedy = class_remedy(name.removeprefix(REQUESTS), classes, after=DEVICES_OF_CLASS)
     yield Problem(_HARD / key, f"there is no DeviceClass {shown(name)}, so this limit counts no device", remedy)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.deviceclasses import class_meant, other_classes
+from policies.devices.deviceclasses import class_remedy
 from policies.devices.native_quotas import DEVICES_OF_CLASS, REQUESTS
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
@@ -209,9 +209,8 @@ def _missing_class(path: FieldPath, name: str, view: ClusterView, prefix: str = 
     """
     classes = known_classes(view)
     if classes.are_listed and name not in classes:
-        meant = class_meant(name, classes)
         text = f"there is no DeviceClass {shown(name)}, so nothing is counted"
-        yield Problem(path, text, f'write "{prefix}{meant}"' if meant else other_classes(classes))
+        yield Problem(path, text, class_remedy(name, classes, before=prefix))
 
 
 @RulesOn("ConfigMap", "Configuration").rule(

@@ -131,7 +131,7 @@ def test_object_that_was_found_in_the_cluster_is_stored_without_a_uid(k8s):
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        ("gpu.nvida.com", "write deviceClassName: gpu.nvidia.com"),
+        ("gpu.nvida.com", 'write "deviceClassName: gpu.nvidia.com"'),
         ("large", "install the driver that brings it, or write the name of a class that exists: gpu.nvidia.com"),
     ],
 )

@@ -324,7 +324,7 @@ def test_name_that_may_be_meant_is_not_reported_without_nodes(pod, resource):
         ("nvidia.com/hostdev", f"{DRA}; {RULE}"),
         (
             f"{IMPLICIT}gpu.nvida.com",
-            'there is no DeviceClass "gpu.nvida.com", so the pod would stay Pending; write "gpu.nvidia.com"',
+            f'there is no DeviceClass "gpu.nvida.com", so the pod would stay Pending; write "{IMPLICIT}gpu.nvidia.com"',
         ),
         (
             f"{IMPLICIT}mig-1g.gpu.nvidia.com",

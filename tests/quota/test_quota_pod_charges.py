@@ -87,7 +87,7 @@ def test_implicit_name_of_a_missing_class_is_reported_at_its_path(pod, example):
     assert (str(reported.path), reported.message, reported.remedy) == (
         path,
         'there is no DeviceClass "h100", so its devices are unknown; whole GPUs are charged',
-        "write the name of a DeviceClass that exists, or create it first",
+        "install the driver that brings it, or write the name of a class that exists: gpu.nvidia.com, mig.nvidia.com, vfio.gpu.nvidia.com",
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.devices.deviceclasses import class_meant
+from policies.devices.deviceclasses import class_remedy
 from policies.devices.effort import Effort
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import MOST_DEVICES, Claim
@@ -218,9 +218,8 @@ class _ClaimRequests:
         name = subrequest.device_class
         if not name or not self.classes.is_missing(name):
             return
-        guess = class_meant(name, self.classes)
         yield Problem(
             subrequest.path / "deviceClassName",
             f"there is no DeviceClass {shown(name)}, so its GPUs are unknown; the most that they can be is charged",
-            f'write "{guess}"' if guess else "write the name of a DeviceClass that exists, or create it first",
+            class_remedy(name, self.classes),
         )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from policies.devices.deviceclasses import class_remedy
 from policies.devices.effort import Effort
 from policies.fleet import extended_requests
 from policies.fleet.gpu_nodes import narrows_gpus
@@ -164,10 +165,13 @@ class ExtendedResources:
         return found
 
     @property
-    def missing_classes(self) -> tuple[str, ...]:
-        """The missing DeviceClasses that the pod requests by their implicit names."""
+    def problems(self) -> Iterator[Problem]:
+        """The problems of implicit names of DeviceClasses that do not exist."""
         names = (each for name in self._amounts for each in self._classes.standing_for(name))
-        return tuple(filter(self._classes.is_missing, dict.fromkeys(names)))
+        for name in filter(self._classes.is_missing, dict.fromkeys(names)):
+            path = next(_places(self.pod, f"{IMPLICIT_PREFIX}{name}"), SPEC)
+            text = f"there is no DeviceClass {shown(name)}, so its devices are unknown; whole GPUs are charged"
+            yield Problem(path, text, class_remedy(name, self._classes, before=IMPLICIT_PREFIX))
 
     @cached_property
     def _amounts(self) -> Mapping[str, int]:
@@ -304,7 +308,7 @@ def demands_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, sett
     extended = ExtendedResources(pod, priority_class_of(pod), view, settings)
     pieces: dict[str, tuple[DeviceDemand, ...]] = {OWN: tuple(extended.demands.values())}
     shared: dict[str, tuple[DeviceDemand, ...]] = {}
-    problems = [_missing_class(pod, name) for name in extended.missing_classes]
+    problems = list(extended.problems)
     effort = Effort()
     known: dict[tuple[str, bool], ClaimDemands] = {}
     for claim in claims:
@@ -355,13 +359,6 @@ def priority_class_of(pod: Pod) -> str:
 
 def _with_gpus(pieces: Mapping[str, tuple[DeviceDemand, ...]]) -> dict[str, tuple[DeviceDemand, ...]]:
     return {name: demands for name, demands in pieces.items() if demands}
-
-
-def _missing_class(pod: Pod, name: str) -> Problem:
-    resource = f"{IMPLICIT_PREFIX}{name}"
-    path = next(_places(pod, resource), SPEC)
-    said = f"there is no DeviceClass {shown(name)}, so its devices are unknown; whole GPUs are charged"
-    return Problem(path, said, "write the name of a DeviceClass that exists, or create it first")
 
 
 def _missing_template(claim: PodClaim) -> Problem:
