@@ -109,7 +109,7 @@ def class_meant(name: str, known: Iterable[str]) -> str | None:
 
 
 def class_remedy(name: str, known: Iterable[str], *, before: str = "", after: str = "") -> str:
-    """The remedy for a class that does not exist: the one that was probably meant, or which classes there are.
+    """The remedy for a class that does not exist: the class that was meant, or the ones that exist.
 
     Args:
         name: The class.

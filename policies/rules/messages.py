@@ -59,6 +59,12 @@ def named_remedy(path: FieldPath, remedy: str) -> str:
     return f"{verb} {_leaf(path)}{rest}" if is_about_field else remedy
 
 
+def remedy_sentences(author: str = "", administrator: str = "") -> list[str]:
+    """The remedies for the author and for an administrator, without full stops; an empty one is left out."""
+    sentences = [f"What to do: {author}"] if author else []
+    return [*sentences, f"An administrator can {administrator}"] if administrator else sentences
+
+
 _LONG_WORD = re.compile(r"\S{41,}")
 
 

@@ -11,6 +11,7 @@ from policies.analyses.explain.explanations import (
     suggestion_sentence,
 )
 from policies.outcome import Feasibility
+from policies.rules.messages import remedy_sentences
 from webhook.pages.report_model import Bullets, Paragraph, Section, Tone
 
 if TYPE_CHECKING:
@@ -31,10 +32,8 @@ def answer_section(explanation: Explanation) -> Section:
     """The verdict, the reason for it, obstacles and warnings."""
     headline, obstacles = Paragraph(as_sentence(explanation.headline)), map(obstacle_sentence, explanation.obstacles)
     warnings = [Paragraph(f"Warning: {warning}") for warning in explanation.warnings]
-    warnings += [
-        Paragraph(f"An administrator can {task}.")
-        for task in dict.fromkeys(each.administrator for each in explanation.warnings if each.administrator)
-    ]
+    tasks = dict.fromkeys(each.administrator for each in explanation.warnings)
+    warnings += [Paragraph(f"{each}.") for task in tasks for each in remedy_sentences(administrator=task)]
     verdict = explanation.verdict
     return Section([headline, Bullets([*obstacles]), *warnings], explanation.label, str(verdict), TONES[verdict])
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from policies.kubernetes.names import format_amount, printable
 from policies.quota.limits.amounts import amount_with_unit
+from policies.rules.messages import remedy_sentences
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -73,6 +74,7 @@ def _environment() -> Environment:
         "word": one_word,
         "kind": _kind,
     }
+    environment.globals["remedy_sentences"] = remedy_sentences
     return environment
 
 

@@ -15,6 +15,7 @@ from policies.kubernetes.names import closest, resource_name, shown
 from policies.kubernetes.objects import filled_record
 from policies.rules.decision import EVERY_KIND, WORKLOAD, Severity
 from policies.rules.idle_settings import NEEDS
+from policies.rules.messages import remedy_sentences
 from webhook.cli.options import complete_from, output_option
 from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import output_text
@@ -161,10 +162,10 @@ def _in_full(rule: Rule) -> str:
     examples = read_examples(rule.id)
     setting = f"{rule.setting}, or spec.rules" if rule.setting else "spec.rules"
     held = "whatever the settings say" if rule.fixed else f"unless {setting} of the GPUAdmissionPolicy says otherwise"
-    administrator = f" An administrator can {rule.administrator}." if rule.administrator else ""
+    remedies = [f"{each}." for each in remedy_sentences(rule.remedy, rule.administrator)]
     sections = (
         Section([Paragraph(" ".join(rule.why.split()))]),
-        Section([Paragraph(f"What to do: {rule.remedy}.{administrator}")]),
+        Section([Paragraph(" ".join(remedies))]),
         Section([Lines(["Wrong:"]), Lines(examples.wrong.rstrip().split("\n"), 4)]),
         Section([Lines(["Right:"]), Lines(examples.right.rstrip().split("\n"), 4)]),
         Section([Paragraph(f"Source: {rule.source}")]),

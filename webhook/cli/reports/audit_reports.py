@@ -14,6 +14,7 @@ from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
+from policies.rules.messages import remedy_sentences
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.settings import read_cluster_files
@@ -149,12 +150,11 @@ def _findings(found: Sequence[AuditFinding]) -> list[Block]:
         more = f" and {finding.count - 1:,} more" if finding.count > 1 else ""
         owners = f" ({format_list(finding.owners, _MOST_OWNERS)})" if finding.owners else ""
         where = f"{finding.path}: " if finding.path else ""
-        waived = f"Waived because {finding.waived}" if finding.waived else ""
-        remedy = waived or (f"What to do: {finding.remedy}" if finding.remedy else "")
-        administrator = f"An administrator can {finding.administrator}" if finding.administrator else ""
+        waived = [f"Waived because {finding.waived}"] if finding.waived else []
+        remedies = remedy_sentences("" if waived else finding.remedy, finding.administrator)
         blocks += [
             Lines([f"{finding.rule}  {finding.kind} {namespace}{finding.name}{more}{owners}"], 2),
-            Lines([f"{where}{finding.message}", *filter(None, (remedy, administrator))], 4),
+            Lines([f"{where}{finding.message}", *waived, *remedies], 4),
         ]
     return [*blocks, More(len(found[_MOST_SHOWN:]), 2)]
 
@@ -180,9 +180,8 @@ def _readiness(rows: Sequence[ConversionReadiness]) -> Iterator[Block]:
         for obstacle, result in obstacles:
             more = f" and {obstacle.count - 1:,} more" if obstacle.count > 1 else ""
             where = f"{obstacle.path}: " if obstacle.path else ""
-            remedy = [f"What to do: {obstacle.remedy}"] if obstacle.remedy else []
             yield Lines([f"{obstacle.workload}{more} {result} [{obstacle.rule}]"], 2)
-            yield Lines([f"{where}{obstacle.message}", *remedy], 4)
+            yield Lines([f"{where}{obstacle.message}", *remedy_sentences(obstacle.remedy)], 4)
 
 
 def _result(obstacle: ConversionObstacle) -> str:

@@ -18,6 +18,7 @@ import click
 
 from policies.admission import rule_book
 from policies.kubernetes.names import printable
+from policies.rules.messages import remedy_sentences
 from webhook.cli.review.review_report import UNREADABLE, Level, repository_path, show_summary
 from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import json_text
@@ -71,9 +72,8 @@ def _log(review: Review) -> dict[str, Any]:
 def _descriptor(rule: Rule) -> dict[str, Any]:
     """A rule as a reportingDescriptor: its requirement, its reason, and as help what to do, with examples."""
     why = " ".join(rule.why.split())
-    described = f"{why}\n\nWhat to do: {rule.remedy}." if rule.remedy else why
-    if rule.administrator:
-        described += f" An administrator can {rule.administrator}."
+    remedies = " ".join(f"{each}." for each in remedy_sentences(rule.remedy, rule.administrator))
+    described = f"{why}\n\n{remedies}"
     descriptor: dict[str, Any] = {
         "id": rule.id,
         "shortDescription": {"text": rule.title},

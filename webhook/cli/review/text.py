@@ -12,7 +12,7 @@ import click
 from policies.admission import well_formed_pod
 from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Severity, refusal_lines
-from policies.rules.messages import reason
+from policies.rules.messages import reason, remedy_sentences
 from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
@@ -134,8 +134,9 @@ def _lines(reviewed: ReviewedObject, result: Result, told: set[tuple[str, str]])
             yield f"    Reason: {printable(why)}"
             explained.add(why)
         task = subject.request.namespace, finding.administrator
-        if finding.administrator and finding.severity in (Severity.DENY, Severity.WARN) and task not in told:
-            yield f"    An administrator can {printable(finding.administrator)}"
+        if finding.severity in (Severity.DENY, Severity.WARN) and task not in told:
+            for each in remedy_sentences(administrator=finding.administrator):
+                yield f"    {printable(each)}"
             told.add(task)
     if result.left_out:
         yield f"  and {result.left_out:,} more findings; put these right first"
