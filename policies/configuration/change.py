@@ -171,6 +171,16 @@ class Change(_Fields):
         """True if the object is in the operator's namespace, or in a file that names no namespace."""
         return self.namespace in ("", *self.facts.config_map_namespaces)
 
+    @cached_property
+    def severity_if_unread(self) -> Severity | None:
+        """WARN for an NVIDIADriver that the operator disables, because the ClusterPolicy has the driver; else None.
+
+        Source: github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go Reconcile.
+        """
+        policy = self.facts.cluster_policy() if self.kind == "NVIDIADriver" else None
+        is_delegated = lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is True
+        return Severity.WARN if isinstance(policy, dict) and not is_delegated else None
+
     @property
     def api_version(self) -> str:
         """The object's `apiVersion`; empty if it is missing or not a string."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import (
@@ -15,6 +16,7 @@ from policies.configuration.change import (
     applied_spec,
     check_object,
     data_keys,
+    not_found,
 )
 from policies.configuration.cluster_facts import the_nodes
 from policies.fleet.device_plugin import node_workload
@@ -412,16 +414,23 @@ def driver_objects(change: Change) -> Iterator[Problem]:
     "Objects that an NVIDIADriver refers to must exist and be mountable",
     remedy="write the name of a ConfigMap in the operator's namespace",
     source="github.com/NVIDIA/gpu-operator internal/state/driver_volumes.go getDriverAdditionalConfigs, "
-    "controllers/nvidiadriver_controller.go Reconcile",
+    "internal/state/driver.go getManifestObjects, createConfigMapVolumeMounts, controllers/nvidiadriver_controller.go Reconcile",
     rows=("K-16", "K-19"),
 )
 def nvidia_driver_objects(change: Change) -> Iterator[Problem]:
     """The operator reads these objects from its own namespace when it builds the driver's DaemonSet.
 
-    If one is missing, reconciliation fails and the driver is not deployed. The ConfigMap's name becomes the name of a
-    volume, which has stricter rules than the name of a ConfigMap and must be unique.
+    Without the Secret it deploys no driver. If a ConfigMap is missing, it only logs that, and the driver runs without any
+    of the ConfigMaps and without its licence. The ConfigMap's name becomes the name of a volume, which has stricter rules
+    than the name of a ConfigMap and must be unique.
     """
-    driver = Driver(change, ())
+    for found in _object_problems(Driver(change, ())):
+        yield replace(found, severity=change.severity_if_unread or found.severity)
+
+
+def _object_problems(driver: Driver) -> Iterator[Problem]:
+    """Problems of the objects that an NVIDIADriver refers to, if the operator reads it."""
+    change = driver.change
     yield from _volumes(driver, [(field, "name") for field in (*_ONLY_FOR_BUILDS, "kernelModuleConfig")])
     yield from _topology(driver, "virtualTopologyConfig", "name")
     error = f'the operator would report: secrets "{driver.text("secretEnv")}" not found'
@@ -439,6 +448,13 @@ def _volumes(driver: Driver, fields: Iterable[tuple[str, str]]) -> Iterator[Prob
     for field, key in fields:
         name, path = driver.text(field, key), driver.at(field, key)
         if not name or (driver.is_precompiled and field in _ONLY_FOR_BUILDS):
+            continue
+        if not driver.steps and driver.change.facts.operator_object("ConfigMap", name) is None:
+            outcome = (
+                f"the operator would only log: ERROR: could not get ConfigMap {name} from client; the driver would run"
+            )
+            outcome += " without its ConfigMaps and licence"
+            yield replace(not_found(driver.change, path, "ConfigMap", name, outcome), severity=Severity.WARN)
             continue
         first = field_of.setdefault(name, field)
         if not is_dns_label(name):

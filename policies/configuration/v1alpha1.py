@@ -11,6 +11,7 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, items_at, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -24,6 +25,7 @@ __all__ = ["GPU_CLUSTER", "NVIDIA_DRIVER", "selector_of", "selects"]
 
 
 _DEFAULT_IMAGE = "nvcr.io/nvidia/driver"
+_NVIDIAS_REGISTRY = "nvcr.io/"
 _VGPU = ("vgpu", "vgpu-host-manager")
 
 
@@ -38,17 +40,19 @@ def named_image(change: Change) -> Iterator[Problem]:
     """The default of `image` is a whole path, and the operator puts the repository before it.
 
     So with a repository it is doubled, without one the version is refused, and alone it has no tag. The operator takes
-    no image from its own settings here, as it does for a ClusterPolicy.
+    no image from its own settings here, as it does for a ClusterPolicy. A mirror may have images under their whole path,
+    so a doubled path in another registry than NVIDIA's is only warned about.
     """
     image = change.text("image")
     if image not in ("", _DEFAULT_IMAGE):
         return
     repository, version = change.text("repository"), change.text("version")
-    field, by_default = "image", " by default" if not image else ""
+    field, by_default, severity = "image", " by default" if not image else "", change.severity_if_unread
     if repository and version:
         mark = "@" if version.startswith("sha256:") else ":"
         text = f'is "{_DEFAULT_IMAGE}"{by_default}, so nodes would pull "{repository}/{_DEFAULT_IMAGE}{mark}{version}"'
-        yield Problem(change.at(field), text, "write image: driver")
+        is_nvidias = repository.startswith(_NVIDIAS_REGISTRY)
+        yield Problem(change.at(field), text, "write image: driver", severity=severity if is_nvidias else Severity.WARN)
     elif repository or version:
         field, missing = ("version", "repository") if version else ("repository", "version")
         shown = f"repository={repository}, image={_DEFAULT_IMAGE}, version={version}"
@@ -56,10 +60,10 @@ def named_image(change: Change) -> Iterator[Problem]:
             f"is set without {missing}; the operator would report: invalid image specification: repository, image and "
         )
         text += f"version must all be set ({shown})"
-        yield Problem(change.at(field), text)
+        yield Problem(change.at(field), text, severity=severity)
     else:
         text = f'is "{_DEFAULT_IMAGE}"{by_default} and the whole reference, so nodes would pull "{_DEFAULT_IMAGE}-<os>"'
-        yield Problem(change.at(field), text)
+        yield Problem(change.at(field), text, severity=severity)
 
 
 @NVIDIA_DRIVER.rule(
@@ -83,7 +87,7 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
                 "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled"
             )
             text = f"does not work with usePrecompiled: true; the operator would report: {error} NVIDIA drivers"
-            yield Problem(change.at(component, "enabled"), text)
+            yield Problem(change.at(component, "enabled"), text, severity=change.severity_if_unread)
     yield from _vgpu(change)
     if change.old is not None:
         yield from _type_changes(change)
@@ -121,6 +125,8 @@ def _type_changes(change: Change) -> Iterator[Problem]:
         yield Problem(change.at("usePrecompiled"), text, f"{anew}, when the nodes are drained", severity=Severity.WARN)
 
 
+_LEAST_SECONDS = 60
+"""The time before which no driver is ready that compiles its modules: the operator's own probe does not look earlier."""
 _ENOUGH_SECONDS = 600
 """The time that a driver may take to compile its modules."""
 _DEFAULTS = {"initialDelaySeconds": 60, "periodSeconds": 10, "timeoutSeconds": 60, "failureThreshold": 120}
@@ -141,7 +147,8 @@ def whole_probe(change: Change) -> Iterator[Problem]:
     """A startup probe replaces the operator's own; it is not merged with it as in a ClusterPolicy.
 
     A missing field gets Kubernetes' default: three failures, a timeout of one second. The kubelet then kills the driver
-    again and again while it compiles its modules. The driver's template has no liveness and readiness probes, and labels
+    again and again while it compiles its modules; only a warning from a minute on, in which a fast node may compile them.
+    The driver's template has no liveness and readiness probes, and labels
     by which the operator finds the pods are dropped.
     """
     if change.mapping("startupProbe") and change.text("driverType") != "vgpu-host-manager":
@@ -168,7 +175,8 @@ def _startup_probe(change: Change) -> Iterator[Problem]:
             f"leaves out {' and '.join(missing)}, which become Kubernetes' defaults and not the operator's; the driver "
         )
         text += f"would be killed after {seconds} seconds, while it compiles its modules"
-        yield Problem(probe.at(), text, remedy)
+        severity = change.severity_if_unread if seconds <= _LEAST_SECONDS else Severity.WARN
+        yield Problem(probe.at(), text, remedy, severity=severity)
     elif not probe.number("timeoutSeconds"):
         text = "leaves out timeoutSeconds, which becomes 1 and not the operator's 60, too short for nvidia-smi at times"
         yield Problem(probe.at(), text, remedy, severity=Severity.WARN)
@@ -210,15 +218,16 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
         if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
     ]
     defaults = [driver for driver in others if lookup(driver, ("spec", "default")) is True]
+    unread = change.severity_if_unread
     if _OWNER in change.mapping("nodeSelector"):
         error = f'NVIDIADriver "{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
         text = f"is the operator's own mark of the nodes that a driver has; it would report: {error}"
-        yield Problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
+        yield Problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own", severity=unread)
     if change.flag("default") and defaults:
         names = [name_of(driver) for driver in defaults]
         error = f"multiple default NVIDIADrivers found: [{' '.join(sorted([*names, change.name]))}]"
         text = f"is true for {quoted_names(names)} too; the operator would report: {error}"
-        yield Problem(change.at("default"), text, "write default: false, and a nodeSelector")
+        yield Problem(change.at("default"), text, "write default: false, and a nodeSelector", severity=unread)
     for other in others if not change.flag("default") else ():
         if other not in defaults:
             yield from _conflict(change, other)
@@ -227,6 +236,7 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
 def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     mine, theirs, name = selector_of(change.object), selector_of(other), name_of(other)
     path, pair = change.at("nodeSelector"), " ".join(sorted([change.name, name]))
+    unread = change.severity_if_unread
     shared = [
         name_of(node)
         for node in change.facts.view.known_objects("Node")
@@ -235,13 +245,14 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     if shared:
         text = f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
         text += f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
-        yield Problem(path, text)
+        yield Problem(path, text, severity=unread)
     elif not change.mapping("nodeSelector"):
         text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
-        yield Problem(path, text, "add a nodeSelector, or default: true if it is for the nodes that are left")
+        remedy = "add a nodeSelector, or default: true if it is for the nodes that are left"
+        yield Problem(path, text, remedy, severity=unread)
     elif not lookup(other, ("spec", "nodeSelector")):
         text = f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
-        yield Problem(path, text)
+        yield Problem(path, text, severity=unread)
     elif mine.items() <= theirs.items() or theirs.items() <= mine.items():
         wider, narrower = (change.name, name) if mine.items() <= theirs.items() else (name, change.name)
         text = f'"{wider}" selects every node that "{narrower}" selects; which nodes these are is not known here'
@@ -275,11 +286,11 @@ def nodes_to_run_on(change: Change) -> Iterator[Problem]:
     driver, and so never gets it. As long as the ClusterPolicy does not say `useNvidiaDriverCRD: true`, every
     NVIDIADriver is `disabled`.
     """
-    policy = change.facts.cluster_policy()
-    if isinstance(policy, dict) and lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is not True:
+    if change.severity_if_unread is not None:
         text = f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
         text += "ClusterPolicy"
-        remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{name_of(policy)}"'
+        policy = name_of(change.facts.cluster_policy())
+        remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{policy}"'
         yield Problem(FieldPath(["metadata", "name"]), text, remedy)
     for key in change.mapping("nodeSelector"):
         if key.startswith(_BY_DRIVER) and not key.startswith(_BY_ADMINISTRATORS):
@@ -310,6 +321,8 @@ def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
 
 _NAME = FieldPath(["metadata", "name"])
 _LEAST_KUBERNETES = (1, 34)
+_FIRST_KUBERNETES = (1, 32)
+"""The first release with an API that the DRA driver can read, if the administrator serves it."""
 _LEAST_BRANCH = 580
 _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
 
@@ -319,16 +332,22 @@ _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
     "A GPUCluster must have Kubernetes 1.34, driver 580 and no ClusterPolicy around it",
     remedy="stay with the ClusterPolicy, or delete it first",
     source="github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go validatePrerequisites, "
-    "deployments/gpu-operator/templates/validations.yaml; docs.nvidia.com GPU Operator, DRA",
+    "internal/state/gpucluster.go draResourceAPIVersion, controllers/clusterinfo/clusterinfo.go getDRAResourceGVR; "
+    "docs.nvidia.com GPU Operator, DRA",
     rows=("A-02", "L-01", "L-05"),
 )
 def surroundings(change: Change) -> Iterator[Problem]:
     """The operator runs the device plugin for a ClusterPolicy, or the DRA driver for a GPUCluster.
 
     With both it stops to look after either; there is no migration in place, the ClusterPolicy has to go first. The DRA
-    driver needs an API that Kubernetes has since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
+    driver needs an API that Kubernetes serves since 1.34 (1.34.2 in fact), and a driver of branch 580 or later.
+    Kubernetes 1.32 and 1.33 have that API as a beta, which is served only if the administrator enables it.
     """
-    policies = [name_of(policy) for policy in change.facts.view.known_objects("ClusterPolicy")]
+    policies = [
+        name_of(policy)
+        for policy in change.facts.view.known_objects("ClusterPolicy")
+        if not lookup(policy, ("metadata", "deletionTimestamp"))
+    ]
     if change.is_created and policies:
         text = (
             f'"{change.name}" and the ClusterPolicy "{policies[0]}" exclude each other; the operator would report: A '
@@ -338,8 +357,14 @@ def surroundings(change: Change) -> Iterator[Problem]:
     version = change.facts.view.server_version()
     if version is not UNKNOWN and version < _LEAST_KUBERNETES:
         running = ".".join(map(str, version[:2]))
-        text = f"needs Kubernetes 1.34.2 or later, and this is {running}; the DRA driver could not start"
-        yield Problem(FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first")
+        if version < _FIRST_KUBERNETES:
+            severity, outcome = None, "the operator would report: the resource.k8s.io DeviceClass API is not served"
+        else:
+            severity, outcome = Severity.WARN, "resource.k8s.io is a beta there, which is not served by default"
+        text = f"needs Kubernetes 1.34.2 or later, and this is {running}; {outcome}"
+        yield Problem(
+            FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first", severity=severity
+        )
     drivers = change.facts.view.known_objects("NVIDIADriver")
     versions = [(name_of(driver), lookup(driver, ("spec", "version"))) for driver in drivers]
     matches = [(f"{name} {text}", _BRANCH.match(text)) for name, text in versions if isinstance(text, str)]
@@ -373,8 +398,8 @@ _EXITS = "the DRA driver would exit with: feature gate validation failed: featur
     "The DRA driver must be able to start with its feature gates and ports",
     remedy="write false for one of the two",
     source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu pkg/featuregates/featuregates.go "
-    "ValidateFeatureGates, cmd/gpu-kubelet-plugin; github.com/NVIDIA/gpu-operator "
-    "internal/state/dra_driver.go",
+    "ValidateFeatureGates, cmd/gpu-kubelet-plugin/main.go validateCLIFlags, cmd/gpu-kubelet-plugin/health.go startHealthcheck; "
+    "github.com/NVIDIA/gpu-operator internal/state/dra_driver.go resolveHealthcheckPort",
     rows=("L-02", "L-03", "L-04"),
 )
 def startable(change: Change) -> Iterator[Problem]:
@@ -404,8 +429,9 @@ def startable(change: Change) -> Iterator[Problem]:
 
 
 def _is_on(change: Change, gate: str) -> bool:
-    """True if a gate is on; all that are off by default are alpha."""
-    return change.flag(*_GATES, gate, default=gate in ON_BY_DEFAULT or change.flag(*_GATES, "AllAlpha"))
+    """True if a gate is on; all that are off by default are alpha, and all that are on are beta."""
+    stage, default = ("AllBeta", True) if gate in ON_BY_DEFAULT else ("AllAlpha", False)
+    return change.flag(*_GATES, gate, default=change.flag(*_GATES, stage, default=default))
 
 
 def _shares(change: Change) -> Iterator[Problem]:
@@ -426,10 +452,12 @@ def _shares(change: Change) -> Iterator[Problem]:
     if on and _is_on(change, "MPSSupport"):
         text = "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS"
         yield Problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
+    is_ignored = is_older(change.text("draDriver", "version"), "0.5.0")
     for index, _ in set_to if not on else ():
         text = "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
         text += "feature gate ConsumableShares to be enabled"
-        yield Problem(change.at(*_GPUS, "env", index, "value"), text, "write featureGates: {ConsumableShares: true}")
+        path, remedy = change.at(*_GPUS, "env", index, "value"), "write featureGates: {ConsumableShares: true}"
+        yield Problem(path, text, remedy, severity=Severity.WARN if is_ignored else None)
 
 
 def _ports(change: Change) -> Iterator[Problem]:

@@ -42,12 +42,38 @@ def test_update_beside_a_cluster_policy_passes(examined):
     assert [finding for finding in examined(text) if finding.rule.id == "GA198"] == []
 
 
-@pytest.mark.parametrize(("version", "refused"), [("v1.33.4", True), ("v1.34.2", False), ("v1.35.0", False)])
-def test_old_kubernetes_is_refused(findings_of, version, refused):
+def test_gpu_cluster_after_a_cluster_policy_that_is_being_deleted_passes(findings_of):
+    going = POLICY.replace("{name: cluster-policy", '{deletionTimestamp: "2026-01-05T09:00:00Z", name: cluster-policy')
+    assert "deletionTimestamp" in going
+    assert findings_of("GA198", "", going) == []
+
+
+def test_kubernetes_without_an_api_for_the_dra_driver_is_refused(findings_of):
+    assert [one[1:3] for one in findings_of("GA198", "", "serverVersion: {gitVersion: v1.31.9}")] == [
+        (
+            "deny",
+            "needs Kubernetes 1.34.2 or later, and this is 1.31; the operator would report: the resource.k8s.io DeviceClass "
+            "API is not served",
+        )
+    ]
+
+
+@pytest.mark.parametrize("version", ["v1.32.0", "v1.33.4"])
+def test_kubernetes_with_a_beta_of_the_api_is_warned_about(findings_of, version):
     found = findings_of("GA198", "", f"serverVersion: {{gitVersion: {version}}}")
-    assert [one[1] for one in found] == ["deny"] * refused
-    if refused:
-        assert found[0][2] == "needs Kubernetes 1.34.2 or later, and this is 1.33; the DRA driver could not start"
+    assert [one[1] for one in found] == ["warn"]
+    assert found[0][2].endswith("resource.k8s.io is a beta there, which is not served by default")
+
+
+@pytest.mark.parametrize("version", ["v1.34.2", "v1.35.0"])
+def test_kubernetes_with_the_api_is_fine(findings_of, version):
+    assert findings_of("GA198", "", f"serverVersion: {{gitVersion: {version}}}") == []
+
+
+def test_gates_of_a_stage_that_is_off_need_nothing(findings_of):
+    assert findings_of("GA199", "featureGates: {AllBeta: false, IMEXDaemonsWithDNSNames: false}") == []
+    found = findings_of("GA199", "featureGates: {AllBeta: false, ComputeDomainCliques: true}")
+    assert [one[:2] for one in found] == [("spec.draDriver.featureGates.ComputeDomainCliques", "deny")]
 
 
 def test_old_drivers_are_warned_about(findings_of):

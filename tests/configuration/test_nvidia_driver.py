@@ -126,6 +126,32 @@ def test_default_image_after_a_repository_is_refused(findings_of, image):
     ]
 
 
+def test_default_image_in_a_mirror_is_warned_about(findings_of):
+    found = findings_of("GA193", "default: true", image="repository: harbor.example.com, version: 580.95.05")
+    assert [one[1:3] for one in found] == [
+        (
+            "warn",
+            'is "nvcr.io/nvidia/driver" by default, so nodes would pull "harbor.example.com/nvcr.io/nvidia/driver:580.95.05"',
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "image"),
+    [
+        ("GA192", "nodeSelector: {nvidia.com/gpu-operator.driver.owner: mine}", IMAGE),
+        ("GA193", "default: true", ""),
+        ("GA194", "usePrecompiled: true\ngds: {enabled: true}", IMAGE),
+        ("GA196", "startupProbe: {timeoutSeconds: 30}", IMAGE),
+        ("GA197", "repoConfig: {name: same}\nkernelModuleConfig: {name: same}", IMAGE),
+    ],
+)
+def test_mistake_is_refused_only_if_the_operator_reads_the_driver(findings_of, rule, spec, image):
+    delegated = findings_of(rule, spec, POLICY % "useNvidiaDriverCRD: true", image=image)
+    assert [one[1] for one in delegated] == ["deny"]
+    assert [one[1] for one in findings_of(rule, spec, POLICY % "", image=image)] == ["warn"]
+
+
 def test_version_alone_is_refused(findings_of):
     assert findings_of("GA193", "default: true", image="version: 580.95.05")[0][2] == (
         "is set without repository; the operator would report: invalid image specification: repository, image and version "
@@ -270,17 +296,23 @@ def test_affinity_with_the_selector_is_fine(findings_of, spec):
 
 
 def test_startup_probe_without_failures_is_refused(findings_of):
-    assert findings_of("GA196", "startupProbe: {initialDelaySeconds: 60, timeoutSeconds: 30}") == [
+    assert findings_of("GA196", "startupProbe: {initialDelaySeconds: 30, timeoutSeconds: 30}") == [
         (
             "spec.startupProbe",
             "deny",
             (
                 "leaves out failureThreshold and periodSeconds, which become Kubernetes' defaults and not the operator's; the "
-                "driver would be killed after 90 seconds, while it compiles its modules"
+                "driver would be killed after 60 seconds, while it compiles its modules"
             ),
-            "write startupProbe: {initialDelaySeconds: 60, periodSeconds: 10, timeoutSeconds: 30, failureThreshold: 120}",
+            "write startupProbe: {initialDelaySeconds: 30, periodSeconds: 10, timeoutSeconds: 30, failureThreshold: 120}",
         )
     ]
+
+
+def test_startup_probe_in_which_a_fast_node_compiles_is_warned_about(findings_of):
+    found = findings_of("GA196", "startupProbe: {initialDelaySeconds: 60, timeoutSeconds: 30}")
+    assert [one[1] for one in found] == ["warn"]
+    assert "would be killed after 90 seconds" in found[0][2]
 
 
 @pytest.mark.parametrize(
@@ -325,15 +357,15 @@ def config_map(name, namespace="gpu-operator", data="{}"):
     return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: {namespace}}}\ndata: {data}"
 
 
-def test_config_map_that_is_missing_is_refused(findings_of):
+def test_config_map_that_is_missing_is_warned_about(findings_of):
     assert findings_of("GA197", "repoConfig: {name: repos}", config_map("repos", "default")) == [
         (
             "spec.repoConfig.name",
-            "deny",
+            "warn",
             (
                 'ConfigMap "repos" not found in gpu-operator, only in '
-                "default, where the operator does not look; the operator would report: ERROR: could "
-                "not get ConfigMap repos from client"
+                "default, where the operator does not look; the operator would only log: ERROR: could "
+                "not get ConfigMap repos from client; the driver would run without its ConfigMaps and licence"
             ),
             'create ConfigMap "repos" in gpu-operator first',
         )
