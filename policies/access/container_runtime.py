@@ -40,7 +40,8 @@ Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong 
     setting="access.mode",
     remedy="request nvidia.com/gpu: 1 in resources.limits, or remove the mount",
     administrator=EXEMPT,
-    source="gpu-operator assets and controllers/object_controls.go",
+    source="github.com/NVIDIA/gpu-operator assets/state-driver/0500_daemonset.yaml, controllers/object_controls.go "
+    "transformForDriverInstallDir, TransformToolkit",
 )
 def unrequested_mounts(subject: Subject) -> Iterator[Problem]:
     """Device nodes and driver come with a GPU; a pod that mounts them uses GPUs of other pods.
@@ -94,7 +95,9 @@ def _other_gpus(container: Container, mount: HostMount, place: NodePlace, severi
     setting="access.mode",
     remedy="remove the mount",
     administrator="exempt device plugins and drivers in access.exemptServiceAccounts or access.exemptNamespaces",
-    source="k8s.io/kubelet pkg/apis/deviceplugin/v1beta1; tags.cncf.io/container-device-interface; gpu-operator assets",
+    source="k8s.io/kubelet pkg/apis/deviceplugin/v1beta1/constants.go DevicePluginPath; "
+    "tags.cncf.io/container-device-interface pkg/cdi/spec-dirs.go DefaultSpecDirs; github.com/NVIDIA/gpu-operator "
+    "assets/state-device-plugin/0500_daemonset.yaml",
 )
 def distribution(subject: Subject) -> Iterator[Problem]:
     """Containers get the GPUs that CDI specs, device plugins and drivers give them.
@@ -154,7 +157,8 @@ def device_list(subject: Subject) -> Iterator[Problem]:
         "in every container"
     ),
     administrator=EXEMPT,
-    source="gpu-operator assets/pre-requisites; nvidia-container-toolkit internal/config/image/cuda_image.go",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go transformRuntimeClass; nvidia-container-toolkit "
+    "internal/config/image/cuda_image.go VisibleDevices",
 )
 def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives GPUs to containers that name them, and images can.
@@ -223,8 +227,8 @@ def _configured_handlers(view: ClusterView) -> frozenset[str]:
     setting="access.mode",
     remedy="request nvidia.com/gpu: 1 in resources.limits, and remove the annotation",
     administrator=EXEMPT,
-    source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, "
-    "internal/modifier/cdi.go getAnnotationDevices",
+    source="nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go "
+    "CreateContainer, internal/modifier/cdi.go getAnnotationDevices",
 )
 def injecting_annotations(subject: Subject) -> Iterator[Problem]:
     """Containers get the CDI devices that an annotation names, without a request to the scheduler.
@@ -288,7 +292,7 @@ _TAKEN_FOR_PRIVILEGED = ("SYS_ADMIN", "CAP_SYS_ADMIN", "ALL", "CAP_ALL")
     default=Severity.WARN,
     setting="access.mode",
     remedy="remove it, or what the other findings on this pod name",
-    source="nvidia-container-toolkit internal/config/image/privileged.go; Pod Security Standards",
+    source="nvidia-container-toolkit internal/config/image/privileged.go IsPrivileged; Pod Security Standards",
 )
 def privileges(subject: Subject) -> Iterator[Problem]:
     """`privileged`, `hostPID` and mounts of `/` or `/dev` often have nothing to do with GPUs.

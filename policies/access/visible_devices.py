@@ -36,7 +36,8 @@ _SOURCES = {
     setting="access.mode",
     remedy="request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void",
     administrator=EXEMPT,
-    source="nvidia-container-toolkit internal/config/image/cuda_image.go; kubelet makeEnvironmentVariables",
+    source="nvidia-container-toolkit internal/config/image/cuda_image.go VisibleDevices; k8s.io/kubernetes "
+    "pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
 )
 def unrequested_devices(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's container runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names.

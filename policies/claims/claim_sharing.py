@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from policies.claims.claim_subject import CLAIMS, CLAIMS_AND_CLASSES
 from policies.claims.nvidia_configs import (
     all_selectors,
+    applied_configs,
     most_devices,
     nvidia_configs,
     reached_requests,
@@ -19,6 +20,7 @@ from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import DRIVER
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -50,7 +52,7 @@ def mps_settings(subject: Subject) -> Iterator[Problem]:
     Processes of several users can share a GPU since Volta, which has compute capability 7.0; the driver refuses older
     GPUs when it prepares them, so a cluster that has such GPUs is only warned about.
     """
-    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+    for found in applied_configs(subject, "GpuConfig", "MigDeviceConfig"):
         percentage, path = found.mps.get("defaultActiveThreadPercentage"), found.at("sharing", "mpsConfig")
         if isinstance(percentage, int) and not isinstance(percentage, bool) and not 0 <= percentage <= 100:
             bound = "negative" if percentage < 0 else "greater than 100"
@@ -94,7 +96,7 @@ def pinned_memory_limits(subject: Subject) -> Iterator[Problem]:
     A limit of one device is under its UUID or under its index among the devices that the config is for, which are sorted
     by UUID and counted from 0. The index is checked against the most devices that the claim can get.
     """
-    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+    for found in applied_configs(subject, "GpuConfig", "MigDeviceConfig"):
         default = found.mps.get("defaultPinnedDeviceMemoryLimit")
         if default is not None and _is_too_low(default):
             text = f"invalid limit: default value set too low: {printable(str(default))}"
@@ -135,7 +137,8 @@ _BLOCKS = {"timeSlicingConfig": "TimeSlicing", "mpsConfig": "MPS"}
     "GA243",
     "Sharing must have one strategy and only the settings of that strategy",
     remedy="write strategy: TimeSlicing with timeSlicingConfig, or strategy: MPS with mpsConfig",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go and sharing.go",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go validateSharingStrategy, sharing.go "
+    "GetTimeSlicingConfig, GetMpsConfig",
 )
 def sharing_strategies(subject: Subject) -> Iterator[Problem]:
     """The strategy is TimeSlicing or MPS; the driver refuses others, and settings of the other strategy.
@@ -143,7 +146,7 @@ def sharing_strategies(subject: Subject) -> Iterator[Problem]:
     What both of its blocks say is compared only when devices are prepared, so a claim with both is stored, allocated,
     and never starts a pod.
     """
-    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+    for found in applied_configs(subject, "GpuConfig", "MigDeviceConfig"):
         if not isinstance(found.value("sharing"), dict):
             continue
         strategy = found.value("sharing", "strategy")
@@ -181,8 +184,8 @@ _GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
     "GA244",
     "A config must not need a feature gate that the driver has off",
     remedy="turn the feature gate on in the values of the driver's chart, or remove sharing",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go, "
-    "cmd/gpu-kubelet-plugin/device_state.go applySharingConfig, pkg/featuregates",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/validate.go validateSharingStrategy, "
+    "cmd/gpu-kubelet-plugin/device_state.go applySharingConfig, pkg/featuregates/featuregates.go defaultFeatureGates",
 )
 def feature_gates(subject: Subject) -> Iterator[Problem]:
     """Time-slicing, MPS and passthrough are off in the driver by default, and then it refuses them.
@@ -190,7 +193,7 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
     The settings (`spec.draDriver.featureGates`), or else the GPUCluster, say which gates are on. If neither does, a
     config that needs a gate only gets a warning.
     """
-    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+    for found in applied_configs(subject, "GpuConfig", "MigDeviceConfig"):
         path, gate = found.at("sharing", "strategy"), _GATES.get(found.strategy)
         enabled = subject.facts.driver_gate(gate) if gate else True
         if gate and enabled is UNKNOWN:
@@ -205,7 +208,7 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
             text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
             remedy = "request a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
             yield Problem(path, text, remedy, severity=Severity.WARN)
-    for found in nvidia_configs(subject, "VfioDeviceConfig"):
+    for found in applied_configs(subject, "VfioDeviceConfig"):
         enabled = subject.facts.driver_gate("PassthroughSupport")
         if enabled is UNKNOWN:
             yield _unknown_gate(found, "kind", gate="PassthroughSupport")
@@ -235,7 +238,7 @@ def time_slice_intervals(subject: Subject) -> Iterator[Problem]:
 
     MIG devices have no time slices to set: the strategy is accepted for them and does nothing.
     """
-    for found in nvidia_configs(subject, "GpuConfig", "MigDeviceConfig"):
+    for found in applied_configs(subject, "GpuConfig", "MigDeviceConfig"):
         if found.strategy != "TimeSlicing":
             continue
         if found.kind == "MigDeviceConfig":
@@ -263,22 +266,24 @@ _POLICIES = ("LegacyOnly", "PreferIommuFD")
     "GA248",
     "The VFIO devices of a claim must have one config, with an IOMMU backend that exists",
     remedy="write one VfioDeviceConfig without requests, which is for all VFIO devices of the claim",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go, "
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/iommu.go Validate, "
     "cmd/gpu-kubelet-plugin/device_state.go prepareDevices",
 )
 def vfio_configs(subject: Subject) -> Iterator[Problem]:
     """All VFIO devices of a claim have the same IOMMU device nodes, so the driver allows one config.
 
-    Requests that no config is for have the driver's default, which counts as one more.
+    Requests that no config is for have the driver's default, which counts as one more. Releases before 0.5 prepare several.
+    While the feature gate PassthroughSupport is off, there are no VFIO devices, and nothing reads these configs.
     """
-    configs = list(nvidia_configs(subject, "VfioDeviceConfig"))
-    for found in configs:
+    is_off = subject.facts.driver_gate("PassthroughSupport") is False
+    for found in applied_configs(subject, "VfioDeviceConfig"):
         policy = found.value("iommu", "backendPolicy")
         if isinstance(policy, str) and policy not in ("", *_POLICIES):
             known = ", ".join(_POLICIES)
             text = f"unknown IOMMU backend policy: {printable(policy)}, supported IOMMU backend policies: {known}"
             remedy = write_closest(policy, _POLICIES, f"write one of {known}")
-            yield Problem(found.at("iommu", "backendPolicy"), text, remedy)
+            yield Problem(found.at("iommu", "backendPolicy"), text, remedy, severity=Severity.WARN if is_off else None)
+    configs, running = list(nvidia_configs(subject, "VfioDeviceConfig")), subject.facts.driver_version()
     exact = [each for request in subject.requests if not request.is_prioritized for each in request.subrequests]
     # Only requests that certainly get VFIO devices count.
     groups = {
@@ -288,7 +293,8 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
     }
     if len(groups) > 1:
         text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
-        yield Problem(configs[-1].config.path, text)
+        is_checked = running is not UNKNOWN and not is_older(running, "0.5.0") and not is_off
+        yield Problem(configs[-1].config.path, text, severity=None if is_checked else Severity.WARN)
 
 
 def _vfio_group(subrequest: Subrequest, configs: list[NvidiaConfig], subject: Subject) -> Hashable:

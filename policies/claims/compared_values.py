@@ -139,8 +139,9 @@ class LiteralProblem(NamedTuple):
     "Values must be spelled as devices have them",
     default=Severity.WARN,
     remedy="write the value as the ResourceSlices have it",
-    source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go; "
-    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
+    source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go getProductName, getArchFamily, sanitise; "
+    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go Attributes; "
+    "cmd/gpu-kubelet-plugin/mig.go CommonAttributesMig",
 )
 def spelling(subject: Subject) -> Iterator[Problem]:
     """A label cannot have a blank, so nvidia.com/gpu.product has dashes for blanks of a product's name.

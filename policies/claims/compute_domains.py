@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.claims.claim_subject import CLAIMS, CLAIMS_AND_CLASSES, COMPUTE_DOMAINS
 from policies.claims.field_errors import REQUIRED, as_dns_subdomain, invalid, subdomain_error
-from policies.claims.nvidia_configs import nvidia_configs, requested_types
+from policies.claims.nvidia_configs import applied_configs, nvidia_configs, requested_types
 from policies.kubernetes.names import printable, write_closest
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
@@ -31,7 +31,7 @@ _MODES = ("All", "Single")
     "GA253",
     "A channel must belong to a ComputeDomain in the namespace of the claim",
     remedy="write metadata.uid of the ComputeDomain, or use the ResourceClaimTemplate that it makes",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go, "
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomainconfig.go Validate, "
     "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainNamespace",
 )
 def domain_ids(subject: Subject) -> Iterator[Problem]:
@@ -40,7 +40,7 @@ def domain_ids(subject: Subject) -> Iterator[Problem]:
     It does not check the mode of allocation: what is not All means Single.
     """
     view = subject.facts.view
-    for found in nvidia_configs(subject, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"):
+    for found in applied_configs(subject, "ComputeDomainChannelConfig", "ComputeDomainDaemonConfig"):
         path, uid = found.at("domainID"), found.value("domainID")
         if uid is None or uid == "":
             yield Problem(path, "domainID cannot be empty")
@@ -171,7 +171,8 @@ def template_names(subject: Subject) -> Iterator[Problem]:
     "A ComputeDomain must not set a number of nodes",
     default=Severity.WARN,
     remedy="write 0, which drivers before 0.4 require, and have the workload itself wait for its workers",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/computedomain.go ComputeDomainSpec; "
+    "cmd/compute-domain-kubelet-plugin/computedomain.go AssertComputeDomainReady",
 )
 def counted_nodes(subject: Subject) -> Iterator[Problem]:
     """Pods start when the daemon of their own node runs; the deprecated numNodes only affects the status.

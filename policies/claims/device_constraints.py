@@ -46,8 +46,9 @@ class _Need(NamedTuple):
     "The devices of the cluster must be able to meet the constraints of a claim",
     default=Severity.WARN,
     remedy="constrain another attribute, or request fewer devices",
-    source="k8s.io/dynamic-resource-allocation/structured matchAttributeConstraint, distinctAttributeConstraint; "
-    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/{deviceinfo,mig}.go",
+    source="k8s.io/dynamic-resource-allocation/structured/internal/incubating/constraint.go matchAttributeConstraint, "
+    "distinctAttributeConstraint; github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go "
+    "Attributes, GetDevice; cmd/gpu-kubelet-plugin/mig.go CommonAttributesMig",
 )
 def feasible_constraints(subject: Subject) -> Iterator[Problem]:
     """A device without the attribute is passed over, and one with a value of another type never agrees.

@@ -196,8 +196,9 @@ _USUAL = ("gpu", "mig")
     "Selectors must check that a device has an attribute before they read it, unless every device has it",
     default=Severity.WARN,
     remedy="ask first whether the device has it",
-    source="k8s.io/dynamic-resource-allocation/structured selectorsMatch; k8s.io/kubernetes issue 136709; "
-    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go",
+    source="k8s.io/dynamic-resource-allocation/structured/internal/stable/allocator_stable.go selectorsMatch; k8s.io/kubernetes "
+    "issue 136709; github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go Attributes, GetDevice; "
+    "cmd/gpu-kubelet-plugin/mig.go CommonAttributesMig",
 )
 def unguarded_reads(subject: Subject) -> Iterator[Problem]:
     """Reading an attribute that a device lacks is an error; one such device stops the pod on every node.
@@ -278,7 +279,7 @@ def _names_in_domain(found: Missing, part: str) -> set[str]:
     "Selectors must read attributes that the release of NVIDIA's driver publishes",
     default=Severity.WARN,
     remedy="write the attribute that took its place",
-    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go from v25.3.0 to main",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go GetDevice, from v25.3.0 to main",
 )
 def removed_attributes(subject: Subject) -> Iterator[Problem]:
     """The driver dropped index, minor, parentIndex, pcieBusID and numa in some releases, and added others.

@@ -18,6 +18,7 @@ from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -79,7 +80,8 @@ def nvidia_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:
 @cache_per_review
 def _nvidia_configs(subject: Subject) -> Sequence[NvidiaConfig]:
     found: list[NvidiaConfig] = []
-    for config in subject.new_configs:
+    # Another rule reports a list that is too long.
+    for config in subject.new_configs[:MOST_ENTRIES]:
         parameters, driver = config.parameters, config.driver
         if driver in DRIVERS and isinstance(parameters, dict):
             kind, version = parameters.get("kind"), parameters.get("apiVersion")
@@ -113,9 +115,55 @@ def reached_requests(found: NvidiaConfig, subject: Subject) -> tuple[Subrequest,
     names, type_ = found.config.requests, TYPE_OF.get(found.kind, "")
     return tuple(
         each
-        for each in subject.subrequests
+        for each in subject.reviewed_subrequests
         if (each.full_name in names if names else type_ in requested_types(each, subject.facts))
     )
+
+
+def later_config(found: NvidiaConfig, subrequest: Subrequest, subject: Subject) -> NvidiaConfig | None:
+    """The later config that the driver certainly takes for the devices of a request; None without one."""
+    configs = nvidia_configs(subject, *TYPE_OF)
+    types = requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
+    for later in configs[configs.index(found) + 1 :]:
+        names = later.config.requests
+        is_taken = subrequest.full_name in names if names else types == {TYPE_OF[later.kind]}
+        if later.driver == found.driver and is_taken:
+            return later
+    return None
+
+
+def applied_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:
+    """The configs of some kinds that a device can have; the driver checks the values of no others.
+
+    Other rules report the configs that have no effect.
+
+    Source: dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go prepareDevices.
+    """
+    configs = nvidia_configs(subject, *kinds)
+    if subject.kind == "DeviceClass":
+        types = types_selected(subject)
+        return [found for found in configs if TYPE_OF[found.kind] in types]
+    if not subject.requests:
+        return configs
+    return [
+        found
+        for found in configs
+        if any(later_config(found, each, subject) is None for each in reached_requests(found, subject))
+    ]
+
+
+def names_requests(found: NvidiaConfig, subject: Subject) -> bool:
+    """True if a config certainly names requests when the driver reads it.
+
+    The scheduler writes the requests of a class into its configs since Kubernetes 1.35. Before, such a config was for all
+    requests of the claim.
+
+    Source: k8s.io/dynamic-resource-allocation/structured/internal/stable/allocator_stable.go Allocate.
+    """
+    if subject.kind != "DeviceClass":
+        return bool(found.config.requests)
+    version = subject.facts.view.server_version()
+    return version is not UNKNOWN and version >= (1, 35)
 
 
 def most_devices(found: NvidiaConfig, subject: Subject) -> int:
@@ -159,6 +207,7 @@ def _types_of_class(name: str, facts: Facts) -> frozenset[str]:
 @CLAIMS.rule(
     "GA249",
     "A config must name the alternatives of a prioritized list, not the list",
+    default=Severity.WARN,
     remedy="write the alternatives, as in gpu/large, or leave requests out to mean all devices of the type",
     source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap",
 )
@@ -166,7 +215,8 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
     """In Kubernetes the name of a list stands for its alternatives; in NVIDIA's driver it does not.
 
     The devices that were allocated are those of `gpu/large`. The driver finds no config of that name and takes its
-    default silently, so that a GPU that was to be shared is not.
+    default silently, so that a GPU that was to be shared is not. The default config of ComputeDomains has no domain, so
+    such a claim is refused.
     """
     lists = {request.name: request for request in subject.requests if request.is_prioritized}
     for found in nvidia_configs(subject):
@@ -183,41 +233,46 @@ def named_alternatives(subject: Subject) -> Iterator[Problem]:
                 text = f'"{printable(name)}" is a prioritized list, whose devices are those of {devices}; '
                 text += f"{found.driver} compares names exactly and ignores the config"
                 path = found.config.path / "requests" / index
-                yield Problem(path, text, f"write {', '.join(map(printable, missing))}")
+                severity = Severity.DENY if found.driver == COMPUTE_DOMAIN_DRIVER else None
+                yield Problem(path, text, f"write {', '.join(map(printable, missing))}", severity=severity)
 
 
 @CLAIMS_AND_CLASSES.rule(
     "GA250",
     "A config must be for devices of its type",
     remedy="write the kind of config that these devices have",
-    source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go validateDeviceConfigType",
+    source="dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/device_state.go getConfigResultsMap, validateDeviceConfigType; "
+    "k8s.io/dynamic-resource-allocation/structured/internal/stable/allocator_stable.go Allocate",
 )
 def matching_types(subject: Subject) -> Iterator[Problem]:
     """If a GpuConfig is for a request that gets a MIG device, the driver refuses to prepare the device.
 
-    That goes for a config that names the request, and for one of its class. What a request gets is known by its class
-    and by its selectors; nothing is said where they leave it open.
+    That goes for a config that names the request, and for one of its class: Kubernetes 1.34 writes no names into that, and
+    the driver ignores it. What a request gets is known by its class and by its selectors; nothing is said where they leave
+    it open, or where a later config is for the request.
     """
     for found in nvidia_configs(subject, *TYPE_OF):
         cannot = f"cannot apply {found.kind} to devices of type"
         if subject.kind == "DeviceClass":
             types = types_selected(subject)
-            if _is_refused(found, types):
+            is_last = found is [each for each in nvidia_configs(subject) if each.driver == found.driver][-1]
+            if _is_refused(found, types) and is_last:
                 text = f"{cannot} {listed_types(types, found.driver)}, which the class is for"
-                yield Problem(found.at("kind"), text, _kind_remedy(types))
+                severity = None if names_requests(found, subject) else Severity.WARN
+                yield Problem(found.at("kind"), text, _kind_remedy(types), severity=severity)
             continue
-        for path, name, types in _types_by_name(found, subject):
-            if _is_refused(found, types):
-                text = f"{cannot} {listed_types(types, found.driver)} (request: {printable(name)})"
+        for path, subrequest, types in _types_by_name(found, subject):
+            if _is_refused(found, types) and later_config(found, subrequest, subject) is None:
+                text = f"{cannot} {listed_types(types, found.driver)} (request: {printable(subrequest.full_name)})"
                 yield Problem(path, text, _kind_remedy(types))
 
 
-def _types_by_name(found: NvidiaConfig, subject: Subject) -> Iterator[tuple[FieldPath, str, frozenset[str]]]:
-    """Path, name and types of devices of the requests that a config names."""
+def _types_by_name(found: NvidiaConfig, subject: Subject) -> Iterator[tuple[FieldPath, Subrequest, frozenset[str]]]:
+    """Path, subrequest and types of devices of the requests that a config names."""
     reached = {each.full_name: each for each in reached_requests(found, subject)}
     for index, name in _named_requests(found):
         if name in reached:
-            yield found.config.path / "requests" / index, name, requested_types(reached[name], subject.facts)
+            yield found.config.path / "requests" / index, reached[name], requested_types(reached[name], subject.facts)
 
 
 @CLAIMS_AND_CLASSES.rule(
@@ -243,9 +298,10 @@ def effective_configs(subject: Subject) -> Iterator[Problem]:
             if subject.requests and not reached_requests(found, subject):
                 yield Problem(found.at("kind"), f"{text} no request can get one")
         else:
-            for path, name, types in _types_by_name(found, subject):
+            for path, subrequest, types in _types_by_name(found, subject):
                 if type_ not in types and not _is_refused(found, types):
-                    yield Problem(path, f'the {found.kind} {text} request "{printable(name)}" can get none')
+                    name = printable(subrequest.full_name)
+                    yield Problem(path, f'the {found.kind} {text} request "{name}" can get none')
 
 
 def _named_requests(found: NvidiaConfig) -> Iterator[tuple[int, str]]:
@@ -280,16 +336,11 @@ def hidden_configs(subject: Subject) -> Iterator[Problem]:
     """
     if subject.kind == "DeviceClass":
         return
-    configs = nvidia_configs(subject, *TYPE_OF)
-    for position, found in enumerate(configs):
-        alike = [each for each in configs[position + 1 :] if (each.driver, each.kind) == (found.driver, found.kind)]
+    for found in nvidia_configs(subject, *TYPE_OF):
         hidden = []
         for subrequest in reached_requests(found, subject):
-            name = subrequest.full_name
-            types = requested_types(subrequest, subject.facts) & TYPES_OF_DRIVER[found.driver]
-            is_certain = types == {TYPE_OF[found.kind]}
-            by = (each for each in alike if name in each.config.requests or (not each.config.requests and is_certain))
-            hidden.append((name, next(by, None)))
+            later = later_config(found, subrequest, subject)
+            hidden.append((subrequest.full_name, later if later is not None and later.kind == found.kind else None))
         if found.config.requests:
             names: list[object] = found.config.fields["requests"]
             for name, later in hidden:
@@ -307,18 +358,20 @@ _DRIVER_OF = {kind: driver for driver, kinds in DRIVERS.items() for kind in kind
     "GA240",
     "The parameters of a config must be of a kind that the driver reads",
     remedy=f"write apiVersion: {API_VERSION} and the kind of a config",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go; prepareDevices of both kubelet plugins",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go init; device_state.go GetOpaqueDeviceConfigs, "
+    "prepareDevices of cmd/gpu-kubelet-plugin and cmd/compute-domain-kubelet-plugin",
 )
 def readable_kinds(subject: Subject) -> Iterator[Problem]:
     """The driver decodes a config when it prepares devices; if that fails, pods stay ContainerCreating.
 
     The driver for GPUs reads GpuConfig, MigDeviceConfig and VfioDeviceConfig, that for ComputeDomains the configs of
     channels and daemons. NVIDIA's own webhook, where it is installed, knows no VfioDeviceConfig and refuses it too. A
-    config for a driver that does not exist has no reader.
+    config for a driver that does not exist has no reader. Since 0.5 the driver for GPUs ignores a config of another
+    driver's kind that names no request.
     """
     running = subject.facts.driver_version()
     for found in nvidia_configs(subject):
-        yield from _kind_problems(found)
+        yield from _kind_problems(found, subject)
         yield from _version_problems(found)
         first = SINCE.get((found.kind, ""))
         if running is not UNKNOWN and first is not None and is_older(running, first):
@@ -338,7 +391,7 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
             yield Problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
 
 
-def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
+def _kind_problems(found: NvidiaConfig, subject: Subject) -> Iterator[Problem]:
     kind, known = found.parameters.get("kind"), DRIVERS[found.driver]
     if isinstance(kind, str) and kind in known:
         return
@@ -348,9 +401,15 @@ def _kind_problems(found: NvidiaConfig) -> Iterator[Problem]:
     elif not isinstance(kind, str):
         yield Problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {one_of_these}")
     elif kind in _DRIVER_OF or kind in ("ComputeDomain", "ComputeDomainClique"):
-        text = f"runtime object is not a recognized configuration: {found.driver} reads no {kind}"
-        of_driver = f"write driver: {_DRIVER_OF.get(kind)}, or {one_of_these}"
-        yield Problem(path, text, of_driver if kind in _DRIVER_OF else f"create the {kind} as an object of its own")
+        text, severity = f"runtime object is not a recognized configuration: {found.driver} reads no {kind}", None
+        running = subject.facts.driver_version()
+        is_older_driver = running is not UNKNOWN and is_older(running, "0.5.0")
+        if found.driver == DRIVER and not names_requests(found, subject) and not is_older_driver:
+            text, severity = f"has no effect, since {found.driver} reads no {kind}", Severity.WARN
+        remedy = f"create the {kind} as an object of its own"
+        if kind in _DRIVER_OF:
+            remedy = f"write driver: {_DRIVER_OF[kind]}, or {one_of_these}"
+        yield Problem(path, text, remedy, severity=severity)
     else:
         guess, version = closest(kind, known) or closest(kind, _DRIVER_OF), found.parameters.get("apiVersion")
         shown = printable(version) if version and isinstance(version, str) else API_VERSION
@@ -376,7 +435,8 @@ def _version_problems(found: NvidiaConfig) -> Iterator[Problem]:
     "GA241",
     "The fields of a config must belong to its kind",
     remedy="remove it",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/api.go StrictDecoder; cmd/gpu-kubelet-plugin/device_state.go "
+    "GetOpaqueDeviceConfigs",
 )
 def strict_fields(subject: Subject) -> Iterator[Problem]:
     """Kubernetes does not check parameters; the driver decodes them strictly. Events of pods show errors.
@@ -402,7 +462,8 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
     "GA242",
     "The values of a config must have the types of its kind",
     remedy="write a value of that type",
-    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1, the types of its fields",
+    source="dra-driver-nvidia-gpu api/nvidia.com/resource/v1beta1/sharing.go, iommu.go and computedomainconfig.go, the types of "
+    "fields; cmd/gpu-kubelet-plugin/device_state.go GetOpaqueDeviceConfigs",
 )
 def decodable_values(subject: Subject) -> Iterator[Problem]:
     """The driver cannot decode a config with a value of another type, and does not prepare the devices.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.cluster_facts import Facts
     from policies.kubernetes.view import ClusterView
-    from policies.kubernetes.yaml import Document
+    from policies.kubernetes.yaml import Document, YAMLError
     from policies.rules.request import Operation, Request, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -173,7 +173,9 @@ class Change(_Fields):
 
     @cached_property
     def severity_if_unread(self) -> Severity | None:
-        """WARN for an NVIDIADriver that the operator disables, because the ClusterPolicy has the driver; else None.
+        """WARN for an NVIDIADriver that the operator disables, because the ClusterPolicy has the driver.
+
+        None for an object that is read, which leaves the severity to the rule.
 
         Source: github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go Reconcile.
         """
@@ -296,6 +298,13 @@ class Embedded:
         position = self.document.key_position(steps) if of_key else self.document.line_position(steps)
         place = Place(self.path, position.line, position.column)
         return Problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)
+
+
+def too_large(path: FieldPath, error: YAMLError) -> Problem:
+    """The problem of a file that passes a limit of our reader; the component for which it is may read it."""
+    text = f"is too large to be read here, and was not reviewed: {error.message}"
+    place = Place(path, error.line, error.column)
+    return Problem(path, text, "write fewer configurations, or test it on a node", severity=Severity.WARN, place=place)
 
 
 MADE_BY_THE_OPERATOR = {

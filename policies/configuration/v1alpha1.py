@@ -147,9 +147,9 @@ def whole_probe(change: Change) -> Iterator[Problem]:
     """A startup probe replaces the operator's own; it is not merged with it as in a ClusterPolicy.
 
     A missing field gets Kubernetes' default: three failures, a timeout of one second. The kubelet then kills the driver
-    again and again while it compiles its modules; only a warning from a minute on, in which a fast node may compile them.
-    The driver's template has no liveness and readiness probes, and labels
-    by which the operator finds the pods are dropped.
+    again and again while it compiles its modules. If it has more than a minute, in which a fast node may compile them, this
+    is only a warning. The driver's template has no liveness and readiness probes, and labels by which the operator finds
+    the pods are dropped.
     """
     if change.mapping("startupProbe") and change.text("driverType") != "vgpu-host-manager":
         yield from _startup_probe(change)

@@ -181,8 +181,8 @@ _OTHER_LABELS = "or select by nvidia.com/gpu.product, .memory or .family"
     "GA307",
     "A node label that selects GPUs must have an exact equivalent on a device",
     remedy=f"remove the condition, {_OTHER_LABELS}",
-    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery; dra-driver-nvidia-gpu "
-    "cmd/gpu-kubelet-plugin/deviceinfo.go",
+    source="github.com/NVIDIA/k8s-device-plugin internal/lm/labeler.go NewLabelers, internal/lm/resource.go newResourceLabeler; "
+    "dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go Attributes, GetDevice",
 )
 def exact_labels(error: ConstraintError) -> Iterator[Problem]:
     """Where GPUs are handed out by DRA, nodes lose the labels of GPU Feature Discovery.

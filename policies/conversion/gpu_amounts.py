@@ -153,7 +153,8 @@ def equal_amounts(container: Container, resource: str, limit: int | None, reques
     "GA305",
     "MIG devices must be requested by a profile that DRA drivers publish",
     remedy="request a profile of the form nvidia.com/mig-<slices>g.<memory>gb",
-    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/mig.go",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/nvlib.go getGpuInfo, getMigDevices, "
+    "inspectMigProfilesAndPlacements",
 )
 def published_profile(container: Container, resource: str) -> Iterator[Problem]:
     """NVIDIA's DRA driver publishes MIG devices whose compute instance fills their GPU instance.

@@ -114,7 +114,7 @@ def _labelled_products(spec: Mapping[str, Any], nodes: GPUNodes, view: ClusterVi
     "GA309",
     "nvidia.com/gpu must mean one kind of device",
     remedy="say which one",
-    source="github.com/NVIDIA/k8s-device-plugin README, MIG strategies",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go AddDefaultResourcesToConfig",
 )
 def one_kind_of_device(
     selected: Sequence[tuple[FieldPath, Product]], products: Counter[Product], at: FieldPath
@@ -161,8 +161,9 @@ class UnofferedShare(NamedTuple):
 
     resource: str
     path: FieldPath
-    by: Literal["resource", "wish", "driver"]
-    """The cause: the resource is a share, the pod wishes one, or the driver shares some devices and not others."""
+    by: Literal["resource", "wish", "uncounted", "driver"]
+    """The cause: the resource is a share, the pod wishes one and devices are whole or shared without a number, or the
+    driver shares some devices and not others."""
 
 
 def requested_shares(
@@ -170,8 +171,8 @@ def requested_shares(
 ) -> tuple[dict[str, int], tuple[UnofferedShare, ...]]:
     """The number of shares that each resource stands for, and the resources without one.
 
-    `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on. While ResourceSlices
-    are unknown, a wish for a share is granted: the claim waits, and does not get a whole device.
+    `shared_gpu` says that `nvidia.com/gpu` is a share on every node that the pod could have run on. While no such device is
+    published, a wish for a share is granted: the claim waits, and does not get a whole device.
     """
     shares: dict[str, int] = {}
     unoffered: list[UnofferedShare] = []
@@ -185,10 +186,12 @@ def requested_shares(
             resource == GPU_RESOURCE and shared_gpu and record.wish.sharing != "exclusive"
         )
         if is_share or record.wish.sharing == "shared":
-            if any(offered) or (not is_share and groups is UNKNOWN):
+            if any(offered) or not (is_share or offered):
                 shares[resource] = 1
+            elif is_share:
+                unoffered.append(UnofferedShare(resource, path, "resource"))
             else:
-                unoffered.append(UnofferedShare(resource, path, "resource" if is_share else "wish"))
+                unoffered.append(UnofferedShare(resource, path, "uncounted" if None in offered else "wish"))
         elif whole is None and offered:
             unoffered.append(UnofferedShare(resource, path, "driver"))
         elif whole:
@@ -216,13 +219,18 @@ def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[Unoffe
 
     A claim can request one share of a device only where the driver publishes the consumable capacity `shares`
     (ConsumableShares). Without it the pod would hold a whole GPU, which it does not need; a claim for one share
-    would stay Pending.
+    would stay Pending. If the driver shares devices without such a number (`unlimited` or `memory`), the pod is left as it
+    is, with a warning.
     """
     for each in unoffered:
+        device = "MIG device" if record.device_class(each.resource) == MIG_CLASS else "GPU"
         if each.by == "wish":
-            device = "MIG device" if record.device_class(each.resource) == MIG_CLASS else "GPU"
             text = f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s"
             yield Problem(each.path, text)
+        elif each.by == "uncounted":
+            text = f"the pod wishes a shared {device}, and the DRA driver shares {device}s without a number of shares to request"
+            administrator = "set the variable CONSUMABLE_SHARES of the DRA driver to a number"
+            yield Problem(each.path, text, administrator=administrator, severity=Severity.WARN)
 
 
 @PODS.rule(

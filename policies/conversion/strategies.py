@@ -20,10 +20,12 @@ from policies.conversion.surroundings import (
     server_problem,
 )
 from policies.devices.deviceclasses import GPU_CLASS
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import PREFIX
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.labels import device_predicate
 from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
@@ -129,19 +131,24 @@ def capable_cluster(
     remedy="ask your administrator for the strategy template or auto",
     administrator="set extendedResourceName on the DeviceClass, or set gpu-admission.io/dra-strategy to template or auto on the "
     "namespace",
-    source="KEP-5004; github.com/NVIDIA/gpu-operator issue 2859",
+    source="KEP-5004; k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go "
+    "preFilterExtendedResources; github.com/NVIDIA/gpu-operator issue 2859",
 )
 def mapped_resources(candidate: ConversionCandidate) -> Iterator[Problem]:
     """The strategy leave changes nothing.
 
     The scheduler makes a claim for nvidia.com/gpu because a DeviceClass carries that name. Where none does, only
-    nodes with a device plugin hand it out, and the namespace would not use DRA at all. The GPU Operator's own class
-    gpu.nvidia.com does not carry the name; the one of the DRA driver's Helm chart does.
+    nodes with a device plugin hand it out: as long as there is one, the pod runs there, and this is only a warning. The
+    GPU Operator's own class gpu.nvidia.com does not carry the name; the one of the DRA driver's Helm chart does.
     """
-    classes = known_classes(candidate.view)
+    classes, nodes = known_classes(candidate.view), gpu_nodes(candidate.view)
     for resource, path in candidate.places.items():
         if classes.are_listed and not classes.standing_for(resource):
-            yield Problem(path, f"no DeviceClass has extendedResourceName: {resource}")
+            is_offered = nodes is not UNKNOWN and any(resource in traits.offers for traits in nodes.traits)
+            text = f"no DeviceClass has extendedResourceName: {resource}"
+            if is_offered:
+                text += ", and only nodes with a device plugin hand it out"
+            yield Problem(path, text, severity=Severity.WARN if is_offered else None)
 
 
 _LONGEST_NAME = 63

@@ -224,7 +224,8 @@ def node_problems(view: ClusterView, path: FieldPath) -> Iterator[Finding]:
     default=Severity.WARN,
     remedy="ask your administrator to turn the device plugin off on these nodes",
     administrator="turn the device plugin off there (label nvidia.com/gpu.deploy.device-plugin=false)",
-    source="github.com/NVIDIA/aicr issue 332; gpu-operator validation of ClusterPolicy and GPUCluster",
+    source="github.com/NVIDIA/aicr issue 332; github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go "
+    "validatePrerequisites, controllers/clusterpolicy_controller.go Reconcile",
     shared_cause=True,
 )
 def one_way_per_node(view: ClusterView, path: FieldPath) -> Iterator[Problem]:
@@ -244,7 +245,8 @@ def one_way_per_node(view: ClusterView, path: FieldPath) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="ask your administrator to upgrade these kubelets",
     administrator="upgrade the kubelets, or let kube-apiserver serve resource.k8s.io/v1beta1 and v1beta2 too (--runtime-config)",
-    source="k8s.io/kubernetes pkg/kubelet/cm/dra; github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
+    source="k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go prepareResources; "
+    "github.com/kubernetes-sigs/dra-driver-nvidia-gpu issue 766",
     shared_cause=True,
 )
 def kubelets_read_claims(view: ClusterView, path: FieldPath) -> Iterator[Problem]:

@@ -385,12 +385,16 @@ def refused_workload_fields(
             yield FieldProblem(path, f"selects no label; a {kind} finds its pods by it", remedy)
         elif isinstance(selector, dict):
             have = labels if isinstance(labels, dict) else {}
-            for key, value in (wanted if isinstance(wanted, dict) else {}).items():
-                if have.get(key) != value:
-                    message = f"selects {key}: {value}, and the pod template has {quote(have[key]) if key in have else 'no such label'}"
-                    yield FieldProblem(
-                        path / "matchLabels" / key, message, f"write {key}: {value} in the labels of the template"
+            for key, written in (wanted if isinstance(wanted, dict) else {}).items():
+                # The API server reads null as empty text, here and in labels.
+                value, label = ("" if each is None else each for each in (written, have.get(key)))
+                if key not in have or label != value:
+                    pair = f"{key}: {quote(value) if value == '' else value}"
+                    message = (
+                        f"selects {pair}, and the pod template has {quote(label) if key in have else 'no such label'}"
                     )
+                    remedy = f"write {pair} in the labels of the template"
+                    yield FieldProblem(path / "matchLabels" / key, message, remedy)
             for index, expression in enumerate(_list(selector.get("matchExpressions"))):
                 if _contradicts(expression, have):
                     place = path / "matchExpressions" / index

@@ -54,7 +54,8 @@ def selects(selector: Any, labels: Mapping[str, str]) -> bool:
         UnknownOperatorError: It has an unknown operator.
     """
     exact = lookup(selector, ("matchLabels",)) or {}
-    return all(labels.get(key) == value for key, value in exact.items()) and all(
+    # The API server reads null as empty text.
+    return all(labels.get(key) == (value or "") for key, value in exact.items()) and all(
         _meets(labels, expression) for expression in mappings_at(selector, ("matchExpressions",))
     )
 

@@ -227,14 +227,14 @@ def _documents_and_errors(
                 yield Document(root, piece.line, piece.text, duplicates)
         except YAMLError as error:
             # A new one, because the traceback of this one would keep the parser in memory.
-            yield YAMLError(error.message, error.line, error.column, piece.text)
+            yield YAMLError(error.message, error.line, error.column, piece.text, is_limit=error.is_limit)
         if budget.is_spent:
             return
 
 
 def _characters(text: str | bytes, limit: int) -> str:
     if len(text) > limit:
-        raise YAMLError(f"the text is larger than {limit} bytes", 1, 1)
+        raise YAMLError(f"the text is larger than {limit} bytes", 1, 1, is_limit=True)
     if isinstance(text, bytes):
         try:
             return text.decode().removeprefix(_BYTE_ORDER_MARK)
@@ -247,5 +247,5 @@ def _characters(text: str | bytes, limit: int) -> str:
         code = ord(text[error.start])
         Piece(text, 0).fail_at(f"U+{code:04X} is half of a character and cannot stand alone", error.start)
     if size > limit:
-        raise YAMLError(f"the text is larger than {limit} bytes", 1, 1)
+        raise YAMLError(f"the text is larger than {limit} bytes", 1, 1, is_limit=True)
     return text.removeprefix(_BYTE_ORDER_MARK)

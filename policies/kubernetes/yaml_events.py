@@ -273,14 +273,16 @@ class YAMLError(ValueError):
         line: The line of the problem, counted from 1.
         column: The column of the problem in characters, counted from 1.
         text: The text of the document; empty where the text as a whole cannot be read.
+        is_limit: True if the text passes a limit of this reader; other readers may read it.
     """
 
-    def __init__(self, message: str, line: int, column: int, text: str = "") -> None:
+    def __init__(self, message: str, line: int, column: int, text: str = "", *, is_limit: bool = False) -> None:
         super().__init__(message, line, column)
         self.message = message
         self.line = line
         self.column = column
         self.text = text
+        self.is_limit = is_limit
 
     def __str__(self) -> str:
         return f"{self.line}:{self.column}: {self.message}"
@@ -310,13 +312,13 @@ class Piece:
         events = self._yaml_events() if start is None else self._json_events(start)
         return self._without_half_characters(events) if "\\u" in self.text or "\\U" in self.text else events
 
-    def fail(self, message: str, mark: Mark) -> NoReturn:
+    def fail(self, message: str, mark: Mark, *, is_limit: bool = False) -> NoReturn:
         """Refuse the piece for what stands at a mark.
 
         Raises:
             YAMLError: always.
         """
-        raise YAMLError(message, self.line + mark.line + 1, mark.column + 1) from None
+        raise YAMLError(message, self.line + mark.line + 1, mark.column + 1, is_limit=is_limit) from None
 
     def fail_at(self, message: str, index: int) -> NoReturn:
         """Refuse the piece for the character at an index.

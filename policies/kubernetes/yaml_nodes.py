@@ -85,7 +85,7 @@ class Budget:
         self.left -= nodes
         if self.left < 0:
             what = f"more than {self.limit} documents, keys and values, aliases counted as often as they are used"
-            piece.fail(f"{what}; the rest is not read", mark)
+            piece.fail(f"{what}; the rest is not read", mark, is_limit=True)
 
     def spend_alias(self, nodes: int, piece: Piece, mark: Mark) -> None:
         """Count what the alias at a mark stands for.
@@ -97,7 +97,7 @@ class Budget:
         self.aliased += nodes
         if self.aliased > self.aliased_limit:
             what = f"the aliases up to here stand for more than {self.aliased_limit} keys and values"
-            piece.fail(f"{what}; write out what is meant; the rest is not read", mark)
+            piece.fail(f"{what}; write out what is meant; the rest is not read", mark, is_limit=True)
 
 
 @dataclass(slots=True)
@@ -276,7 +276,7 @@ class Composition:
     def _check_place(self, children: dict[str, Node] | list[Node] | None, height: int, mark: Mark) -> None:
         """A collection may stand here: not as a key, and not too deep."""
         if len(self._open) + height > self._depth:
-            self._piece.fail(f"nested deeper than {self._depth} levels", mark)
+            self._piece.fail(f"nested deeper than {self._depth} levels", mark, is_limit=True)
         if self._open and self._open[-1].expects_key:
             if isinstance(children, dict):
                 self._piece.fail(

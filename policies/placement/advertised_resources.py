@@ -257,7 +257,8 @@ _PROFILE = f"{DRIVER}/profile"
     "A node must advertise the resource that a pod requests",
     default=Severity.WARN,
     remedy="request a resource that exists, or wait for a node that advertises this one",
-    source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/resource, api/config/v1",
+    source="status.allocatable of the nodes; github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go AddDefaultResourcesToConfig, "
+    "api/config/v1/resources.go NewResourceName",
 )
 def advertised_resources(
     pod: Pod, requests: Iterable[ResourceRequest], namespace: str, view: ClusterView

@@ -290,7 +290,7 @@ def _add_conditions(
     "A wish must be met by labels, not by the names of nodes",
     default=Severity.WARN,
     remedy="label the namespace gpu-admission.io/dra: enabled, so that the pod requests by a claim",
-    source="github.com/NVIDIA/gpu-operator GPUCluster, which deploys no GPU Feature Discovery",
+    source="github.com/NVIDIA/gpu-operator internal/state/manager.go newGPUClusterStates, which has no GPU Feature Discovery",
 )
 def met_by_labels(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Problem]:
     """Where GPUs are handed out by DRA, no labels of nodes describe them.

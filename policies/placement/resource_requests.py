@@ -77,7 +77,7 @@ def unshared_nodes(
     "A pod that avoids shared GPUs must find a GPU of its own",
     default=Severity.WARN,
     remedy="add the annotation gpu-admission.io/sharing: shared if a share will do, or exclusive to wait for a whole one",
-    source="github.com/NVIDIA/k8s-device-plugin README, Shared Access to GPUs; docs/placement.md",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go updateDeviceMapWithReplicas; docs/placement.md",
 )
 def unshared_gpu(pod: Pod, resource: GPUResource, offering: Sequence[GPUNode]) -> Iterator[Problem]:
     """With spec.placement.avoidSharedGPUs, pods are kept off nodes that hand out their GPUs in shares.
@@ -221,7 +221,7 @@ def _counts(requests: Iterable[DeviceRequest]) -> Counter[str]:
     "A container must request one share where a node gives no more",
     default=Severity.WARN,
     remedy="request 1",
-    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go",
+    source="github.com/NVIDIA/k8s-device-plugin internal/rm/rm.go ValidateRequest, api/config/v1/config.go NewConfig",
 )
 def one_share(
     pod: Pod, requests: Iterable[ResourceRequest], view: ClusterView, settings: GPUAdmissionPolicy

@@ -49,7 +49,8 @@ class _Condition(NamedTuple):
     "A pod must select nodes by labels and values that GPU nodes have",
     default=Severity.WARN,
     remedy="compare with the labels of the nodes",
-    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+    source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go newResourceLabeler, internal/lm/nvml.go NewDeviceLabeler, "
+    "newVersionLabeler",
 )
 def existing_labels(
     pod: Pod, view: ClusterView, *, is_converted: bool = False, is_matched: bool = False

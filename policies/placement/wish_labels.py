@@ -104,7 +104,7 @@ _MOST = 5
     "The product of a wish must exist",
     default=Severity.WARN,
     remedy="compare with the label nvidia.com/gpu.product of your nodes",
-    source="github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery",
+    source="github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go productLabel, getProductName",
 )
 def existing_products(wishes: PodWishes | GPUAdmissionPolicy, view: ClusterView) -> Iterator[Problem]:
     """The name is that of no GPU in the cluster, and of none that gpu-admission knows.

@@ -52,8 +52,10 @@ def test_kubernetes_without_an_api_for_the_dra_driver_is_refused(findings_of):
     assert [one[1:3] for one in findings_of("GA198", "", "serverVersion: {gitVersion: v1.31.9}")] == [
         (
             "deny",
-            "needs Kubernetes 1.34.2 or later, and this is 1.31; the operator would report: the resource.k8s.io DeviceClass "
-            "API is not served",
+            (
+                "needs Kubernetes 1.34.2 or later, and this is 1.31; the operator would report: the resource.k8s.io DeviceClass "
+                "API is not served"
+            ),
         )
     ]
 

@@ -113,31 +113,38 @@ def test_sharing_is_reported_in_shares(devices, wish, shares):
 
 
 @pytest.mark.parametrize(
-    ("objects", "resource", "expected"),
-    [
-        ([resource_slice(gpu())], GPU, "the pod wishes a shared GPU, and no ResourceSlice offers shares of GPUs"),
-        ([resource_slice()], GPU, "the pod wishes a shared GPU, and no ResourceSlice offers shares of GPUs"),
-        (
-            [resource_slice(gpu() | {"allowMultipleAllocations": True})],
-            GPU,
-            "the pod wishes a shared GPU, and no ResourceSlice offers shares of GPUs",
-        ),
-        (
-            [resource_slice(gpu(shares=4))],
-            MIG,
-            "the pod wishes a shared MIG device, and no ResourceSlice offers shares of MIG devices",
-        ),
-    ],
-    ids=["whole", "no device", "shared without limit", "other kind"],
+    ("device", "resource", "meant"), [(gpu(), GPU, "GPU"), (gpu(kind="mig"), MIG, "MIG device")], ids=["gpu", "mig"]
 )
-def test_wished_share_without_a_device_is_refused(objects, resource, expected):
-    (obstacle,) = converted(objects, {"sharing": "shared"}, pod(resource)).obstacles
+def test_wished_share_of_whole_devices_is_refused(device, resource, meant):
+    (obstacle,) = converted([resource_slice(device)], {"sharing": "shared"}, pod(resource)).obstacles
     where = WHERE.replace(GPU, resource)
     assert (obstacle.rule.id, obstacle.severity, plain_text(obstacle)) == (
         "GA327",
         "deny",
-        f"{where}{expected}; {REMEDY}",
+        f"{where}the pod wishes a shared {meant}, and no ResourceSlice offers shares of {meant}s; {REMEDY}",
     )
+
+
+def test_wished_share_of_devices_without_a_number_of_shares_is_left_unconverted():
+    unlimited = gpu() | {"allowMultipleAllocations": True}
+    (obstacle,) = converted([resource_slice(unlimited)], {"sharing": "shared"}).obstacles
+    assert (obstacle.rule.id, obstacle.severity, plain_text(obstacle)) == (
+        "GA327",
+        "warn",
+        (
+            f"{WHERE}the pod wishes a shared GPU, and the DRA driver shares GPUs without a number of shares to request; {REMEDY}"
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("objects", "resource"),
+    [([resource_slice()], GPU), ([resource_slice(gpu(shares=4))], MIG)],
+    ids=["no device", "other kind"],
+)
+def test_wished_share_is_requested_while_no_such_device_is_published(objects, resource):
+    conversion = converted(objects, {"sharing": "shared"}, pod(resource))
+    assert requested(conversion)["capacity"] == {"requests": {"shares": "1"}}
 
 
 def test_wished_share_is_requested_while_devices_are_unknown():

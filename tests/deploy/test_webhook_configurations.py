@@ -209,3 +209,9 @@ def test_what_is_ours_is_judged_when_it_is_written_and_can_always_be_deleted(web
     assert rule["resources"] == [known.plural]  # not its status
     assert rule["apiVersions"] == [known.version]
     assert rule["operations"] == ["CREATE", "UPDATE"]
+
+
+def test_null_in_a_label_selector_is_empty_text():
+    selector = {"matchLabels": {"team": None}}
+    assert selects(selector, {"team": ""})
+    assert not selects(selector, {})

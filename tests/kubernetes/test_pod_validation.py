@@ -94,6 +94,22 @@ def test_selector_of_the_template_passes(selector):
     assert [*refused_workload_fields("apps", "Deployment", workload, None, {"app": "train"})] == []
 
 
+@pytest.mark.parametrize(("wanted", "label"), [(None, ""), ("", None), (None, None), ("", "")])
+def test_null_in_a_selector_and_in_labels_is_empty_text(wanted, label):
+    workload = {"spec": {"selector": {"matchLabels": {"app": wanted}}}}
+    assert [*refused_workload_fields("apps", "Deployment", workload, None, {"app": label})] == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"), [({}, "no such label"), ({"app": "train"}, '"train"')], ids=["missing", "other"]
+)
+def test_null_in_a_selector_is_compared_with_the_label(labels, expected):
+    workload = {"spec": {"selector": {"matchLabels": {"app": None}}}}
+    (found,) = refused_workload_fields("apps", "Deployment", workload, None, labels)
+    assert found.message == f'selects app: "", and the pod template has {expected}'
+    assert found.remedy == 'write app: "" in the labels of the template'
+
+
 @pytest.mark.parametrize("restart", [None, "", "Always"])
 def test_restart_policy_that_defaults_to_always_passes(restart):
     workload = {"spec": {"selector": {"matchLabels": {"app": "train"}}}}

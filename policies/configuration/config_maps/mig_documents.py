@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import CONFIG_MAP, Embedded
+from policies.configuration.change import CONFIG_MAP, Embedded, too_large
 from policies.configuration.cluster_facts import quoted_names
 from policies.kubernetes.names import closest, write_field
 from policies.kubernetes.nodes import labels_of
@@ -44,6 +44,9 @@ def clients_problems(text: Any) -> Iterator[Problem]:
     try:
         document = load_document(text, limits=LIMITS)
     except YAMLError as error:
+        if error.is_limit:
+            yield too_large(path, error)
+            return
         place = Place(path, error.line, error.column)
         said = f"is not YAML in line {error.line}: {error.message}; {_FAILS}"
         yield Problem(path, said, f"correct line {error.line}", place=place)
@@ -174,6 +177,9 @@ def readable_file(change: Change) -> Iterator[Problem]:
     try:
         value = load_document(text, limits=LIMITS).value
     except YAMLError as error:
+        if error.is_limit:
+            yield too_large(path, error)
+            return
         place = Place(path, error.line, error.column)
         said = f"is not YAML in line {error.line}: {error.message}; no node could be cut by MIG"
         yield Problem(path, said, f"correct line {error.line}", place=place)

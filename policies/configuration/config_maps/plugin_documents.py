@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import CONFIG_MAP, Embedded
+from policies.configuration.change import CONFIG_MAP, Embedded, too_large
 from policies.configuration.cluster_facts import namespaced_name, the_nodes
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
@@ -200,6 +200,9 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
     try:
         value = load_document(text, limits=LIMITS).value
     except YAMLError as error:
+        if error.is_limit:
+            yield too_large(path, error)
+            return
         place, where = Place(path, error.line, error.column), f"line {error.line}"
         exits = "the device plugin would exit, unable to parse its config file"
         said, remedy = f"is not YAML in {where}: {error.message}; {exits}", f"correct {where}"

@@ -5,6 +5,7 @@ import yaml
 
 from policies.rules.settings import DEFAULTS, DRADriver, GPUAdmissionPolicy
 from testbed import libyaml
+from tests.findings import plain_text
 
 PARAMETERS = "spec.devices.config[0].opaque.parameters"
 EVERY_GATE = {"TimeSlicingSettings": True, "MPSSupport": True, "PassthroughSupport": True}
@@ -42,10 +43,10 @@ def driver_with(gates=None, release=""):
 
 
 @pytest.fixture
-def config_findings(findings_of):
-    """`config_findings(rule, parameters)`: what a rule says about a claim with a config for one GPU, or with several."""
+def config_review(examined):
+    """`config_review(rule, parameters)`: the findings of a rule on a claim with a config for one GPU, or with several."""
 
-    def tell(rule, *parameters, names=("gpu",), device_class="gpu.nvidia.com", count=1, **options):
+    def review(rule, *parameters, names=("gpu",), device_class="gpu.nvidia.com", count=1, **options):
         driver = options.pop("driver", "gpu.nvidia.com")
         requests = options.pop("requests", None)
         if requests is None:
@@ -57,9 +58,22 @@ def config_findings(findings_of):
             for item in parameters
         ]
         text = yaml.safe_dump(claim_of(configs, requests, **options), sort_keys=False) + cluster
-        return findings_of(rule, text, settings=driver_with(gates, release))
+        found = examined(text, settings=driver_with(gates, release))
+        return [finding for finding in found if finding.rule.id == rule]
 
-    return tell
+    return review
+
+
+@pytest.fixture
+def config_findings(config_review):
+    """`config_findings(rule, parameters)`: what a rule says about a claim with a config."""
+    return lambda *wanted, **options: [plain_text(finding) for finding in config_review(*wanted, **options)]
+
+
+@pytest.fixture
+def config_severities(config_review):
+    """`config_severities(rule, parameters)`: the severities of a rule's findings on a claim with a config."""
+    return lambda *wanted, **options: [str(finding.severity) for finding in config_review(*wanted, **options)]
 
 
 @pytest.fixture

@@ -139,3 +139,19 @@ def test_kind_that_the_driver_has_not_yet_is_reported(config_findings, release, 
 def test_config_of_a_class_is_reported_at_its_place(config_findings):
     texts = config_findings("GA240", "kind: GPUConfig", names=None, kind="DeviceClass", requests=[])
     assert [text.partition(":")[0] for text in texts] == ["spec.config[0].opaque.parameters.kind"]
+
+
+def test_kind_of_another_driver_is_refused_where_the_config_names_a_request(config_severities):
+    assert config_severities("GA240", "kind: ComputeDomainDaemonConfig") == ["deny"]
+    assert config_severities("GA240", "kind: GpuConfig", driver="compute-domain.nvidia.com", names=None) == ["deny"]
+
+
+def test_kind_of_another_driver_without_requests_is_warned_about(config_findings, config_severities):
+    assert config_findings("GA240", "kind: ComputeDomainDaemonConfig", names=None) == [
+        (
+            f"{PARAMETERS}.kind: has no effect, since gpu.nvidia.com reads no ComputeDomainDaemonConfig; "
+            f"write driver: compute-domain.nvidia.com, or one of {GPU_KINDS}"
+        )
+    ]
+    assert config_severities("GA240", "kind: ComputeDomainDaemonConfig", names=None) == ["warn"]
+    assert config_severities("GA240", "kind: ComputeDomainDaemonConfig", names=None, release="0.4.1") == ["deny"]

@@ -68,6 +68,14 @@ def test_some_alternatives_beside_the_list_are_reported(config_findings, request
     assert text.endswith("; write gpu/one")
 
 
+def test_name_of_a_list_is_refused_only_where_the_default_config_fails(config_severities, requests_for):
+    gpus = requests_for(gpu={"two": "gpu.nvidia.com", "one": "gpu.nvidia.com"})
+    assert config_severities("GA249", of(GPU, ["gpu"]), requests=gpus) == ["warn"]
+    channels = requests_for(channel={"one": "compute-domain-default-channel.nvidia.com"})
+    config = of("{kind: ComputeDomainChannelConfig, domainID: x}", ["channel"], "compute-domain.nvidia.com")
+    assert config_severities("GA249", config, requests=channels) == ["deny"]
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])
 @pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate"])
 def test_name_of_a_list_is_reported_in_every_version(config_findings, requests_for, kind, version):
@@ -149,6 +157,39 @@ def test_config_of_a_class_for_devices_of_another_type_is_reported(config_findin
         "devices of its type"
     )
     assert config_findings("GA251", GPU, **shape) == ([f"{place}: {expected}"] if idle else [])
+
+
+MIGS_ONLY = {
+    "kind": "DeviceClass",
+    "requests": [{"cel": {"expression": "device.attributes['gpu.nvidia.com'].type == 'mig'"}}],
+    "names": None,
+}
+
+
+@pytest.mark.parametrize(("release", "severity"), [("v1.34.2", "warn"), ("v1.35.0", "deny"), ("", "warn")])
+def test_config_of_a_class_is_refused_since_kubernetes_names_its_requests(config_severities, release, severity):
+    cluster = f"\n---\nserverVersion: {{gitVersion: {release}}}" if release else ""
+    assert config_severities("GA250", GPU, **MIGS_ONLY, cluster=cluster) == [severity]
+
+
+def test_config_of_a_class_behind_a_later_one_is_not_reported(config_findings):
+    assert config_findings("GA250", GPU, MIG, **MIGS_ONLY) == []
+
+
+@pytest.mark.parametrize("later", [of(MIG, ["gpu"]), of(MIG)])
+def test_config_of_another_type_behind_a_later_one_is_not_reported(config_findings, later):
+    assert config_findings("GA250", of(GPU, ["gpu"]), later, device_class="mig.nvidia.com") == []
+    assert len(config_findings("GA250", later, of(GPU, ["gpu"]), device_class="mig.nvidia.com")) == 1
+
+
+BAD = "{kind: GpuConfig, sharing: {strategy: Exclusive}}"
+
+
+def test_values_are_checked_only_where_a_device_has_the_config(config_findings):
+    assert len(config_findings("GA243", of(BAD), of(GPU, ["other"]))) == 1
+    assert config_findings("GA243", of(BAD), of(GPU, ["gpu"])) == []
+    assert config_findings("GA243", of(BAD), device_class="mig.nvidia.com") == []
+    assert config_findings("GA243", BAD, **MIGS_ONLY) == []
 
 
 def test_config_without_a_device_of_its_type_is_reported(config_findings):

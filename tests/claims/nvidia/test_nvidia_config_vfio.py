@@ -96,3 +96,24 @@ def test_passthrough_that_is_unknown_is_reported(config_findings):
             "and say so in spec.draDriver.featureGates of the GPUAdmissionPolicy"
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("options", "severity"),
+    [
+        ({"release": "0.5.0"}, "deny"),
+        ({"release": "0.4.1"}, "warn"),
+        ({}, "warn"),
+        ({"release": "0.5.0", "gates": {"PassthroughSupport": False}}, "warn"),
+    ],
+)
+def test_several_groups_are_refused_by_the_releases_that_count_them(config_severities, requests_for, options, severity):
+    requests = requests_for(a="vfio.gpu.nvidia.com", b="vfio.gpu.nvidia.com")
+    config = (VFIO, ["a"], "gpu.nvidia.com")
+    assert config_severities("GA248", config, requests=requests, **options) == [severity]
+
+
+@pytest.mark.parametrize(("is_on", "severity"), [(True, "deny"), (False, "warn")])
+def test_unknown_policy_is_refused_where_there_are_vfio_devices(config_severities, is_on, severity):
+    parameters, gates = "{kind: VfioDeviceConfig, iommu: {backendPolicy: Legacy}}", {"PassthroughSupport": is_on}
+    assert config_severities("GA248", parameters, device_class="vfio.gpu.nvidia.com", gates=gates) == [severity]

@@ -5,6 +5,7 @@ import pytest
 from policies.nvidia.plugin_configs import PluginConfig
 from policies.rules.decision import Severity
 from tests.configuration.device_plugin.config_maps import config_map, policy
+from tests.configuration.device_plugin.documents import found_in
 
 GPU = {"name": "nvidia.com/gpu", "replicas": 4}
 
@@ -46,3 +47,9 @@ def shared(*resources, kind="timeSlicing", **fields):
 def test_document_is_refused_if_the_plugin_exits(findings_of, document):
     found = findings_of(config_map(any=document), policy())
     assert any(severity is Severity.DENY for _, severity, _ in found) == bool(PluginConfig(document).error), found
+
+
+def test_document_beyond_our_own_limit_is_warned_about():
+    (found,) = found_in(f"version: v1\nflags: {{x: [{', '.join(['1'] * 10_001)}]}}")
+    assert (found.rule.id, str(found.severity)) == ("GA133", "warn")
+    assert found.message.startswith("is too large to be read here, and was not reviewed: more than 10000 documents")

@@ -53,6 +53,15 @@ def test_invalid_file_is_refused(examined, data, said):
     assert [(one.severity, one.message) for one in examined(text) if one.rule.id == "GA149"] == [("deny", said)]
 
 
+def test_file_beyond_our_own_limit_is_warned_about(findings_of):
+    body = HEAD + "".join(f"  layout-{number}: [{{devices: all, mig-enabled: false}}]\n" for number in range(2500))
+    ((_, severity, message, *_),) = findings_of("GA149", body)
+    assert severity == "warn"
+    assert message.startswith(
+        "is too large to be read here, and was not reviewed: more than 10000 documents, keys and values"
+    )
+
+
 def test_broken_yaml_is_reported_at_its_line(findings_of):
     ((_, severity, message, remedy, line),) = findings_of("GA149", "version: v1\nmig-configs:\n\tall: []\n")
     assert (severity, remedy, line) == ("deny", "correct line 3", 3)
