@@ -141,8 +141,8 @@ def applied_configs(subject: Subject, *kinds: str) -> Sequence[NvidiaConfig]:
     """
     configs = nvidia_configs(subject, *kinds)
     if subject.kind == "DeviceClass":
-        types = types_selected(subject)
-        return [found for found in configs if TYPE_OF[found.kind] in types]
+        last, types = {found.kind: found for found in configs}, types_selected(subject)
+        return [found for found in configs if last[found.kind] is found and TYPE_OF[found.kind] in types]
     if not subject.requests:
         return configs
     return [

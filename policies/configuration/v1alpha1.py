@@ -286,11 +286,11 @@ def nodes_to_run_on(change: Change) -> Iterator[Problem]:
     driver, and so never gets it. As long as the ClusterPolicy does not say `useNvidiaDriverCRD: true`, every
     NVIDIADriver is `disabled`.
     """
-    if change.severity_if_unread is not None:
+    policy = change.facts.cluster_policy()
+    if isinstance(policy, dict) and change.severity_if_unread is not None:
         text = f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
         text += "ClusterPolicy"
-        policy = name_of(change.facts.cluster_policy())
-        remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{policy}"'
+        remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{name_of(policy)}"'
         yield Problem(FieldPath(["metadata", "name"]), text, remedy)
     for key in change.mapping("nodeSelector"):
         if key.startswith(_BY_DRIVER) and not key.startswith(_BY_ADMINISTRATORS):

@@ -190,6 +190,8 @@ def test_values_are_checked_only_where_a_device_has_the_config(config_findings):
     assert config_findings("GA243", of(BAD), of(GPU, ["gpu"])) == []
     assert config_findings("GA243", of(BAD), device_class="mig.nvidia.com") == []
     assert config_findings("GA243", BAD, **MIGS_ONLY) == []
+    assert config_findings("GA243", BAD, GPU, **{**MIGS_ONLY, "requests": []}) == []
+    assert len(config_findings("GA243", GPU, BAD, **{**MIGS_ONLY, "requests": []})) == 1
 
 
 def test_config_without_a_device_of_its_type_is_reported(config_findings):
