@@ -27,7 +27,7 @@ from webhook.server.caller_limits import Callers
 from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.explain_gate import NamedClients
 from webhook.server.guarded_connection import Endpoint, OpenConnections
-from webhook.server.guarded_site import GuardedSite, create_runner
+from webhook.server.guarded_site import GuardedSite, create_runner, protocol_factory
 from webhook.server.metrics import Metrics
 from webhook.server.questions import ExplainCalls, Explainer, Questions
 from webhook.server.tls import server_context
@@ -215,7 +215,7 @@ async def start_webhook(cluster, authority, client_authority, client_of):
                 await runner.setup()
                 stack.push_async_callback(runner.cleanup)
                 connections = OpenConnections(ConnectionLimits(), metrics.closed_by(name))
-                endpoint = Endpoint(runner.server, connections, context, frozenset(allowed or ()))
+                endpoint = Endpoint(protocol_factory(runner), connections, context, frozenset(allowed or ()))
                 site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
                 await site.start()
                 return runner, site.port

@@ -7,7 +7,9 @@ import json
 import pytest
 from aiohttp import web
 
-from webhook.server.guarded_site import create_application_runner
+from webhook.server.connection_limits import ConnectionLimits
+from webhook.server.guarded_connection import Endpoint, OpenConnections
+from webhook.server.guarded_site import GuardedSite, create_application_runner, protocol_factory
 from webhook.server.metrics import Metrics
 from webhook.server.probes import Readiness, create_probes
 
@@ -57,6 +59,7 @@ async def test_broken_call_is_one_warning_without_what_was_sent(webhook, wire, l
     connection = await wire(webhook.port)
     await connection.send(sent)
     assert "400 Bad Request" in await connection.head()
+    assert connection.body == "400: Bad Request\n"
     assert logged() == [f"turned down: The call breaks HTTP: {reason}"]
     (line,) = lines(level="warning")
     assert line["remote"] in ("127.0.0.1", "::1")
@@ -81,7 +84,9 @@ async def answer_of():
             runner = create_application_runner(app)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
-            site = web.TCPSite(runner, "127.0.0.1", 0)
+            connections = OpenConnections(ConnectionLimits(), Metrics().closed_by("probes"))
+            endpoint = Endpoint(protocol_factory(runner), connections, None, frozenset())
+            site = GuardedSite(runner, "127.0.0.1", 0, endpoint)
             await site.start()
             reader, writer = await asyncio.open_connection("127.0.0.1", site.port)
             with contextlib.closing(writer):
@@ -95,7 +100,9 @@ async def answer_of():
 
 async def test_broken_probe_is_one_warning(answer_of, logged):
     probes = create_probes(Readiness([]), Metrics())
-    assert "400 Bad Request" in await answer_of(probes, b"GET / HTTP/9.9\r\n\r\n")
+    head, _, body = (await answer_of(probes, b"GET /secret HTTP/9.9\r\n\r\n")).partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.0 400 Bad Request\r\n")
+    assert body == "400: Bad Request\n"
     assert logged() == ["turned down: The call breaks HTTP: Bad status line"]
 
 
@@ -110,3 +117,20 @@ async def test_mistake_of_ours_is_an_error_with_its_trace(answer_of, lines):
     assert "a mistake" not in answer
     (line,) = lines("gpu_admission.connections", level="error")
     assert "RuntimeError: a mistake" in line["trace"]
+
+
+SENT = {"proper": b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "broken": b"GET / HTTP/9.9\r\n\r\n"}
+
+
+@pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
+async def test_answers_of_probes_name_no_software(answer_of, sent):
+    answer = await answer_of(create_probes(Readiness([]), Metrics()), sent)
+    assert "\r\nserver:" not in answer.partition("\r\n\r\n")[0].lower()
+
+
+@pytest.mark.parametrize("port", ["port", "explain_port"])
+@pytest.mark.parametrize("sent", SENT.values(), ids=SENT)
+async def test_answers_of_the_webhook_and_explanations_name_no_software(webhook, wire, port, sent):
+    connection = await wire(getattr(webhook, port))
+    await connection.send(sent)
+    assert "\r\nserver:" not in (await connection.head()).lower()

@@ -173,4 +173,4 @@ async def test_other_expectations_are_not_met(webhook, wire):
     connection = await wire(webhook.port)
     await connection.send(EXPECTING + b"200-ok\r\n\r\n{}")
     assert (await connection.head()).startswith("HTTP/1.1 417 ")
-    assert connection.body == "Unknown Expect: 200-ok"
+    assert connection.body == "The header Expect must be 100-continue."

@@ -129,7 +129,6 @@ class RoutedCalls:
             response = await self._answer(request)
         finally:
             self.traffic.end()
-        response.headers[hdrs.SERVER] = "gpu-admission"
         is_kept = connection is None or connection.request_ends()
         if self.traffic.draining or not is_kept:
             response.force_close()
@@ -163,7 +162,7 @@ async def _confirm_expectation(request: web.BaseRequest) -> None:
     if not expected or request.version != HttpVersion11:
         return
     if expected.lower() != "100-continue":
-        refusal = web.HTTPExpectationFailed(text=f"Unknown Expect: {expected}")
+        refusal = web.HTTPExpectationFailed(text="The header Expect must be 100-continue.")
         # The request was never reported to its connection, which would not limit the next head.
         refusal.force_close()
         raise refusal

@@ -185,8 +185,8 @@ _END_OF_HEAD = b"\r\n\r\n"
 class Endpoint:
     """The state that all connections of one port share."""
 
-    server: web.Server
-    """Makes aiohttp's protocols."""
+    create_protocol: Callable[[], web.RequestHandler]
+    """Makes aiohttp's protocol of a connection."""
     connections: OpenConnections
     """Counts the connections."""
     context: ssl.SSLContext | None
@@ -262,7 +262,7 @@ class GuardedConnection(asyncio.Protocol):
         name = peer_name(transport)
         if name is not None and name in self._endpoint.known_names:
             self._endpoint.connections.exempt(self)
-        self._http = self._endpoint.server()
+        self._http = self._endpoint.create_protocol()
         self._http.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:

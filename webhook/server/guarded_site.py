@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from aiohttp import web
+from aiohttp import hdrs, web
+from aiohttp.http import StreamWriter
 from aiohttp.http_exceptions import HttpProcessingError
 
 from webhook.server.guarded_connection import GuardedConnection, counted_address, guarded_connection
@@ -16,6 +18,9 @@ from webhook.server.logs import log_broken_call
 if TYPE_CHECKING:
     import socket
     from collections.abc import Awaitable, Callable
+
+    from aiohttp.abc import AbstractStreamWriter
+    from multidict import CIMultiDict
 
     from webhook.server.guarded_connection import Endpoint
 
@@ -131,7 +136,7 @@ _SHUTDOWN_SECONDS = 1.0
 
 def create_runner(handle: Handle) -> web.ServerRunner:
     """Create the runner of a handler of all requests, which reports them to their connections itself."""
-    return web.ServerRunner(web.Server(handle, **_HTTP), shutdown_timeout=_SHUTDOWN_SECONDS)
+    return web.ServerRunner(web.Server(handle), shutdown_timeout=_SHUTDOWN_SECONDS)
 
 
 def create_reporting_runner(handle: Handle) -> web.ServerRunner:
@@ -143,7 +148,49 @@ def create_application_runner(app: web.Application) -> web.AppRunner:
     """Create the runner of an application."""
     app.middlewares.insert(0, _report_request)
     app.on_response_prepare.append(_close_after_unknown_expectation)
-    return web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS, **_HTTP)
+    return web.AppRunner(app, shutdown_timeout=_SHUTDOWN_SECONDS)
+
+
+class _Protocol(web.RequestHandler):
+    """One connection, on which a broken request is answered with the status only.
+
+    aiohttp's own answer repeats the first bytes of the head.
+    """
+
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """The answer to a request that breaks HTTP, or whose handler failed."""
+        del message
+        return super().handle_error(request, status, exc, f"{status}: {HTTPStatus(status).phrase}\n")
+
+
+def protocol_factory(runner: web.BaseRunner) -> Callable[[], web.RequestHandler]:
+    """Return a function that makes the protocols of a runner's connections.
+
+    Their answers have no Server header. The runner has been set up.
+    """
+    server = runner.server
+    if server is None:
+        raise RuntimeError("aiohttp has set up no server")
+    loop, create_request = asyncio.get_running_loop(), server.request_factory
+
+    def create_anonymous_request(
+        message: Any, payload: Any, protocol: Any, _writer: AbstractStreamWriter, task: Any
+    ) -> web.BaseRequest:
+        return create_request(
+            message, payload, protocol, StreamWriter(protocol, loop, on_headers_sent=_drop_server_header), task
+        )
+
+    server.request_factory = create_anonymous_request
+    return partial(_Protocol, server, loop=loop, **_HTTP)
+
+
+async def _drop_server_header(headers: CIMultiDict[str]) -> None:
+    """Called before headers are written; aiohttp adds the header after every other hook."""
+    headers.popall(hdrs.SERVER, None)
 
 
 async def _close_after_unknown_expectation(_request: web.Request, response: web.StreamResponse) -> None:

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Protocol
 from certs import KeyPairFiles, issue_serving, make_authority
 from webhook.server.config import CannotServe
 from webhook.server.guarded_connection import Endpoint, OpenConnections
-from webhook.server.guarded_site import GuardedSite, create_application_runner, create_reporting_runner, create_runner
+from webhook.server.guarded_site import (
+    GuardedSite,
+    create_application_runner,
+    create_reporting_runner,
+    create_runner,
+    protocol_factory,
+)
 from webhook.server.metrics import PORTS
 from webhook.server.probes import create_probes
 from webhook.server.tls import FileWatcher, ReloadingContext
@@ -268,11 +274,9 @@ class Listeners:
 
     async def _listen(self, name: str, runner: web.BaseRunner, port: int, context: ssl.SSLContext | None = None) -> int:
         await runner.setup()
-        if runner.server is None:
-            raise RuntimeError("aiohttp has set up no server")
         config = self._config
         known_names = config.clients.names if config.clients else frozenset()
-        endpoint = Endpoint(runner.server, self._open[name], context, known_names)
+        endpoint = Endpoint(protocol_factory(runner), self._open[name], context, known_names)
         site = GuardedSite(runner, config.host, port, endpoint)
         try:
             await site.start()

@@ -46,7 +46,6 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     hdrs.CACHE_CONTROL: "no-store",
-    hdrs.SERVER: "gpu-admission",
 }
 """The headers of every answer; files replace `Cache-Control`."""
 

@@ -12,7 +12,7 @@ from webhook.cluster.clockwork import Clockwork
 from webhook.server.app import Traffic
 from webhook.server.connection_limits import ConnectionLimits
 from webhook.server.guarded_connection import Endpoint, OpenConnections
-from webhook.server.guarded_site import GuardedSite, create_runner
+from webhook.server.guarded_site import GuardedSite, create_runner, protocol_factory
 from webhook.server.live_reports import LiveReports
 from webhook.server.metrics import Metrics
 from webhook.server.questions import Explainer, Questions
@@ -53,7 +53,7 @@ async def served_ui(view, gate, authority, clock, *, parts=None, audit=None, tim
     connections = OpenConnections(limits or ConnectionLimits(), metrics.closed_by("ui"))
     try:
         pair = issue_serving(authority, ["localhost"], now=datetime.now(UTC))
-        endpoint = Endpoint(runner.server, connections, server_context(pair, None), frozenset())
+        endpoint = Endpoint(protocol_factory(runner), connections, server_context(pair, None), frozenset())
         site = GuardedSite(runner, "127.0.0.1", port, endpoint)
         await site.start()
         yield ServedUI(site.port, calls, metrics, traffic, view)
