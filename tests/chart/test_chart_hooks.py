@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from tests.deploy.grants import grants_of, listed_rights
 from webhook.cli.installation.webhook_configurations import read_version_manifests
 
 SPEC = {"access": {"mode": "deny"}}
@@ -52,9 +53,18 @@ def test_rights_and_file_are_there_before_the_command(default_hooks):
                 assert int(annotation(each, "hook-weight")) < int(annotation(document, "hook-weight"))
 
 
-def test_hooks_leave_nothing(default_hooks):
-    policies = {annotation(each, "hook-delete-policy") for each in default_hooks.values()}
-    assert policies == {"before-hook-creation,hook-succeeded"}
+def test_hooks_leave_the_log_of_a_job_that_failed_and_no_rights(default_hooks):
+    for (kind, _), document in default_hooks.items():
+        policies = annotation(document, "hook-delete-policy")
+        is_log = kind in {"ConfigMap", "Job", "Pod"}
+        assert policies == f"before-hook-creation,hook-succeeded{'' if is_log else ',hook-failed'}"
+
+
+def test_security_page_lists_every_right_of_the_hooks_and_no_other(default_hooks):
+    account = {"kind": "ServiceAccount", "name": "gpu-admission-webhooks", "namespace": "gpu-admission"}
+    rights = {each.right for each in grants_of(default_hooks.values(), account)}
+    assert rights
+    assert listed_rights(1).keys() == rights
 
 
 def test_services_and_policies_do_not_select_pods_of_hooks(default_hooks, helm):

@@ -300,6 +300,13 @@ def test_failed_upgrade_changes_no_webhook_and_rolls_back(cluster, helm, charts)
     assert cluster.installed()["image"] == f"gpu-admission:{NOW}"
 
 
+def test_hook_that_fails_leaves_its_job_and_no_rights(cluster, helm, charts):
+    options = (*RELEASE[1:], "--create-namespace", "-f", helm.values_file({"hooks": {"timeoutSeconds": 30}}))
+    done = helm.run("install", *RELEASE[:1], charts[BROKEN], *options)
+    assert done.returncode == 1
+    assert hook_objects(cluster) == (["gpu-admission-apply-webhooks"], [], False)
+
+
 def test_installation_by_kubectl_becomes_a_release(cluster, helm):
     for document in deploy.all_objects():
         cluster.api.apply(document).object  # noqa: B018 - raises if it is refused

@@ -90,6 +90,21 @@ CASES = {
             "ports": [{"port": 8080, "protocol": "TCP"}],
         },
     ),
+    "networkPolicy.egress.apiServers": (
+        ["192.0.2.1/32"],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["egress"][0].get("to"),
+        [{"ipBlock": {"cidr": "192.0.2.1/32"}}],
+    ),
+    "networkPolicy.egress.ports": (
+        [7443],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["egress"][0]["ports"],
+        [{"port": 7443, "protocol": "TCP"}],
+    ),
+    "networkPolicy.egress.more": (
+        [{"to": [{"podSelector": {"matchLabels": {"a": "b"}}}]}],
+        lambda o: o["NetworkPolicy", *OURS]["spec"]["egress"][1],
+        {"to": [{"podSelector": {"matchLabels": {"a": "b"}}}]},
+    ),
     "ui.enabled": (True, lambda o: "--ui-port=8446" in container(o)["args"], True),
     "priorityClassName": (
         "",

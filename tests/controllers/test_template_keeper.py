@@ -123,6 +123,15 @@ async def test_mark_of_the_sweep_is_taken_off(api, keeper_of, deadline, counts):
     assert counts == {"unmarked": 1}
 
 
+async def test_mark_stays_on_a_template_that_lost_our_label(api, keeper, deadline, counts):
+    """The sweep does not delete it, and the API server lets us write to none without the label."""
+    marked = TEMPLATE.manifest()
+    marked["metadata"] |= {"labels": {}, "annotations": {"gpu-admission.io/unused-since": "2027-01-01T00:00:00Z"}}
+    api.put(PATH, marked)
+    assert await keeper.ensure([TEMPLATE], deadline) == {}
+    assert (api.sent("PATCH"), counts) == ([], {"found": 1})
+
+
 async def test_template_that_vanishes_between_two_calls_is_created(api, keeper, deadline, counts):
     api.fail("POST", 409, "AlreadyExists", "exists")
     assert await keeper.ensure([TEMPLATE], deadline) == {}

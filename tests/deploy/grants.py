@@ -1,8 +1,10 @@
-"""The RBAC grants of our account, as single verbs on single resources."""
+"""The RBAC grants of our account, as single verbs on single resources, in manifests and in docs/security.md."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,7 +12,7 @@ if TYPE_CHECKING:
 
     from webhook.sandbox.kinds import Request
 
-__all__ = ["SUBJECT", "USER", "Grant", "grants_of"]
+__all__ = ["SUBJECT", "USER", "Grant", "grants_of", "listed_rights"]
 
 SUBJECT = {"kind": "ServiceAccount", "name": "gpu-admission", "namespace": "gpu-admission"}
 USER = "system:serviceaccount:gpu-admission:gpu-admission"
@@ -34,6 +36,12 @@ class Grant:
         where = f" in {self.namespace}" if self.namespace else ""
         return f"{self.role}{where}: {self.verb} {self.resource}{'.' if self.group else ''}{self.group}"
 
+    @property
+    def right(self) -> Right:
+        """The grant as docs/security.md lists it."""
+        resource = f"{self.resource}.{self.group}" if self.group else self.resource
+        return self.verb, resource, self.namespace, self.names
+
     def covers(self, request: Request) -> bool:
         """Whether it allows a request."""
         resource = f"{request.resource}/{request.subresource}" if request.subresource else request.resource
@@ -44,14 +52,37 @@ class Grant:
         )
 
 
-def grants_of(documents: Iterable[dict[str, Any]]) -> tuple[Grant, ...]:
-    """What the bindings among some manifests grant to `SUBJECT`, by the roles among them."""
+Right = tuple[str, str, str, tuple[str, ...]]
+"""A verb, a resource with its group, a namespace (empty for everywhere), and names (empty for all)."""
+
+_PAGE = Path(__file__).parents[2] / "docs" / "security.md"
+_HEAD = "| resources | verbs | where | reason |\n|---|---|---|---|\n"
+_NAMESPACE, _NAME = re.compile(r"in `([\w-]+)`"), re.compile(r"named `([\w.-]+)`")
+
+
+def listed_rights(number: int) -> dict[Right, str]:
+    """The rights in a table of docs/security.md with their reasons: 0 is of the service, 1 of the hooks of the chart."""
+    found = {}
+    for row in _PAGE.read_text().split(_HEAD)[number + 1].partition("\n\n")[0].splitlines():
+        resources, verbs, where, reason = (cell.strip() for cell in row.strip("|").split("|"))
+        namespace = _NAMESPACE.search(where)
+        assert (namespace is None) == where.startswith("everywhere"), row
+        for resource in re.findall(r"`([^`]+)`", resources):
+            for verb in re.findall(r"`(\w+)`", verbs):
+                right = verb, resource, namespace[1] if namespace else "", tuple(_NAME.findall(where))
+                assert right not in found, f"{right} is listed twice"
+                found[right] = reason
+    return found
+
+
+def grants_of(documents: Iterable[dict[str, Any]], subject: dict[str, str] = SUBJECT) -> tuple[Grant, ...]:
+    """What the bindings among some manifests grant to a subject, by the roles among them."""
     documents = [each for each in documents if each["apiVersion"] == "rbac.authorization.k8s.io/v1"]
     roles = {_key(each["kind"], each["metadata"]): each["rules"] for each in documents if "rules" in each}
     return tuple(
         grant
         for binding in documents
-        if SUBJECT in binding.get("subjects", ())
+        if subject in binding.get("subjects", ())
         for grant in _grants(binding, roles[_key(binding["roleRef"]["kind"], binding["metadata"], binding["roleRef"])])
     )
 

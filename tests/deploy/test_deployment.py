@@ -64,6 +64,11 @@ def test_ports_meet(one, container, flags):
     }
     opened = [port["port"] for rule in one("NetworkPolicy")["spec"]["ingress"] for port in rule["ports"]]
     assert sorted(opened) == sorted(ports.values())
+    (peers,) = (rule for rule in one("NetworkPolicy")["spec"]["egress"] if "to" in rule)
+    assert peers == {
+        "to": [{"podSelector": {"matchLabels": LABELS}}],
+        "ports": [{"port": ports["peers"], "protocol": "TCP"}],
+    }
     explanations = one("Service", EXPLAIN_SERVICE)["spec"]
     assert [(port["name"], port["port"], port["targetPort"]) for port in explanations["ports"]] == [
         ("https", 443, "explain")

@@ -4,7 +4,7 @@ import pytest
 
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
-from tests.deploy.grants import SUBJECT, USER, grants_of
+from tests.deploy.grants import SUBJECT, USER, grants_of, listed_rights
 from webhook.cli.explain.live_explanations import PROXY
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.cluster.watched_kinds import watched_kinds
@@ -138,6 +138,17 @@ def test_every_rule_has_its_reason(deploy):
         for document in (deploy / file).read_text().split("\n---\n"):
             if "\nrules:" in document:
                 assert document.startswith("#") or "\nrules:\n#" in document, document[:80]
+
+
+def test_security_page_lists_every_right_and_no_other(granted, deploy):
+    component = libyaml.load_all((deploy / "components" / "explain-on-pods" / "rbac.yaml").read_text())
+    rights = {each.right for each in (*granted, *grants_of(component))}
+    assert listed_rights(0).keys() == rights
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_security_page_gives_a_reason_for_every_right(number):
+    assert not [right for right, reason in listed_rights(number).items() if len(reason.split()) < 4]
 
 
 def test_role_for_explanations_of_everything_has_no_binding(installed, one):

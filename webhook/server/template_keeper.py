@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.exemptions import Mode, mode_of
-from policies.conversion.templates import is_marked, unmark, without_nulls
+from policies.conversion.templates import is_marked, is_ours, unmark, without_nulls
 from policies.kubernetes.names import DRA_LABEL
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN
@@ -236,12 +236,16 @@ class TemplateKeeper:
             raise TooManyTemplates(template, max(1, rates.seconds_until_next(template.namespace))) from error
 
     async def _adopt(self, template: Template) -> Object:
-        """The existing template; removes the mark for sweeping if it has the right spec."""
+        """The existing template; removes the mark for sweeping if it has the right spec.
+
+        The sweep deletes no template that lost our label, and the ValidatingAdmissionPolicy lets us write to none, so the mark
+        on such a template stays.
+        """
         path = _RESOURCE.path(template.namespace, template.name)
         stored: Object = await self.client.get(path, timeout=_CALL_SECONDS)
         if without_nulls(stored.get("spec")) != template.spec:
             self.count("foreign")
-        elif is_marked(stored):
+        elif is_marked(stored) and is_ours(stored):
             body = {"metadata": {"annotations": unmark()}}
             stored = await self.client.patch(path, body, FIELD_MANAGER, content_type=MERGE_PATCH, timeout=_CALL_SECONDS)
             self.count("unmarked")

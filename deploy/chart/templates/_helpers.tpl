@@ -9,11 +9,11 @@
 {{- end -}}
 {{- end -}}
 
-{{- /* The annotations of a hook that runs and is gone: a list of its events and its weight. */ -}}
+{{- /* The annotations of a hook that runs and is gone: a list of its events, its weight, and more cases in which it is deleted. */ -}}
 {{- define "gpu-admission.hook" -}}
 helm.sh/hook: {{ index . 0 }}
 helm.sh/hook-weight: {{ index . 1 | quote }}
-helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+helm.sh/hook-delete-policy: {{ join "," (concat (list "before-hook-creation" "hook-succeeded") (slice . 2)) }}
 helm.sh/hook-output-log-policy: hook-failed
 {{- end -}}
 

@@ -28,10 +28,12 @@ _OWN_CERTIFICATES = "gpu-admission-certificates"
 _INSIDE = ("NetworkPolicy", "PodDisruptionBudget", "ResourceQuota", "Service")
 """Kinds that only pods need."""
 _EXPLAIN = "gpu-admission-explain"
+_TEMPLATES = "templates.gpu-admission.io"
 _UNLESS_LEFT_OUT = f"{REINSTALL}, unless your overlay leaves it out"
 _MISSING = {
     "Service": (Status.FAILING, "API servers cannot call the webhooks"),
     _EXPLAIN: (Status.WARNING, "`gpu-admission explain` fails for users who may not list nodes"),
+    _TEMPLATES: (Status.WARNING, "a stolen token of gpu-admission reaches the ResourceClaimTemplates of all users"),
     "ServiceAccount": (Status.FAILING, "no replica can start"),
     "ValidatingAdmissionPolicy": (Status.WARNING, "everybody who may edit namespaces can set what it protects"),
     "ValidatingAdmissionPolicyBinding": (Status.WARNING, "the policy of this name has no effect"),
