@@ -166,14 +166,11 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     CUDA images set NVIDIA_VISIBLE_DEVICES to all. Under NVIDIA's runtime a container of such an image gets every GPU of
     the node, unless it requests some and the device plugin chooses them. In a pod that requests GPUs, the other
     containers, and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and
-    the RuntimeClass applies to every container of a pod. If an update changes the image of a container, that container is
-    reviewed again.
+    the RuntimeClass applies to every container of a pod; GA608 and GA610 refuse those that certainly get GPUs. If an
+    update changes the image of a container, that container is reviewed again.
     """
-    name = subject.spec.get("runtimeClassName")
-    if not isinstance(name, str) or not name or not subject.pod_containers:
-        return
-    handler = _handler(name, subject.view)
-    if handler not in RUNTIME_HANDLERS and handler not in subject.view.derive(_configured_handlers):
+    name, handler = subject.spec.get("runtimeClassName"), nvidia_handler(subject)
+    if handler is None or not subject.pod_containers:
         return
     left_to_images = [each for each in subject.images if _is_left_to_its_image(each)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
@@ -208,10 +205,17 @@ def _is_left_to_its_image(container: Container) -> bool:
     return not (container.access is GPUAccess.CERTAIN or container.uses_device_plugin or container.sees_nothing)
 
 
-def _handler(name: str, view: ClusterView) -> str:
-    """The handler of a RuntimeClass; its name if the RuntimeClass is unknown."""
-    handler = lookup(view.get("RuntimeClass", name), ("handler",))
-    return handler if isinstance(handler, str) else name
+def nvidia_handler(subject: Subject) -> str | None:
+    """The handler of the pod's RuntimeClass if it is NVIDIA's container runtime, otherwise None.
+
+    If the RuntimeClass is unknown, its name counts as its handler.
+    """
+    name = subject.spec.get("runtimeClassName")
+    if not isinstance(name, str) or not name:
+        return None
+    found = lookup(subject.view.get("RuntimeClass", name), ("handler",))
+    handler = found if isinstance(found, str) else name
+    return handler if handler in RUNTIME_HANDLERS or handler in subject.view.derive(_configured_handlers) else None
 
 
 def _configured_handlers(view: ClusterView) -> frozenset[str]:

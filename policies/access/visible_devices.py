@@ -7,6 +7,7 @@ import binascii
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.access.container_runtime import nvidia_handler
 from policies.access.subject import EXEMPT, RECREATE, request_or
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup
@@ -202,6 +203,7 @@ _REQUIRE = "NVIDIA_REQUIRE_CUDA"
     "GA610",
     "A container that sets CUDA_VERSION must say which GPUs are visible",
     default=Severity.WARN,
+    setting="access.legacyRuntime",
     remedy="request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void",
     administrator=EXEMPT,
     source="nvidia-container-toolkit internal/config/image/cuda_image.go IsLegacy",
@@ -211,7 +213,8 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
 
     For such images, NVIDIA's container runtime gives every GPU of the node to a container that has CUDA_VERSION and
     neither of the two others, whether the image or the pod sets it. Builds set CUDA_VERSION for other reasons, so this
-    only warns, in every mode.
+    only warns. `access.mode` decides if that runtime certainly starts the container: with `access.legacyRuntime: true`, or
+    under a RuntimeClass of NVIDIA's.
     """
     for container in subject.containers:
         version = _setting(container, _VERSION, subject)
@@ -226,7 +229,20 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
                 "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA "
                 "image and gives it every GPU of the node, unless the image says otherwise"
             )
-            yield Problem(version.path, text, request_or(container, f"set {VISIBLE_DEVICES} to void"))
+            remedy = request_or(container, f"set {VISIBLE_DEVICES} to void")
+            yield Problem(version.path, text, remedy, severity=_runtime_severity(subject, Severity.WARN))
+
+
+def _runtime_severity(subject: Subject, otherwise: Severity) -> Severity:
+    """The severity of `access.mode` if NVIDIA's runtime certainly starts the containers under review.
+
+    If the pod's RuntimeClass says so and no container requests a GPU, GA603 reports that.
+    """
+    is_certain = subject.settings.access.legacy_runtime or (
+        nvidia_handler(subject) is not None
+        and (not subject.pod_containers or any(each.requests_gpu for each in subject.pod_containers))
+    )
+    return subject.severity if is_certain else otherwise
 
 
 class _Setting(NamedTuple):
@@ -257,6 +273,7 @@ _OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?d
     "GA608",
     "A container with a CUDA image must request a GPU, or see none",
     default=Severity.AUDIT,
+    setting="access.legacyRuntime",
     remedy="request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void",
     administrator=EXEMPT,
     source="gitlab.com/nvidia/container-images/cuda dist/*/base/Dockerfile (ENV NVIDIA_VISIBLE_DEVICES)",
@@ -265,8 +282,9 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
     """NVIDIA's images set NVIDIA_VISIBLE_DEVICES to all.
 
     Where NVIDIA's container runtime is the default, a container with such an image gets every GPU of the node without a
-    request. But a name does not prove what an image contains, and many builds use these images, so this is audited, in
-    every mode. The image of a container can be changed later, and is reviewed then.
+    request. But a name does not prove what an image contains, and many builds use these images, so this is audited.
+    `access.mode` decides if that runtime certainly starts the container: with `access.legacyRuntime: true`, or under a
+    RuntimeClass of NVIDIA's. The image of a container can be changed later, and is reviewed then.
     """
     for container in subject.images:
         image = container.fields.get("image")
@@ -278,4 +296,5 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
                 "to all, so where NVIDIA's container runtime is the default it gets every GPU of the node"
             )
             remedy = request_or(container, f"set {VISIBLE_DEVICES} to void") if subject.containers else RECREATE
-            yield Problem(container.path / "image", text, remedy)
+            severity = _runtime_severity(subject, Severity.AUDIT)
+            yield Problem(container.path / "image", text, remedy, severity=severity)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from policies.kubernetes.objects import items_at, lookup, mapping_at
+from typing import Any
+
+from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at
 
 VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 RUNTIME_HANDLERS = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy", "nvidia-experimental"})
@@ -60,3 +62,37 @@ def names_gpus(pod: object) -> bool:
             if parse_device_list(values[-1]) if values else is_runtime:
                 return True
     return False
+
+
+SET_AS_DEFAULT = ("NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "CRIO_SET_AS_DEFAULT")
+"""The variables of the toolkit's container that make NVIDIA's runtime the default of a node."""
+_OBEYS_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
+
+
+def is_true(value: str | None) -> bool:
+    """True if a variable of the toolkit's container is true."""
+    return (value or "").lower() in ("true", "1", "yes")
+
+
+def images_choose_gpus(cluster_policy: Any) -> bool | None:
+    """True if a ClusterPolicy makes NVIDIA's runtime the default, so that images choose GPUs.
+
+    With CDI, the default, the operator leaves the node's default runtime, and `toolkit.env` can override that. The NRI plugin
+    changes no runtime. None if the operator installs no toolkit: the nodes have their own configuration.
+
+    Source: gpu-operator controllers/object_controls.go transformToolkitCtrForCDI; nvidia-container-toolkit
+    cmd/nvidia-ctk-installer/container/runtime (set-as-default) and internal/config/image/cuda_image.go.
+    """
+    if lookup(cluster_policy, ("spec", "toolkit", "enabled")) is False:
+        return None
+    uses_cdi = lookup(cluster_policy, ("spec", "cdi", "enabled")) is not False
+    if uses_cdi and lookup(cluster_policy, ("spec", "cdi", "nriPluginEnabled")) is True:
+        return False
+    variables = {
+        str(each.get("name")): str(each.get("value") or "")
+        for each in mappings_at(cluster_policy, ("spec", "toolkit", "env"))
+    }
+    if _OBEYS_VARIABLE in variables and not is_true(variables[_OBEYS_VARIABLE]):
+        return False
+    chosen = [is_true(variables[name]) for name in SET_AS_DEFAULT if name in variables]
+    return any(chosen) if chosen else not uses_cdi

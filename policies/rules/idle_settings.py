@@ -31,6 +31,7 @@ _CONCERNS: dict[str, Concern | None] = {
 }
 """The exemption that turns off the rules of a subject in a namespace; ConfigMaps and settings have none."""
 _SEVERITIES: dict[str, Callable[[GPUAdmissionPolicy], str]] = {
+    "access.legacyRuntime": lambda settings: str(settings.access.legacy_runtime).lower(),
     "access.mode": lambda settings: settings.access.mode,
     "configuration.clusterPolicyDeletion": lambda settings: settings.configuration.cluster_policy_deletion,
     "conversion.nativeQuota": lambda settings: settings.conversion.native_quota,
@@ -137,8 +138,11 @@ def _never_found(
     if not others or override.severity is not Severity.DENY:
         return
     ids = [other.id for other in others]
+    decided = {"access.mode", *(["access.legacyRuntime"] if settings.access.legacy_runtime else [])}
     mode = Severity(settings.access.mode)
-    severities = {settings.severity_of(other.id, mode if other.setting else other.default, "") for other in others}
+    severities = {
+        settings.severity_of(other.id, mode if other.setting in decided else other.default, "") for other in others
+    }
     severities |= {each.severity for each in settings.rules if each.rule in ids}
     if Severity.DENY not in severities:
         text = (

@@ -14,7 +14,7 @@ def variables(**values):
     return [{"name": name, "value": value} for name, value in values.items()]
 
 
-def test_image_of_nvidia_without_a_request_is_audited_in_every_mode(findings_of):
+def test_image_of_nvidia_without_a_request_is_audited_where_the_runtime_is_unknown(findings_of):
     assert findings_of({"containers": [{"name": "a", "image": "nvidia/cuda:12.8.1-base-ubuntu24.04"}]}) == [
         (
             'GA608 audit spec.containers[0].image: container "a" requests no GPU and runs '
@@ -58,7 +58,7 @@ def test_image_is_reported_once_where_the_variable_is_set(rules):
 
 
 @pytest.mark.parametrize("settings", [DEFAULTS, GPUAdmissionPolicy(access=Access(mode="deny"))], ids=["warn", "deny"])
-def test_cuda_version_alone_is_reported_and_only_warns(findings_of, settings):
+def test_cuda_version_alone_only_warns_where_the_runtime_is_unknown(findings_of, settings):
     assert findings_of(
         {"containers": [{"name": "a", "env": variables(A="b", CUDA_VERSION="12.8")}]}, settings=settings
     ) == [

@@ -115,6 +115,10 @@ def placement(**chosen):
     [
         (rules(("GA609", "deny")), f"spec.rules[0]: {BESIDE}"),
         (
+            {"access": {"legacyRuntime": True}, **rules(("GA608", "warn"), ("GA610", "warn"))},
+            f"spec.access.legacyRuntime: is true, but spec.rules sets GA608 and GA610 {WINS}",
+        ),
+        (
             rules(("GA411", "deny")),
             (
                 "spec.rules[0]: GA411 finds nothing while spec.placement.avoidSharedGPUs is false; set "
@@ -225,6 +229,7 @@ def test_setting_that_changes_nothing_is_reported(spec, text):
     "spec",
     [
         {"access": {"mode": "deny"}, **rules(("GA609", "deny"))},
+        {"access": {"legacyRuntime": True}, **rules(("GA608", "audit"))},
         rules(("GA601", "deny", ["team-a"]), ("GA609", "deny")),
         rules(("GA609", "audit")),
         rules(("GA318", "off"), ("GA110", "warn"), ("GA110", "audit", [""])),

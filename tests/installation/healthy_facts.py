@@ -79,6 +79,7 @@ def facts(**changed):
         "waiting_pods": [],
         "templates": [],
         "policies": [],
+        "cluster_policies": [],
         "settings": DEFAULTS,
         "installed": [],
     }

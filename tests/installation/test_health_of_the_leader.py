@@ -3,7 +3,7 @@
 import pytest
 
 from policies.analyses.installation import Unread, diagnose
-from policies.analyses.installation.diagnosis import settings_checks
+from policies.analyses.installation.diagnosis import access_checks, settings_checks
 from policies.analyses.installation.installation_facts import REINSTALL
 from policies.analyses.installation.installed_objects import (
     definition_checks,
@@ -14,7 +14,7 @@ from policies.analyses.installation.installed_objects import (
 from policies.analyses.installation.replicas import leader_checks, quota_checks, template_checks
 from policies.conversion.templates import content_name
 from policies.kubernetes.names import MANAGED, UNUSED_SINCE
-from policies.rules.settings import parse_settings
+from policies.rules.settings import Access, GPUAdmissionPolicy, parse_settings
 from testbed import deploy
 from tests.installation.healthy_facts import NAMES, ago, bad, configurations, facts, good, replica
 
@@ -169,6 +169,47 @@ def policy(status, generation=3, observed=3, name="default"):
 )
 def test_settings_that_are_not_in_use_are_named(policies, expected):
     assert bad(settings_checks(facts(policies=policies)), "what", "why") == expected
+
+
+LEGACY = {"metadata": {"name": "cluster-policy"}, "spec": {"cdi": {"enabled": False}}}
+CDI = {"metadata": {"name": "cluster-policy"}, "spec": {"cdi": {"enabled": True}}}
+
+
+def in_mode(mode, cluster_policies, **access):
+    settings = GPUAdmissionPolicy(access=Access(mode=mode, **access))
+    return facts(settings=settings, cluster_policies=cluster_policies)
+
+
+def test_legacy_runtime_is_proposed_where_the_toolkit_lets_images_choose():
+    assert bad(access_checks(in_mode("deny", [LEGACY])), "what", "where", "remedy") == [
+        (
+            "warning",
+            "images of NVIDIA and CUDA_VERSION give containers every GPU of the node, and are admitted",
+            "ClusterPolicy cluster-policy, spec.toolkit.env and spec.cdi.enabled",
+            "set access.legacyRuntime: true in GPUAdmissionPolicy default, or enable CDI; docs/access.md",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        in_mode("warn", [LEGACY]),
+        in_mode("deny", [LEGACY], legacy_runtime=True),
+        in_mode("deny", [CDI]),
+        in_mode("deny", []),
+        in_mode("warn", Unread("list clusterpolicies.nvidia.com")),
+    ],
+    ids=["mode warn", "is set", "CDI", "no operator", "unread in mode warn"],
+)
+def test_legacy_runtime_is_not_proposed_elsewhere(read):
+    assert bad(access_checks(read)) == []
+
+
+def test_unread_cluster_policies_are_unknown_in_mode_deny():
+    assert bad(access_checks(in_mode("deny", Unread("list clusterpolicies.nvidia.com"))), "why") == [
+        ("unknown", "you may not list clusterpolicies.nvidia.com")
+    ]
 
 
 def test_settings_that_webhooks_do_not_cover_are_named():

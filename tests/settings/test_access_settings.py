@@ -8,6 +8,7 @@ import pytest
     [
         {},
         {"mode": "deny", "exemptNamespaces": []},
+        {"mode": "deny", "legacyRuntime": True},
         {"exemptNamespaces": ["monitoring", "team-*"]},
         {"exemptServiceAccounts": ["monitoring/dcgm-exporter", "monitoring/*", "*/node.agent", "team-[ab]/x", "*/*"]},
     ],

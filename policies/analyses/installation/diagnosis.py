@@ -30,6 +30,7 @@ from policies.analyses.installation.replicas import (
 )
 from policies.kubernetes.names import format_count, format_list, inflect, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.nvidia.container_toolkit import images_choose_gpus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +146,26 @@ def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
             why="the webhook configurations were rendered for other settings",
             remedy=f"{remedy}, with `gpu-admission apply-webhooks` (docs/settings.md)",
         )
+
+
+def access_checks(facts: InstallationFacts) -> Iterator[Check]:
+    """Checks that mode `deny` refuses the images that choose GPUs, where the toolkit lets them."""
+    access = facts.settings.access
+    if isinstance(facts.policies, Unread) or access.mode != "deny" or access.legacy_runtime:
+        return
+    if isinstance(facts.cluster_policies, Unread):
+        yield unread_check(
+            Topic.SETTINGS, "it is unknown whether images choose GPUs on the nodes", facts.cluster_policies
+        )
+        return
+    for policy in facts.cluster_policies:
+        if images_choose_gpus(policy):
+            yield Topic.SETTINGS.warning(
+                "images of NVIDIA and CUDA_VERSION give containers every GPU of the node, and are admitted",
+                where=f"ClusterPolicy {name_of(policy)}, spec.toolkit.env and spec.cdi.enabled",
+                why="NVIDIA's container runtime is the default of the nodes, and access.legacyRuntime is false",
+                remedy=f"set access.legacyRuntime: true in GPUAdmissionPolicy {_NAME}, or enable CDI; docs/access.md",
+            )
 
 
 def _accepted_check(policy: Object | None) -> Check:
@@ -288,6 +309,7 @@ def diagnose(facts: InstallationFacts) -> Diagnosis:
         *quota_checks(facts),
         *template_checks(facts),
         *settings_checks(facts),
+        *access_checks(facts),
         *definition_checks(facts),
         *role_checks(facts),
         *object_checks(facts, is_outside=bool(url)),

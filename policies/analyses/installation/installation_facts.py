@@ -220,6 +220,8 @@ class InstallationFacts:
     """ResourceClaimTemplates with our label."""
     policies: Sequence[Object] | Unread
     """All GPUAdmissionPolicies."""
+    cluster_policies: Sequence[Object] | Unread
+    """All ClusterPolicies of the GPU Operator."""
     settings: GPUAdmissionPolicy
     """The settings in use, as far as they could be read."""
     installed: Sequence[tuple[Object, Object | Unread | None]]

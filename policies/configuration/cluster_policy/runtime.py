@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from policies.configuration.change import CLUSTER_POLICY
 from policies.configuration.cluster_facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
 from policies.kubernetes.objects import lookup
+from policies.nvidia.container_toolkit import SET_AS_DEFAULT, is_true
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
 
 
-_SET_AS_DEFAULT = ("NVIDIA_RUNTIME_SET_AS_DEFAULT", "CONTAINERD_SET_AS_DEFAULT", "CRIO_SET_AS_DEFAULT")
 _RANCHER_SOCKET = "/run/k3s/containerd/containerd.sock"
 
 
@@ -53,7 +53,7 @@ def default_runtime_left_alone(change: Change) -> Iterator[Problem]:
     if not (uses_cdi(change) and installs_toolkit(change)):
         return
     for index, name, value in change.variables("toolkit", "env"):
-        if name in _SET_AS_DEFAULT and (value or "").lower() in ("true", "1", "yes"):
+        if name in SET_AS_DEFAULT and is_true(value):
             text = f"{name} overrides what the operator sets with CDI, which is on unless cdi.enabled is false"
             yield Problem(change.at("toolkit", "env", index, "name"), text)
 

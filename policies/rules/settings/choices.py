@@ -153,6 +153,8 @@ class Access:
     """Shell patterns, beside `kube-system`, our own namespace and those of the GPU Operator."""
     exempt_service_accounts: tuple[str, ...] = ()
     """Service accounts of exempt pods, as `namespace/name`, each a shell pattern: `monitoring/dcgm-*`."""
+    legacy_runtime: bool = False
+    """NVIDIA's container runtime is the default of GPU nodes, so images of NVIDIA and CUDA_VERSION give GPUs."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         waiting_pods=await list_objects(client, pending),
         templates=await list_objects(client, Watched(RESOURCES["ResourceClaimTemplate"], labels=_MANAGED)),
         policies=policies,
+        cluster_policies=await list_objects(client, Watched(RESOURCES["ClusterPolicy"])),
         # The defaults, if the settings are invalid or unread.
         settings=settings_in(ManifestsView([] if isinstance(policies, Unread) else policies))[0],
         installed=[*zip(wanted, stored, strict=True)],
