@@ -211,19 +211,23 @@ def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Prob
     "GA210",
     "Capacity must be requested by names that devices can have",
     remedy="write the name as the ResourceSlices have it",
-    source="k8s.io/api/resource/v1/types.go CapacityRequirements and QualifiedName",
+    source="k8s.io/api/resource/v1/types.go CapacityRequirements and QualifiedName; "
+    "k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go CmpRequestOverCapacity",
 )
 def capacity_names(subject: Subject) -> Iterator[Problem]:
     """The API server takes any name here, but no ResourceSlice can have a capacity of such a name.
 
     A name is an identifier, memory, or one with its domain before it. A claim that requests what no device can have is
-    never allocated, and a negative amount is a mistake.
+    never allocated, unless Kubernetes drops the field (GA225). A negative amount would give a device that is shared more
+    than it has.
     """
+    is_dropped = not subject.served and subject.facts.offers("DRAConsumableCapacity") is False
     for subrequest in subject.subrequests:
         for name, amount in (subrequest.capacity or {}).items():
             path = subrequest.path / "capacity" / "requests" / name
             if error := qualified_name_error(name):
-                yield Problem(path, f"{invalid(name, error)}, so no device has it")
+                text = f"{invalid(name, error)}, so no device has it"
+                yield Problem(path, text, severity=Severity.WARN if is_dropped else None)
             elif (quantity_or_none(amount) or 0) < 0:
                 yield Problem(path, invalid(amount, "must be greater than or equal to 0"), "write an amount")
 

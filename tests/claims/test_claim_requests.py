@@ -244,6 +244,12 @@ def test_capacity_that_no_device_has_is_reported(findings_of, amounts, expected)
     ]
 
 
+@pytest.mark.parametrize(("release", "severity"), [("v1.35.0", "warn"), ("v1.36.0", "deny")])
+def test_capacity_that_no_device_has_is_refused_where_kubernetes_keeps_it(examined, release, severity):
+    text = exact("capacity: {requests: {a/: 1}}") + f"\n---\nserverVersion: {{gitVersion: {release}}}"
+    assert [str(found.severity) for found in examined(text) if found.rule.id == "GA210"] == [severity]
+
+
 @pytest.mark.parametrize("amounts", ["memory: 1Gi", "gpu.nvidia.com/memory: 1Gi", "shares: 0"])
 def test_capacity_that_a_device_can_have_is_fine(findings_of, amounts):
     assert findings_of("GA210", exact(f"capacity: {{requests: {{{amounts}}}}}")) == []
