@@ -199,7 +199,8 @@ def _contended_message(_found: Contended, namespace: str, *, admitted: bool) -> 
 @charge_message.register(QuotaError)
 def _unreadable_message(found: QuotaError, namespace: str, *, admitted: bool) -> ChargeMessage:
     """The stored quota is invalid, so trying again does not help."""
-    said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(str(found))}"
+    why = "; ".join(f"{each.path}: {each.message}" if each.path else each.message for each in found.problems)
+    said = f"GPUQuota {QUOTA_NAME} of namespace {namespace} cannot be read: {_plain_text(why)}"
     fate = "it is admitted all the same, and counted when that is put right" if admitted else _FAILS_CLOSED
     return ChargeMessage(f"{said}; {fate}", "show this to your administrator")
 

@@ -63,6 +63,7 @@ class _ProblemJSON:
 
     path: str
     message: str
+    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def _report(report: QuotaReport) -> _QuotaReportJSON:
         else tuple(_HolderJSON(each.name, _seconds(each.age), amount_texts(each.amounts)) for each in held),
         reservations=tuple(map(_reservation, report.reservations)),
         conditions=report.conditions,
-        problems=tuple(_ProblemJSON(str(path), message) for path, message in report.problems),
+        problems=tuple(_ProblemJSON(str(each.path), each.message, each.remedy or "") for each in report.problems),
         remarks=report.remarks,
     )
 

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
-    from policies.kubernetes.objects import FieldPath, Object
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.quota.ledger.open_charges import OpenCharge
     from policies.quota.limits.quota import Limit, Quota
     from policies.quota.outcomes import Holder
     from policies.rules.charges import Amounts
+    from policies.rules.checks import Problem
     from policies.rules.settings import GPUAdmissionPolicy
     from policies.rules.settings.choices import Quotas
 
@@ -129,7 +130,7 @@ class QuotaReport:
     reservations: tuple[Reservation, ...] = ()
     """The oldest first."""
     conditions: tuple[Condition, ...] = ()
-    problems: tuple[tuple[FieldPath, str], ...] = ()
+    problems: tuple[Problem, ...] = ()
     """The problems for which it is invalid."""
     remarks: tuple[str, ...] = ()
     """Its problems, as sentences without full stops."""
@@ -283,7 +284,7 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
     try:
         quota = parse_quota(document)
     except QuotaError as error:
-        return replace(report, problems=tuple(error.problems))
+        return replace(report, problems=error.problems)
     stored = Ledger.read(document).under(quota)
     ledger = counted_ledger(document, view, settings).under(quota)
     limits = _limits(quota, stored, ledger, is_countable="Pod" not in _missing_kinds(view, namespace))

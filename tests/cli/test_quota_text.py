@@ -12,6 +12,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.quota.limits.quota import Limit, Quota
 from policies.quota.outcomes import Holder
 from policies.quota.quota_report import Condition, LimitUse, QuotaReport, QuotaState, Reservation
+from policies.rules.checks import Problem
 from webhook.cli.reports.quota_reports import QuotaReports, text
 
 
@@ -147,8 +148,8 @@ def test_mode_is_reported_in_words(enforced, mode, expected):
 )
 def test_quota_that_cannot_be_read_shows_its_problems(enforced, expected):
     problems = (
-        (FieldPath(("spec", "mode")), 'is "x"; write Enforce or Warn'),
-        (FieldPath(), "a GPUQuota is a mapping"),
+        Problem(FieldPath(("spec", "mode")), 'is "x"', "write Enforce or Warn"),
+        Problem(FieldPath(), "a GPUQuota is a mapping", ""),
     )
     reported = QuotaReport("team-a", "gpu", QuotaState.UNREADABLE, enforced, problems=problems)
     assert (
@@ -156,7 +157,7 @@ def test_quota_that_cannot_be_read_shows_its_problems(enforced, expected):
         == f"""\
 GPUQuota team-a/gpu  unreadable
 {expected}
-- spec.mode: is "x"; write Enforce or Warn
+- Write Enforce or Warn: mode is "x"; spec.mode
 - a GPUQuota is a mapping"""
     )
 

@@ -56,7 +56,7 @@ def test_command_labels_the_namespace():
     [
         ({}, "", "no limit is given; set --gpus, --product, --mig or --memory"),
         ({"gpus": "many"}, "--gpus", 'is "many"; write a number of GPUs such as 8, or a part of one such as "1/2"'),
-        ({"gpus": "-1"}, "--gpus", 'is "-1"; a limit is 0 or more'),
+        ({"gpus": "-1"}, "--gpus", 'is "-1"; write 0 or more'),
         (
             {"gpus": "9" * 30},
             "--gpus",

@@ -15,6 +15,7 @@ from policies.quota.ledger.recount import (
 )
 from policies.quota.ledger.status import Count
 from policies.quota.limits.quota import Limit, Quota, QuotaError
+from policies.rules.checks import Problem
 
 LIMITS = (Limit("all", "gpus", Fraction(8)), Limit("memory", "memory", Fraction(2**40)))
 
@@ -51,10 +52,8 @@ def test_limit_that_was_not_counted_is_not_ready(limits, message):
 
 def test_long_reasons_are_cut():
     assert not_counted_condition("x" * 5000)["message"] == f"X{'x' * 999}."
-    error = QuotaError([(FieldPath(["spec"]), "x" * 5000)])
-    assert (
-        unreadable_condition(error)["message"] == f"spec: {'x' * 994}. Until this is put right, nothing can be charged."
-    )
+    error = QuotaError([Problem(FieldPath(["spec"]), "x" * 5000, "")])
+    assert unreadable_condition(error)["message"] == f"{'x' * 1000}. Until this is put right, nothing can be charged."
 
 
 def test_conditions_of_others_stay_in_their_place():

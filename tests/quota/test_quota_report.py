@@ -95,9 +95,9 @@ def test_claim_of_a_pod_that_is_charged_for_it_says_so():
 def test_unreadable_quota_reports_every_mistake():
     report = reported(quota({"name": "all", "gpus": 0.5}, mode="Allow"), namespace())
     assert (report.state, report.quota, report.limits) == (QuotaState.UNREADABLE, None, ())
-    assert [(str(path), said) for path, said in report.problems] == [
-        ("spec.limits[0].gpus", 'is 0.5 without quotes; write a part of a GPU as text, such as "1/2" or "0.5"'),
-        ("spec.mode", 'is "Allow"; write Enforce or Warn'),
+    assert [each.text for each in report.problems] == [
+        'Write a part of a GPU as text, such as "1/2" or "0.5": gpus is 0.5 without quotes; spec.limits[0].gpus',
+        'Write Enforce or Warn: mode is "Allow"; spec.mode',
     ]
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from policies.quota.limits.quota import Limit, Quota, QuotaError, parse_quota
 from policies.quota.limits.selectors import EVERYTHING, Selector
+from tests.findings import plain_text
 
 MANY = 10**6
 
@@ -21,7 +22,7 @@ def problems_of(quota):
     try:
         parse_quota(quota)
     except QuotaError as error:
-        return [f"{path}: {said}" if path else said for path, said in error.problems]
+        return [plain_text(each) for each in error.problems]
     return []
 
 
@@ -97,9 +98,9 @@ LOST = 'less memory than any GPU has; write a unit, such as "80Gi"'
 @pytest.mark.parametrize(
     ("unit", "value", "said"),
     [
-        ("gpus", -1, "is -1; a limit is 0 or more"),
-        ("gpus", "-1/2", 'is "-1/2"; a limit is 0 or more'),
-        ("gpus", -0.5, "is -0.5; a limit is 0 or more"),
+        ("gpus", -1, "is -1; write 0 or more"),
+        ("gpus", "-1/2", 'is "-1/2"; write 0 or more'),
+        ("gpus", -0.5, "is -0.5; write 0 or more"),
         ("gpus", 0.5, f"is 0.5 {PART}"),
         ("gpus", float("nan"), f"is NaN {PART}"),
         ("gpus", float("inf"), f"is Infinity {PART}"),
@@ -112,20 +113,20 @@ LOST = 'less memory than any GPU has; write a unit, such as "80Gi"'
         ("gpus", True, f"is true; {GPUS}"),
         ("gpus", None, f"is null; {GPUS}"),
         ("gpus", [8], f"is a list; {GPUS}"),
-        ("gpus", MANY + 1, "is 1000001; the most is 1000000 GPUs"),
-        ("gpus", 10**60, "is a number of more than 128 bits; the most is 1000000 GPUs"),
+        ("gpus", MANY + 1, "is 1000001; write at most 1000000 GPUs"),
+        ("gpus", 10**60, "is a number of more than 128 bits; write at most 1000000 GPUs"),
         ("memory", "80GB", f'is "80GB"; {QUANTITY}'),
         ("memory", "1e12", f'is "1e12"; {QUANTITY}'),
         ("memory", "lots", f'is "lots"; {QUANTITY}'),
         ("memory", {}, f"is a mapping; {QUANTITY}"),
-        ("memory", "-1Gi", 'is "-1Gi"; a limit is 0 or more'),
+        ("memory", "-1Gi", 'is "-1Gi"; write 0 or more'),
         ("memory", 80, f"is 80, {LOST}"),
         ("memory", "80k", f'is "80k", {LOST}'),
-        ("memory", "1Ei", 'is "1Ei"; the most is 1E'),
+        ("memory", "1Ei", 'is "1Ei"; write at most 1E'),
         ("devices", "14", f'is "14"; {WHOLE}'),
         ("devices", 1.5, f"is 1.5; {WHOLE}"),
-        ("devices", -1, "is -1; a limit is 0 or more"),
-        ("devices", 10**7 + 1, "is 10000001; the most is 10000000 devices"),
+        ("devices", -1, "is -1; write 0 or more"),
+        ("devices", 10**7 + 1, "is 10000001; write at most 10000000 devices"),
     ],
 )
 def test_invalid_amount_is_refused(unit, value, said):
@@ -135,12 +136,12 @@ def test_invalid_amount_is_refused(unit, value, said):
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ({}, "spec.limits[0]: limits nothing; write one of gpus, memory and devices"),
+        ({}, "spec.limits[0]: has no amount; write one of gpus, memory and devices"),
         ({"gpus": 1, "memory": "1Ti"}, "spec.limits[0]: has gpus and memory; write a limit for each of them"),
         ({"gpu": 1}, "spec.limits[0].gpu: is an unknown field of a limit; write gpus"),
         (
             {"gpus": 1, "x": 1},
-            "spec.limits[0].x: is an unknown field of a limit; known fields: name, selector, gpus, memory and devices",
+            "spec.limits[0].x: is an unknown field of a limit; remove it; there are name, selector, gpus, memory and devices",
         ),
         (
             {"gpus": 1, "name": "H100"},
@@ -158,7 +159,7 @@ def test_limit_has_a_name_and_one_amount(limit, said):
 
 def test_name_is_needed():
     assert problems_of(document({"limits": [{"gpus": 1}]})) == [
-        "spec.limits[0].name: is missing; refusals, the status and metrics call the limit by it"
+        "spec.limits[0].name: is missing; refusals, the status and metrics call the limit by it; write it"
     ]
 
 
@@ -171,13 +172,13 @@ def test_names_are_unique():
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (None, "spec: is missing; write limits under it"),
-        ([], "spec: is a list; it must be a mapping"),
+        (None, "spec: is missing; write limits below it"),
+        ([], "spec: is a list; write limits below it"),
         ({}, "spec.limits: is missing; write a list of limits"),
         ({"limits": {}}, "spec.limits: is a mapping; write a list of limits"),
         ({"limits": []}, "spec.limits: is empty; write a limit, or delete the GPUQuota if nothing is limited"),
-        ({"limits": [7]}, "spec.limits[0]: is 7; it must be a mapping with name and one of gpus, memory and devices"),
-        ({"limits": [{"name": f"l{n}", "gpus": 1} for n in range(33)]}, "spec.limits: has 33 limits; the most is 32"),
+        ({"limits": [7]}, "spec.limits[0]: is 7; write name and one of gpus, memory and devices below it"),
+        ({"limits": [{"name": f"l{n}", "gpus": 1} for n in range(33)]}, "spec.limits: has 33 limits; write at most 32"),
         ({"limits": [{"name": "a", "gpus": 1}], "mode": "enforce"}, 'spec.mode: is "enforce"; write Enforce or Warn'),
         (
             {"limits": [{"name": "a", "gpus": 1}], "unknownProducts": None},
@@ -226,10 +227,10 @@ def test_glob_that_matches_nothing_is_refused(field, value, said):
 @pytest.mark.parametrize(
     ("selector", "said"),
     [
-        (None, "spec.limits[0].selector: is null; it must be a mapping, or be left out to count everything"),
-        ({"products": []}, "spec.limits[0].selector.products: is empty; leave it out to count them all"),
+        (None, "spec.limits[0].selector: is null; write lists below it, or remove it to count everything"),
+        ({"products": []}, "spec.limits[0].selector.products: is empty; remove it to count them all"),
         ({"products": "H100"}, 'spec.limits[0].selector.products: is "H100"; write a list, such as ["NVIDIA-H100-*"]'),
-        ({"profiles": ["1g.*"] * 17}, "spec.limits[0].selector.profiles: has 17 names; the most is 16"),
+        ({"profiles": ["1g.*"] * 17}, "spec.limits[0].selector.profiles: has 17 names; write at most 16"),
         ({"product": ["a"]}, "spec.limits[0].selector.product: is an unknown field of a selector; write products"),
     ],
 )
@@ -248,11 +249,14 @@ def test_globs_are_kept_in_one_form():
     [
         ({"apiVersion": "v1"}, 'apiVersion: is "v1"; write "gpu-admission.io/v1alpha1"'),
         ({"kind": None}, 'kind: is missing; write "GPUQuota"'),
-        ({"metadata": {"name": "mine"}}, 'metadata.name: is "mine"; a namespace has one GPUQuota, named "gpu"'),
-        ({"metadata": None}, 'metadata.name: is missing; a namespace has one GPUQuota, named "gpu"'),
+        (
+            {"metadata": {"name": "mine"}},
+            'metadata.name: is "mine", and a namespace has only one GPUQuota; write "gpu"',
+        ),
+        ({"metadata": None}, 'metadata.name: is missing, and a namespace has only one GPUQuota; write "gpu"'),
         (
             {"limits": []},
-            "limits: is an unknown field of a GPUQuota; known fields: apiVersion, kind, metadata, spec and status",
+            "limits: is an unknown field of a GPUQuota; remove it; there are apiVersion, kind, metadata, spec and status",
         ),
     ],
 )
@@ -268,7 +272,7 @@ def test_every_problem_is_reported_at_once():
     spec = {"limits": [{"name": "A", "gpus": -1}, {"name": "b", "selector": {"products": [""]}}], "mode": "x"}
     with pytest.raises(QuotaError) as refusal:
         parse_quota(document(spec, kind="Quota"))
-    assert [str(path) for path, _ in refusal.value.problems] == [
+    assert [str(each.path) for each in refusal.value.problems] == [
         "kind",
         "spec.limits[0].name",
         "spec.limits[0].gpus",
@@ -276,7 +280,10 @@ def test_every_problem_is_reported_at_once():
         "spec.limits[1].selector.products[0]",
         "spec.mode",
     ]
-    assert str(refusal.value).startswith('kind: is "Quota"; write "GPUQuota"; spec.limits[0].name: is "A"; write')
+    assert str(refusal.value).startswith(
+        'Write "GPUQuota": kind is "Quota"; kind. Write at most 63 lower-case letters, digits and dashes, such as "h100": '
+        'name is "A"; spec.limits[0].name. Write 0 or more: gpus is -1; spec.limits[0].gpus. '
+    )
 
 
 JSON = st.recursive(

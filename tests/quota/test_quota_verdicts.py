@@ -15,6 +15,7 @@ from policies.quota.limits.quota import Limit, QuotaError
 from policies.quota.limits.selectors import Selector
 from policies.quota.outcomes import OUTCOMES, Holder, Unavailable, outcome_name, settle
 from policies.rules.charges import ChargeRequest, DeviceDemand, TooManyClaims
+from policies.rules.checks import Problem
 from policies.rules.decision import Decision, Severity
 from tests.findings import labelled_text
 
@@ -31,7 +32,7 @@ CHARGED_OTHERWISE = ChargedOtherwise(OpenCharge("u", "Pod", "pretrain-0", "", {}
 UNSTORABLE = Unstorable("metadata.uid must be at most 128 printable ASCII characters without blanks")
 UNKNOWN_PRODUCT = UnknownProduct(H100, DEMAND)
 UNKNOWN_MEMORY = UnknownMemory(Limit("memory", "memory", Fraction(2**40)), DEMAND)
-UNREADABLE = QuotaError([(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas")])
+UNREADABLE = QuotaError([Problem(FieldPath(["spec", "limits", 0, "gpus"]), "is 0.5 without quotas", "")])
 UNAVAILABLE = Unavailable("no route\nto host.")
 FORBIDDEN = Unavailable("gpuquotas is forbidden", is_lasting=True)
 TOO_MANY = TooManyClaims(FieldPath(), "has 1,001 claims", "request fewer claims", is_lasting=True)

@@ -66,8 +66,8 @@ def generate_quota(namespace: str, words: QuotaWords, mode: Mode) -> Generated:
     try:
         parse_quota(document)
     except QuotaError as error:
-        path, sentence = error.problems[0]
-        raise GenerationError(_option_of(limits, path), sentence) from None
+        first = error.problems[0]
+        raise GenerationError(_option_of(limits, first.path), f"{first.message}; {first.remedy}") from None
     effect = "are refused" if mode == "Enforce" else "are admitted with a warning"
     label = f"kubectl label namespace {namespace} {QUOTA_LABEL}={ENFORCED}"
     steps = (Step("To refuse pods with GPUs also while no limit can be checked, label the namespace.", (label,)),)

@@ -40,7 +40,12 @@ _SUFFIXES = {f"{letter}i": 1024**power for power, letter in enumerate("KMGTPE", 
 
 
 class AmountError(ValueError):
-    """The value is not an amount of its unit; the text says why and what to write, without a full stop."""
+    """The value is not an amount of its unit; message and remedy are without full stops."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{message}; {remedy}")
 
 
 def read_hard(unit: Unit, value: Any) -> Fraction:
@@ -54,20 +59,19 @@ def read_hard(unit: Unit, value: Any) -> Fraction:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if _NEGATIVE.match(value) if isinstance(value, str) else isinstance(value, int | float) and value < 0:
-        raise AmountError(f"is {quoted_value(value)}; a limit is 0 or more")
+        raise AmountError(f"is {quoted_value(value)}", "write 0 or more")
     amount = _READERS[unit](value)
     if amount is None:
-        raise AmountError(f"is {quoted_value(value)}; write {_EXAMPLES[unit]}")
+        raise AmountError(f"is {quoted_value(value)}", f"write {_EXAMPLES[unit]}")
     if amount > MOST[unit]:
-        raise AmountError(f"is {quoted_value(value)}; the most is {amount_with_unit(unit, Fraction(MOST[unit]))}")
+        raise AmountError(f"is {quoted_value(value)}", f"write at most {amount_with_unit(unit, Fraction(MOST[unit]))}")
     return amount
 
 
 def _gpus(value: Any) -> Fraction | None:
     if isinstance(value, float):
-        raise AmountError(
-            f'is {quoted_value(value)} without quotes; write a part of a GPU as text, such as "1/2" or "0.5"'
-        )
+        remedy = 'write a part of a GPU as text, such as "1/2" or "0.5"'
+        raise AmountError(f"is {quoted_value(value)} without quotes", remedy)
     if isinstance(value, str):
         return Fraction(value) if _GPUS.fullmatch(value) else None
     return _whole(value)
@@ -76,7 +80,7 @@ def _gpus(value: Any) -> Fraction | None:
 def _memory(value: Any) -> Fraction | None:
     amount = _quantity(value) if isinstance(value, str) else _whole(value)
     if amount is not None and 0 < amount < _LEAST_MEMORY:
-        raise AmountError(f'is {quoted_value(value)}, less memory than any GPU has; write a unit, such as "80Gi"')
+        raise AmountError(f"is {quoted_value(value)}, less memory than any GPU has", 'write a unit, such as "80Gi"')
     return amount
 
 

@@ -12,9 +12,10 @@ from policies.kubernetes.names import QUOTA_LABEL, closest, is_dns_label
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.quota.limits.amounts import AmountError, quoted_value, read_hard
 from policies.quota.limits.selectors import EVERYTHING, GLOBS, Selector
+from policies.rules.checks import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from fractions import Fraction
 
     from policies.kubernetes.objects import Object
@@ -34,11 +35,11 @@ MOST_GLOBS = 16
 
 
 class QuotaError(ValueError):
-    """The document is not a valid GPUQuota; `problems` holds (field path, sentence) pairs."""
+    """The document is not a valid GPUQuota."""
 
-    def __init__(self, problems: list[tuple[FieldPath, str]]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(f"{path}: {sentence}" if path else sentence for path, sentence in problems))
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(". ".join(each.text for each in problems))
 
 
 @dataclass(frozen=True)
@@ -91,10 +92,11 @@ def parse_quota(document: Any) -> Quota:
         QuotaError: with every problem of the document.
     """
     if not isinstance(document, dict):
-        raise QuotaError([(FieldPath(), "a GPUQuota is a mapping with apiVersion, kind, metadata and spec")])
+        text = "a GPUQuota is a mapping with apiVersion, kind, metadata and spec"
+        raise QuotaError([Problem(FieldPath(), text, "")])
     problems = list(_envelope_problems(document))
     spec: Any = document.get("spec")
-    problems += [(FieldPath(("spec", *steps)), said) for steps, said in spec_problems(spec)]
+    problems += _spec_problems(spec)
     if problems:
         raise QuotaError(problems)
     limits = tuple(_limit(each) for each in spec["limits"])
@@ -111,133 +113,114 @@ def _limit(document: Mapping[str, Any]) -> Limit:
     return Limit(document["name"], unit, read_hard(unit, document[unit]), Selector(*globs))
 
 
-def _envelope_problems(document: dict[str, Any]) -> Iterator[tuple[FieldPath, str]]:
+def _envelope_problems(document: dict[str, Any]) -> Iterator[Problem]:
     for field, right in (("apiVersion", API_VERSION), ("kind", "GPUQuota")):
         if document.get(field) != right:
-            yield FieldPath([field]), f'{_found(document.get(field))}; write "{right}"'
+            yield Problem(FieldPath([field]), _found(document.get(field)), f'write "{right}"')
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name != QUOTA_NAME:
-        yield FieldPath(["metadata", "name"]), f'{_found(name)}; a namespace has one GPUQuota, named "{QUOTA_NAME}"'
-    for key in document:
-        if key not in _FIELDS:
-            yield FieldPath([str(key)]), unknown_field(key, _FIELDS, "a GPUQuota")
+        text = f"{_found(name)}, and a namespace has only one GPUQuota"
+        yield Problem(FieldPath(["metadata", "name"]), text, f'write "{QUOTA_NAME}"')
+    yield from _unknown_fields(FieldPath(), document, _FIELDS, "a GPUQuota")
 
 
 def _found(value: Any) -> str:
     return "is missing" if value is None else f"is {quoted_value(value)}"
 
 
+_SPEC = FieldPath(["spec"])
 _CHOICES = {"mode": ("Enforce", "Warn"), "unknownProducts": ("WorstCase", "Deny")}
 _SPEC_FIELDS = ("limits", *_CHOICES)
 _LIMIT_FIELDS = ("name", "selector", *UNITS)
-_Problem = tuple[tuple[str | int, ...], str]
-"""The steps that lead to a place in the spec, and a sentence about it."""
 
 
-def spec_problems(spec: Any) -> Iterator[_Problem]:
-    """Where in a spec of any shape something is wrong, and what; nothing where it can be read."""
+def _spec_problems(spec: Any) -> Iterator[Problem]:
+    """The problems of a spec of any shape."""
     if not isinstance(spec, dict):
-        yield (
-            (),
-            "is missing; write limits under it" if spec is None else f"is {quoted_value(spec)}; it must be a mapping",
-        )
+        yield Problem(_SPEC, _found(spec), "write limits below it")
         return
-    yield from _unknown(spec, _SPEC_FIELDS, "a GPUQuota's spec")
+    yield from _unknown_fields(_SPEC, spec, _SPEC_FIELDS, "a GPUQuota's spec")
     yield from _limits_problems(spec)
     for field, choices in _CHOICES.items():
         if field in spec and spec[field] not in choices:
-            yield (field,), f"is {quoted_value(spec[field])}; write {' or '.join(choices)}"
+            yield Problem(_SPEC / field, f"is {quoted_value(spec[field])}", f"write {' or '.join(choices)}")
 
 
-def unknown_field(key: Any, known: Iterable[str], where: str) -> str:
-    """The message for an unknown field."""
-    known = tuple(known)
-    meant = closest(key, known)
-    listed = f"{', '.join(known[:-1])} and {known[-1]}"
-    return f"is an unknown field of {where}; " + (f"write {meant}" if meant else f"known fields: {listed}")
-
-
-def _unknown(document: dict[Any, Any], known: tuple[str, ...], where: str) -> Iterator[_Problem]:
+def _unknown_fields(path: FieldPath, document: dict[Any, Any], known: Sequence[str], where: str) -> Iterator[Problem]:
     for key in document:
         if key not in known:
-            yield (str(key),), unknown_field(key, known, where)
+            meant = closest(key, known)
+            remedy = f"write {meant}" if meant else f"remove it; there are {', '.join(known[:-1])} and {known[-1]}"
+            yield Problem(path / str(key), f"is an unknown field of {where}", remedy)
 
 
-def _limits_problems(spec: dict[Any, Any]) -> Iterator[_Problem]:
-    limits = spec.get("limits")
+def _limits_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
+    limits, path = spec.get("limits"), _SPEC / "limits"
     if not isinstance(limits, list):
         found = "is missing" if "limits" not in spec else f"is {quoted_value(limits)}"
-        yield ("limits",), f"{found}; write a list of limits"
+        yield Problem(path, found, "write a list of limits")
         return
     if not limits:
-        yield ("limits",), "is empty; write a limit, or delete the GPUQuota if nothing is limited"
+        yield Problem(path, "is empty", "write a limit, or delete the GPUQuota if nothing is limited")
     if len(limits) > MOST_LIMITS:
-        yield ("limits",), f"has {len(limits)} limits; the most is {MOST_LIMITS}"
+        yield Problem(path, f"has {len(limits)} limits", f"write at most {MOST_LIMITS}")
     first: dict[str, int] = {}
     for index, limit in enumerate(limits[:MOST_LIMITS]):
-        for steps, said in _limit_problems(limit, first):
-            yield ("limits", index, *steps), said
+        yield from _limit_problems(path / index, limit, first)
         name = limit.get("name") if isinstance(limit, dict) else None
         if isinstance(name, str):
             first.setdefault(name, index)
 
 
-def _limit_problems(limit: Any, names: dict[str, int]) -> Iterator[_Problem]:
+def _limit_problems(path: FieldPath, limit: Any, names: dict[str, int]) -> Iterator[Problem]:
+    one_of_units = f"one of {', '.join(UNITS[:-1])} and {UNITS[-1]}"
     if not isinstance(limit, dict):
-        yield (), f"is {quoted_value(limit)}; it must be a mapping with name and one of {_one_of_units()}"
+        yield Problem(path, f"is {quoted_value(limit)}", f"write name and {one_of_units} below it")
         return
-    yield from _unknown(limit, _LIMIT_FIELDS, "a limit")
-    yield from _name_problems(limit, names)
+    yield from _unknown_fields(path, limit, _LIMIT_FIELDS, "a limit")
+    yield from _name_problems(path / "name", limit, names)
     units = [unit for unit in UNITS if unit in limit]
     if not units:
-        yield (), f"limits nothing; write one of {_one_of_units()}"
+        yield Problem(path, "has no amount", f"write {one_of_units}")
     elif len(units) > 1:
-        yield (), f"has {' and '.join(units)}; write a limit for each of them"
+        yield Problem(path, f"has {' and '.join(units)}", "write a limit for each of them")
     for unit in units:
         try:
             read_hard(unit, limit[unit])
         except AmountError as error:
-            yield (unit,), str(error)
+            yield Problem(path / unit, error.message, error.remedy)
     if "selector" in limit:
-        for steps, said in _selector_problems(limit["selector"]):
-            yield ("selector", *steps), said
+        yield from _selector_problems(path / "selector", limit["selector"])
 
 
-def _one_of_units() -> str:
-    return f"{', '.join(UNITS[:-1])} and {UNITS[-1]}"
-
-
-def _name_problems(limit: dict[Any, Any], names: dict[str, int]) -> Iterator[_Problem]:
+def _name_problems(path: FieldPath, limit: dict[Any, Any], names: dict[str, int]) -> Iterator[Problem]:
     if "name" not in limit:
-        yield ("name",), "is missing; refusals, the status and metrics call the limit by it"
-    elif not is_dns_label(limit["name"]):
-        said = 'write at most 63 lower-case letters, digits and dashes, such as "h100"'
-        yield ("name",), f"is {quoted_value(limit['name'])}; {said}"
-    elif limit["name"] in names:
-        earlier = names[limit["name"]]
-        yield (
-            ("name",),
-            f"is {quoted_value(limit['name'])}, as that of limits[{earlier}] is; give each limit its own name",
-        )
-
-
-def _selector_problems(selector: Any) -> Iterator[_Problem]:
-    if not isinstance(selector, dict):
-        yield (), f"is {quoted_value(selector)}; it must be a mapping, or be left out to count everything"
+        yield Problem(path, "is missing; refusals, the status and metrics call the limit by it", "write it")
         return
-    yield from _unknown(selector, tuple(GLOBS), "a selector")
+    found = f"is {quoted_value(limit['name'])}"
+    if not is_dns_label(limit["name"]):
+        yield Problem(path, found, 'write at most 63 lower-case letters, digits and dashes, such as "h100"')
+    elif limit["name"] in names:
+        yield Problem(path, f"{found}, as that of limits[{names[limit['name']]}] is", "give each limit its own name")
+
+
+def _selector_problems(path: FieldPath, selector: Any) -> Iterator[Problem]:
+    if not isinstance(selector, dict):
+        remedy = "write lists below it, or remove it to count everything"
+        yield Problem(path, f"is {quoted_value(selector)}", remedy)
+        return
+    yield from _unknown_fields(path, selector, tuple(GLOBS), "a selector")
     for field, globs in GLOBS.items():
         if field not in selector:
             continue
         listed = selector[field]
         if not isinstance(listed, list):
-            yield (field,), f'is {quoted_value(listed)}; write a list, such as ["{globs.example}"]'
+            yield Problem(path / field, f"is {quoted_value(listed)}", f'write a list, such as ["{globs.example}"]')
             continue
         if not listed:
-            yield (field,), "is empty; leave it out to count them all"
+            yield Problem(path / field, "is empty", "remove it to count them all")
         if len(listed) > MOST_GLOBS:
-            yield (field,), f"has {len(listed)} names; the most is {MOST_GLOBS}"
+            yield Problem(path / field, f"has {len(listed)} names", f"write at most {MOST_GLOBS}")
         for index, value in enumerate(listed[:MOST_GLOBS]):
-            if said := globs.problem(value):
-                yield (field, index), said
+            yield from globs.problems(path / field / index, value)

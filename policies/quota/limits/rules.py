@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.devices.published_devices import gpu_groups
@@ -71,8 +71,8 @@ def readable_quota(request: Request) -> Iterator[Problem]:
         # A stored quota may be invalid only for this newer version, and a user who labels it did not write it.
         specs = [lookup(document, ("spec",)) for document in (request.old_object, request.object)]
         kept = request.old_object is not None and specs[0] == specs[1]
-        for path, sentence in error.problems:
-            yield Problem(path, sentence, "", severity=Severity.WARN if kept else None)
+        for each in error.problems:
+            yield replace(each, severity=Severity.WARN) if kept else each
 
 
 @GPU_QUOTAS.rule(

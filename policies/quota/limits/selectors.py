@@ -19,10 +19,12 @@ from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.products import BRAND, any_matches, fold_name, matching_texts
 from policies.quota.limits.amounts import quoted_value
+from policies.rules.checks import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
+    from policies.kubernetes.objects import FieldPath
     from policies.rules.charges import DeviceKind
 
 
@@ -40,52 +42,53 @@ class Globs:
     """The characters of a glob, and how many there can be; deploy/base/api/gpuquotas.yaml has the same."""
     read: Callable[[str], str]
     """A glob in the form in which selectors match it."""
-    mismatch: Callable[[str], str]
-    """The reason why a glob with allowed characters matches nothing, and the remedy; empty if it may match."""
+    mismatch: Callable[[str], tuple[str, str] | None]
+    """The reason why a glob with allowed characters matches nothing, and the remedy; None if it may match."""
 
-    def problem(self, value: Any) -> str:
-        """The problem of a glob, and what to write; empty if there is none."""
+    def problems(self, path: FieldPath, value: Any) -> Iterator[Problem]:
+        """The problem of a glob, if it has one."""
         if not isinstance(value, str):
-            return f"is {quoted_value(value)}; write text such as {shown(self.example)}"
-        if not self.allowed.fullmatch(value):
-            said = f"write a name such as {shown(self.example)}, with * for any text and ? for one character"
-            return f"is {shown(value)}; {said}"
-        said = self.mismatch(value)
-        return f"is {shown(value)}, {said}" if said else ""
+            yield Problem(path, f"is {quoted_value(value)}", f"write text such as {shown(self.example)}")
+        elif not self.allowed.fullmatch(value):
+            remedy = f"write a name such as {shown(self.example)}, with * for any text and ? for one character"
+            yield Problem(path, f"is {shown(value)}", remedy)
+        elif found := self.mismatch(value):
+            why, remedy = found
+            yield Problem(path, f"is {shown(value)}, {why}", remedy)
 
 
 def _product(text: str) -> str:
     return _STARS.sub("*", _BRANDS.sub("", fold_name(text)))
 
 
-def _product_mismatch(text: str) -> str:
+def _product_mismatch(text: str) -> tuple[str, str] | None:
     if not _product(text):
-        return 'which is the brand without a product; write a product such as "H100*"'
+        return "which is the brand without a product", 'write a product such as "H100*"'
     if "shared" in fold_name(text):
-        return "but a product's name does not contain its sharing; write it without -SHARED"
+        return "but a product's name does not contain its sharing", "write it without -SHARED"
     if _MIG in fold_name(text):
-        return 'but a product\'s name does not contain MIG; write the profile under profiles, such as "1g.10gb"'
-    return ""
+        return "but a product's name does not contain MIG", 'write the profile under profiles, such as "1g.10gb"'
+    return None
 
 
 def _profile(text: str) -> str:
     return _STARS.sub("*", fold_name(text))
 
 
-def _profile_mismatch(text: str) -> str:
+def _profile_mismatch(text: str) -> tuple[str, str] | None:
     name = _profile(text)
     if name.startswith((VENDOR_PREFIX, _MIG)):
         bare = name.removeprefix(VENDOR_PREFIX).removeprefix(_MIG)
-        return f"which is the name of a resource; write the profile, {shown(bare)}"
+        return "which is the name of a resource", f"write the profile, {shown(bare)}"
     if not {"*", "?"} & set(name) and MIGProfile.parse(name) is None and MIGProfile.from_label(name) is None:
-        return 'which is not a MIG profile; write one such as "1g.10gb" or "1g.*"'
-    return ""
+        return "which is not a MIG profile", 'write one such as "1g.10gb" or "1g.*"'
+    return None
 
 
 GLOBS: Mapping[str, Globs] = {
     "products": Globs("NVIDIA-H100-*", re.compile(r"[A-Za-z0-9_.*? -]{1,63}"), _product, _product_mismatch),
     "profiles": Globs("1g.*", re.compile(r"[A-Za-z0-9_.,+*?/-]{1,63}"), _profile, _profile_mismatch),
-    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), partial(_STARS.sub, "*"), lambda _: ""),
+    "priorityClasses": Globs("batch", re.compile(r"[a-z0-9.*?-]{1,253}"), partial(_STARS.sub, "*"), lambda _: None),
 }
 """By the fields of a selector."""
 

@@ -186,7 +186,7 @@ async def test_quota_that_cannot_be_read_is_reported_and_nothing_else_is_touched
         "False",
         "Unreadable",
         (
-            'spec.limits[0].memory: is 80, less memory than any GPU has; write a unit, such as "80Gi". Until this is put '
+            'Write a unit, such as "80Gi": memory is 80, less memory than any GPU has; spec.limits[0].memory. Until this is put '
             "right, nothing can be charged."
         ),
     )

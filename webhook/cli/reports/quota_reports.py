@@ -172,7 +172,7 @@ def _head(report: QuotaReport) -> Iterator[Block]:
     if report.quota is None:
         is_enforced = ", and the namespace enforces it, so pods that get GPUs are refused"
         yield Paragraph(f"It cannot be read{is_enforced if report.enforced else ', so it limits nothing'}.")
-        yield Bullets([f"{path}: {sentence}" if path else sentence for path, sentence in report.problems])
+        yield Bullets([each.text for each in report.problems])
         return
     if not report.exempt:
         result = "admitted with a warning (mode Warn)" if report.quota.mode == "Warn" else "refused (mode Enforce)"
