@@ -55,6 +55,24 @@ async def test_one_address_holds_at_most_half():
     assert entered == [LARGE]
 
 
+async def test_address_that_holds_nothing_may_hold_more_than_half():
+    budget = BodyBudget(2 * LARGE)
+    async with budget.hold(2 * LARGE, "10.0.0.1", deadline()):
+        pass
+
+
+async def test_address_that_was_served_longest_ago_is_next():
+    budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
+    sizes = (2 * LARGE, 2 * LARGE - 1, 2 * LARGE - 2)
+    tasks = [asyncio.create_task(hold(budget, size, entered, leave)) for size in sizes]
+    tasks.append(asyncio.create_task(hold(budget, LARGE, entered, leave, payer="10.0.0.2")))
+    await settle()
+    leave.set()
+    await asyncio.gather(*tasks)
+    assert entered == [2 * LARGE, LARGE, 2 * LARGE - 1, 2 * LARGE - 2]
+    assert not budget._served
+
+
 async def test_all_addresses_together_hold_no_more_than_the_budget():
     budget = BodyBudget(2 * LARGE)
     async with budget.hold(LARGE, "10.0.0.1", deadline()), budget.hold(LARGE, "10.0.0.2", deadline()):

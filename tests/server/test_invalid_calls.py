@@ -67,7 +67,7 @@ TOO_LARGE = "The body is larger than 8 MiB; send a smaller object.\n"
 async def test_large_body_is_refused_by_its_announcement(webhook, wire):
     connection = await wire(webhook.port)
     await connection.send(
-        b"POST /convert-pods HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"POST /convert-pods?timeout=100ms HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Content-Length: 67108865\r\n\r\n"
     )
     assert (await connection.head()).startswith("HTTP/1.1 413 ")

@@ -1,7 +1,9 @@
 """Work in a thread: its result, its deadline, and the turn of the next caller."""
 
 import asyncio
+import gc
 import threading
+import weakref
 
 import pytest
 
@@ -68,3 +70,30 @@ async def test_work_ends_at_its_next_step_when_nobody_waits_for_it(step):
     go_on.set()
     await ended.wait()
     assert steps == []
+
+
+class Document(dict):
+    """Something that can be watched."""
+
+
+async def test_failed_work_keeps_nothing_until_a_collection():
+    document, gone = Document(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    weakref.finalize(document, loop.call_soon_threadsafe, gone.set)
+
+    def fails(document):
+        raise ValueError("no")
+
+    async def ask(document):
+        await run_spread(lambda: fails(document), 10)
+
+    gc.disable()
+    try:
+        asked = ask(document)
+        del document
+        with pytest.raises(ValueError, match="no"):
+            await asked
+        del asked
+        await gone.wait()
+    finally:
+        gc.enable()

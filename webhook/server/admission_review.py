@@ -22,7 +22,7 @@ from policies.kubernetes.objects import FieldPath, generate_name_of, name_of
 from policies.rules.decision import refusal_lines
 from policies.rules.messages import warning_lines
 from policies.rules.request import Request, UserInfo
-from webhook.server.bodies import BadJSON, TooManyValues, read_json
+from webhook.server.bodies import BadJSON, TooLargeDocument, read_json
 
 if TYPE_CHECKING:
     from policies.admission import Entry
@@ -169,7 +169,7 @@ def _json(body: bytes | dict[str, Any]) -> Any:
             raise BadReview("The AdmissionReview holds values that JSON cannot express.") from error
     try:
         return read_json(body)
-    except TooManyValues as error:
+    except TooLargeDocument as error:
         raise TooLargeReview(str(error)) from error
     except BadJSON as error:
         raise BadReview(str(error)) from error

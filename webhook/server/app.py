@@ -13,7 +13,7 @@ from yarl import URL
 
 from policies.admission import ENTRIES, load_rules
 from webhook.server.admission_review import BadReview
-from webhook.server.bodies import JSON, MOST_VALUES, BodyBudget, Form, NoMemory, most_values
+from webhook.server.bodies import BEGINNING, JSON, MOST_DECODED, BodyBudget, Form, NoMemory, Unread, most_decoded
 from webhook.server.guarded_connection import counted_address, guarded_connection
 from webhook.server.logs import log_crash, log_refusal
 from webhook.server.turns import BadDuration
@@ -129,8 +129,11 @@ class RoutedCalls:
             response = await self._answer(request)
         finally:
             self.traffic.end()
-        is_kept = connection is None or connection.request_ends()
-        if self.traffic.draining or not is_kept:
+        if not request.content.is_eof():
+            # A Go client reads an answer that comes early, as long as it can write on: aiohttp throws the rest of the body
+            # away for ten seconds. The connection is still within that body.
+            response.force_close()
+        elif not (connection is None or connection.request_ends()) or self.traffic.draining:
             response.force_close()
         return response
 
@@ -186,11 +189,8 @@ _FORM = Form(
     holds="an AdmissionReview", largest=LARGEST_BODY, refusal="The body is larger than 8 MiB; send a smaller object."
 )
 _TOO_LARGE = "is larger than 8 MiB, where <, > and & take six bytes each"
-_NO_MEMORY = "Too many large bodies are being reviewed; send this one again later."
-_MOST_VALUES_HELD = 2 * MOST_VALUES
-"""Values of all large documents that are reviewed at once, up to 90 MiB of Python's objects."""
-_FEW_VALUES = 10_000
-"""Values of a document that is not counted among them; a small body has no more."""
+_MEASURED = 8 * 1024
+"""Bytes of a body above which its document counts; that of a shorter one takes less than 1 MiB."""
 _NO_PATH = f"No webhook has this path; POST an AdmissionReview to one of {', '.join(f'/{name}' for name in ENTRIES)}."
 _NO_METHOD = "This path answers POST only; send an AdmissionReview."
 _JSON_TYPE = {hdrs.CONTENT_TYPE: JSON}
@@ -210,7 +210,7 @@ class Calls(RoutedCalls):
         self.admission = admission
         self.callers = callers
         self._bodies = BodyBudget()
-        self._documents = BodyBudget(_MOST_VALUES_HELD, _FEW_VALUES)
+        self._documents = BodyBudget(MOST_DECODED, small=0)
         metrics = admission.metrics
         routes = {
             f"/{name}": Route(
@@ -227,44 +227,49 @@ class Calls(RoutedCalls):
         _FORM.check(request)
         try:
             deadline = self.admission.deadline(_timeout(request.rel_url.raw_query_string))
-            if _FORM.is_too_large(request):
-                beginning = await _FORM.skip(request, deadline)
-                answer = self.admission.refuse(entry, beginning, deadline, _TOO_LARGE)
-                if answer is None:
-                    raise _FORM.too_large
-            else:
-                answer = await self._answer_to(request, entry, deadline)
+            answer = await self._answer_to(request, entry, deadline)
         except (BadDuration, BadReview) as error:
             raise web.HTTPBadRequest(text=str(error)) from error
         return web.Response(body=answer, headers=_JSON_TYPE)
 
     async def _answer_to(self, request: web.BaseRequest, entry: Entry, deadline: Deadline) -> bytes:
-        is_known = self.callers.knows(request.transport)
         address = _address(request)
         payer = self.callers.payer(request.transport, address)
-        body = b""
         try:
-            async with self._bodies.hold(_FORM.size(request), payer, deadline):
-                body = await _FORM.read(request, deadline)
-                async with self._documents.hold(_values_held(body), payer, deadline):
-                    return await self.admission.answer(entry, body, deadline, caller_is_known=is_known, address=address)
+            try:
+                async with self._bodies.hold(_FORM.size(request), payer, deadline):
+                    return await self._read_and_answer(request, entry, deadline, payer, address)
+            except NoMemory as error:
+                raise Unread(_no_memory, await _FORM.read_beginning(request, deadline)) from error
+        except Unread as error:
+            refusal, beginning = error.refusal, error.beginning
+        too_large = _TOO_LARGE if refusal == _FORM.too_large else ""
+        answer = self.admission.refuse(entry, beginning, deadline, too_large)
+        if answer is None:
+            raise refusal()
+        return answer
+
+    async def _read_and_answer(
+        self, request: web.BaseRequest, entry: Entry, deadline: Deadline, payer: str, address: str
+    ) -> bytes:
+        body = await _FORM.receive(request, deadline)
+        size = min(most_decoded(body), MOST_DECODED) if len(body) > _MEASURED else 0
+        is_known = self.callers.knows(request.transport)
+        try:
+            async with self._documents.hold(size, payer, deadline):
+                return await self.admission.answer(entry, body, deadline, caller_is_known=is_known, address=address)
         except NoMemory as error:
-            beginning = body or await _FORM.skip(request, deadline)
-            answer = self.admission.refuse(entry, beginning, deadline)
-            if answer is None:
-                raise web.HTTPServiceUnavailable(text=_NO_MEMORY) from error
-            return answer
+            raise Unread(_no_memory, body[:BEGINNING]) from error
+
+
+def _no_memory() -> web.HTTPServiceUnavailable:
+    return web.HTTPServiceUnavailable(text="Too many large bodies are being reviewed; send this one again later.")
 
 
 @lru_cache(maxsize=64)
 def _timeout(raw_query: str) -> str | None:
     """The timeout in the query of a call; an API server sends the same query with every call of an entry."""
     return URL.build(query_string=raw_query, encoded=True).query.get("timeout")
-
-
-def _values_held(body: bytes) -> int:
-    """The values that a body takes of the budget. A short one is not counted: each value has a byte."""
-    return min(most_values(body), MOST_VALUES) if len(body) > _FEW_VALUES else 0
 
 
 def _address(request: web.BaseRequest) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import Counter, deque
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+import re
+from collections import Counter
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,28 +16,29 @@ from aiohttp import hdrs, web
 from webhook.cluster.answers import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable
     from contextlib import AbstractAsyncContextManager
 
     from webhook.server.turns import Deadline
 
 
-MOST_VALUES = 250_000
-"""Maximum number of values in a document: objects, lists, and their members.
+MOST_DECODED = 24 * 1024 * 1024
+"""Bytes of memory that the documents of large bodies take together, by `most_decoded`; no document may take more.
 
-The size of a body does not bound its memory: 8 MiB of `[],` become 195 MiB of Python objects, of `{"a":1},` even more.
-This limit bounds it to 45 MiB. Pods, workloads and claims have at least 25 bytes for each value, so two objects of 3 MiB,
-the largest that an API server accepts, stay below the limit. The content of strings does not count, such as the lines of
-a ConfigMap.
+The size of a body does not bound its memory: 8 MiB of `[],` become 195 MiB of Python objects, and one character outside
+Unicode's first plane makes four bytes of each other character of its string. An API server takes objects of 3 MiB but
+stores only those of 1.5 MiB, and has at least 25 bytes for each value, so two objects that can be stored stay below this.
 """
+_OF_A_VALUE = 128
+"""Bytes of Python's objects for one value: a list takes 64, a mapping with one member 184 and counts as two."""
 
 
 class BadJSON(ValueError):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
     """A body that is not valid JSON, or is nested too deeply. Its text is one sentence for the caller."""
 
 
-class TooManyValues(BadJSON):
-    """A document with more than `MOST_VALUES` values; it was not parsed."""
+class TooLargeDocument(BadJSON):
+    """A document that would take more memory than `MOST_DECODED`; it was not parsed."""
 
 
 def read_json(body: bytes) -> Any:
@@ -45,8 +47,8 @@ def read_json(body: bytes) -> Any:
     Raises:
         BadJSON: the body is invalid or too large.
     """
-    if has_more_values(body, MOST_VALUES):
-        raise TooManyValues(f"The body has more than {MOST_VALUES:,} values.")
+    if takes_more(body, MOST_DECODED):
+        raise TooLargeDocument(f"The body takes more than {MOST_DECODED >> 20} MiB once it is parsed.")
     try:
         document = parse_json(body)
     except orjson.JSONDecodeError as error:
@@ -62,50 +64,87 @@ def read_json(body: bytes) -> Any:
     return document
 
 
-def most_values(body: bytes) -> int:
-    """An upper bound of a body's values: all but the first follow a comma or begin a list or an object."""
-    return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
+_CONTINUATION = bytes(range(0x80, 0xC0))
+_WIDE, _VERY_WIDE = re.compile(rb"[\xc4-\xff]"), re.compile(rb"[\xf0-\xff]")
+"""UTF-8 of a character that takes at least two bytes in Python, or four."""
+_WIDE_ESCAPE, _VERY_WIDE_ESCAPE = re.compile(rb"\\u(?!00)"), re.compile(rb"\\u[dD][89abAB]")
+_TEXT = re.compile(rb'"[^"]*"')
 
 
-def has_more_values(body: bytes, most: int) -> bool:
-    """True if a body has more than `most` values; the content of strings does not count."""
-    if len(body) < most or most_values(body) <= most:
+def most_decoded(body: bytes) -> int:
+    """An upper bound of the memory of a body's document in bytes, found in some milliseconds."""
+    is_narrow = body.isascii() and b"\\u" not in body
+    return len(body) * (1 if is_narrow else 4) + _values(body) * _OF_A_VALUE
+
+
+def takes_more(body: bytes, most: int) -> bool:
+    """True if the document of a body takes more than `most` bytes in memory.
+
+    Counts its characters, all as wide as the widest, and its values.
+    The content of texts is no value, such as the lines of a ConfigMap.
+    """
+    # Fewer bytes are neither enough characters nor enough values.
+    if len(body) * _OF_A_VALUE <= most or most_decoded(body) <= most:
         return False
-    unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
-    if unescaped.count(b'"') > 4 * most:  # two for each value, and two for its key
-        return True
-    return most_values(b"".join(unescaped.split(b'"')[::2])) > most
+    structure = _TEXT.sub(b"", body.replace(rb"\\", b"").replace(rb"\"", b""))
+    return _of_characters(body) + _values(structure) * _OF_A_VALUE > most
+
+
+def _of_characters(body: bytes) -> int:
+    is_very_wide = _VERY_WIDE.search(body) or _VERY_WIDE_ESCAPE.search(body)
+    width = 4 if is_very_wide else 2 if _WIDE.search(body) or _WIDE_ESCAPE.search(body) else 1
+    return len(body.translate(None, _CONTINUATION)) * width
+
+
+def _values(body: bytes) -> int:
+    """At least the number of values: all but the first follow a comma, or begin a list or a mapping."""
+    return 1 + body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 JSON = "application/json"
 
 SMALL = 32 * 1024
 """Bytes of a body that the budget does not count; the limit of connections bounds how many of these there are."""
-MOST_HELD = 96 * 1024 * 1024
-"""Bytes of the other bodies that are held at once: a replica has 512 MiB, and needs up to 300 of them for the cluster."""
-MOST_SKIPPED = 64 * 1024 * 1024
-"""Bytes of a body that is read only to be refused. In reviews, `<`, `>` and `&` are six bytes each, as are control
-characters, and an API server takes objects of 3 MiB: with two of them, no review has more than 40 MiB."""
-_BEGINNING = 1024
-"""Bytes of a body that is skipped which are kept: the uid of a review is among them."""
+MOST_HELD = 16 * 1024 * 1024
+"""Bytes of the other bodies that are held at once."""
+BEGINNING = 1024
+"""Bytes of a body that is not read which are kept: the uid and the namespace of a review are among them."""
 _ANSWER_SECONDS = 0.5
-"""Seconds of the deadline that are reserved to skip a body and to refuse it."""
+"""Seconds of the deadline that are reserved to refuse a body."""
 
 
 class NoMemory(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
     """Other bodies held the memory for too long."""
 
 
+class Unread(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
+    """A body that was not read to its end."""
+
+    def __init__(self, refusal: Callable[[], web.HTTPException], beginning: bytes = b"") -> None:
+        """Keep how to refuse the call, and the beginning of the body.
+
+        An exception in here would be in a circle with its own traceback, which keeps the body until a collection.
+        """
+        super().__init__()
+        self.refusal = refusal
+        self.beginning = beginning
+
+
 @dataclass(eq=False)
 class BodyBudget:
-    """Bounds the memory of bodies that arrive or wait for their review; beyond it, calls wait."""
+    """Bounds the memory of bodies, or of their documents, until they are answered; beyond it, calls wait.
+
+    The payer that was served longest ago is served first.
+    """
 
     most: int = MOST_HELD
-    """The most that large bodies together hold at once, in bytes or in values; one payer holds at most half of it."""
+    """The most that large bodies together hold at once. One payer holds at most half of it, or a single body."""
     small: int = SMALL
     """The size of a body that does not count."""
     _held: Counter[str] = field(default_factory=Counter, init=False)
-    _waiting: deque[_Place] = field(default_factory=deque, init=False)
+    _waiting: list[_Place] = field(default_factory=list, init=False)
+    _served: dict[str, None] = field(default_factory=dict, init=False)
+    """The payers that hold something or wait, and had a turn; the last one was served last."""
 
     def hold(self, size: int, payer: str, deadline: Deadline) -> AbstractAsyncContextManager[None]:
         """Hold the memory of a body, from before it is read until it is answered.
@@ -152,13 +191,18 @@ class BodyBudget:
         if not self._held[place.payer]:
             del self._held[place.payer]
         self._admit()
+        if place.payer not in self._held and all(each.payer != place.payer for each in self._waiting):
+            self._served.pop(place.payer, None)
 
     def _admit(self) -> None:
-        for place in [each for each in self._waiting if not each.admitted.done()]:
-            own = self._held[place.payer] + place.size
-            if own <= self.most // 2 and self._held.total() + place.size <= self.most:
+        turns = {payer: turn for turn, payer in enumerate(self._served)}
+        for place in sorted(self._waiting, key=lambda each: turns.get(each.payer, -1)):
+            own = self._held[place.payer]
+            if (not own or own + place.size <= self.most // 2) and self._held.total() + place.size <= self.most:
                 self._waiting.remove(place)
                 self._held[place.payer] += place.size
+                self._served.pop(place.payer, None)
+                self._served[place.payer] = None
                 place.admitted.set_result(None)
 
 
@@ -197,21 +241,17 @@ class Form:
             raise web.HTTPUnsupportedMediaType(text=f"The content type is {shown}; send {self.holds} as {JSON}.")
         if hdrs.CONTENT_ENCODING in request.headers:
             raise web.HTTPUnsupportedMediaType(text="The body has a Content-Encoding; send it without compression.")
-        if (request.content_length or 0) > MOST_SKIPPED:
-            raise self.too_large
 
-    @property
     def too_large(self) -> web.HTTPRequestEntityTooLarge:
         """The refusal of a body that is too large."""
         return web.HTTPRequestEntityTooLarge(self.largest, text=self.refusal)
 
-    def is_too_large(self, request: web.BaseRequest) -> bool:
-        """True if the head of a call says that its body is too large to be read."""
+    def _is_too_large(self, request: web.BaseRequest) -> bool:
         return (request.content_length or 0) > self.largest
 
     def size(self, request: web.BaseRequest) -> int:
-        """The most bytes that the body of a call can have."""
-        return self.largest if request.content_length is None else request.content_length
+        """The most bytes of a call's body that are read."""
+        return min(self.largest if request.content_length is None else request.content_length, self.largest)
 
     async def read(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
         """The body of a call.
@@ -219,44 +259,63 @@ class Form:
         Raises:
             web.HTTPException: The text is one sentence.
         """
-        if self.is_too_large(request):
-            raise self.too_large
+        if self._is_too_large(request):
+            raise self.too_large()
+        try:
+            return await self.receive(request, deadline)
+        except Unread as error:
+            raise error.refusal() from error
+
+    async def receive(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
+        """The body of a call.
+
+        Raises:
+            Unread: The body is too large, incomplete or late.
+        """
+        if self._is_too_large(request):
+            try:
+                beginning = await self.read_beginning(request, deadline)
+            except Unread as error:
+                beginning = error.beginning
+            raise Unread(self.too_large, beginning)
         content = request.content
         # A body that has arrived with its head needs no timer.
         if content.is_eof() and content.exception() is None:
             body = content.read_nowait()
             if len(body) > self.largest:
-                raise self.too_large
+                raise Unread(self.too_large, body[:BEGINNING])
             return body
-        with _refusals():
-            async with asyncio.timeout(deadline.remaining):
-                try:
-                    return await request.clone(client_max_size=self.largest).read()
-                except web.HTTPRequestEntityTooLarge as error:
-                    raise self.too_large from error
+        return await self._arrival(request, deadline, _ANSWER_SECONDS, self.largest + 1)
 
-    async def skip(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
-        """The beginning of a body that is not held, once all of it has arrived.
-
-        A client of Go that is answered earlier may take that for a failed call.
+    async def read_beginning(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
+        """The beginning of a body that is not held; the server throws the rest away.
 
         Raises:
-            web.HTTPException: The text is one sentence.
+            Unread: The body is incomplete or late.
         """
-        beginning = b""
-        with _refusals():
-            async with asyncio.timeout(deadline.remaining):
+        return (await self._arrival(request, deadline, 0, BEGINNING))[:BEGINNING]
+
+    async def _arrival(self, request: web.BaseRequest, deadline: Deadline, reserved: float, enough: int) -> bytes:
+        """The bytes of a body until there are enough of them."""
+        body = bytearray()
+        try:
+            async with deadline.timeout(reserved):
                 async for chunk in request.content.iter_any():
-                    beginning += chunk[: _BEGINNING - len(beginning)]
-        return beginning
+                    body += chunk
+                    if len(body) >= enough:
+                        break
+        except TimeoutError as error:
+            raise Unread(_late, bytes(body[:BEGINNING])) from error
+        except (ConnectionError, web.RequestPayloadError) as error:
+            raise Unread(_incomplete) from error
+        if len(body) > self.largest:
+            raise Unread(self.too_large, bytes(body[:BEGINNING]))
+        return bytes(body)
 
 
-@contextmanager
-def _refusals() -> Iterator[None]:
-    """Turn failures while a body arrives into refusals."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.") from error
-    except (ConnectionError, web.RequestPayloadError) as error:
-        raise web.HTTPBadRequest(text="The body is incomplete.") from error
+def _late() -> web.HTTPRequestTimeout:
+    return web.HTTPRequestTimeout(text="The body did not arrive before the call's timeout.")
+
+
+def _incomplete() -> web.HTTPBadRequest:
+    return web.HTTPBadRequest(text="The body is incomplete.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,7 +17,6 @@ from webhook.server.guarded_connection import GuardedConnection, counted_address
 from webhook.server.logs import log_broken_call
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Awaitable, Callable
 
     from aiohttp.abc import AbstractStreamWriter
@@ -32,6 +32,8 @@ _Request = TypeVar("_Request", bound=web.BaseRequest)
 _ACCEPTED_AT_ONCE = 64
 """Connections accepted in one iteration of the event loop, so that many new ones do not delay the open ones."""
 _BACKLOG = 512
+_RECEIVED_BYTES = 128 * 1024
+"""Bytes of a connection that wait in the system to be read, which doubles it for its own records."""
 _PAUSE_SECONDS = 1.0
 """Seconds without accepting after the system had no file descriptor or memory for a connection."""
 
@@ -78,6 +80,8 @@ class GuardedSite(web.BaseSite):
         bound.close()
         self.port = self._listeners[0].getsockname()[1]
         for listener in self._listeners:
+            # Accepted sockets inherit it. The system would let each of them grow to some megabytes.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_BYTES)
             listener.listen(_BACKLOG)
             loop.add_reader(listener, self._accept, listener)
 

@@ -103,6 +103,8 @@ def accepts_open_metrics(accepted: str) -> bool:
 VERDICTS = ("allowed", "changed", "denied", "failed", "turned_down")
 """Results of a call: a decision (the first three), a failure, or refused before any review."""
 
+_WITHOUT_REVIEW = ("failed", "turned_down")
+
 EXPLAINED = ("answered", "unavailable", "failed", "turned_down")
 """Results of a call for an explanation; unavailable if too many were waiting or the time was up."""
 
@@ -154,6 +156,14 @@ class Metrics:
         requests = new.counter("requests", "Calls of webhook entries, by how they ended.", "webhook", "verdict")
         self._requests = {
             (entry, verdict): requests.labels(entry, verdict) for entry in ENTRIES for verdict in VERDICTS
+        }
+        unreviewed = new.counter(
+            "unreviewed",
+            "Calls of webhooks that fail open which ended without a review, so that their objects pass unchecked.",
+            "webhook",
+        )
+        self._unreviewed = {
+            name: unreviewed.labels(name) for name, entry in ENTRIES.items() if entry.failure_policy == "Ignore"
         }
         skipped = new.counter(
             "concerns_skipped", "Concerns that fail open and have not answered, by webhook.", "webhook", "concern"
@@ -227,6 +237,8 @@ class Metrics:
     def count_call(self, entry: str, verdict: str) -> None:
         """Count a call of an entry by how it ended, one of `VERDICTS`."""
         self._requests[entry, verdict].inc()
+        if verdict in _WITHOUT_REVIEW and entry in self._unreviewed:
+            self._unreviewed[entry].inc()
 
     def count_answer(self, entry: str, verdict: str, seconds: float) -> None:
         """Count a call that was answered with a review, and how long that took.

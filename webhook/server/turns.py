@@ -141,6 +141,7 @@ async def run_aside(work: Callable[[], T], seconds: float, on_end: Callable[[], 
         return result.result()
     finally:
         result.cancel()
+        del result  # its exception has this frame: in a circle, both would keep all that the work is about
 
 
 def _run(
@@ -154,6 +155,7 @@ def _run(
         else:
             loop.call_soon_threadsafe(_settle, result, partial(result.set_result, value))
         finally:
+            del result  # as above
             loop.call_soon_threadsafe(on_end)
 
 

@@ -94,10 +94,18 @@ class Peer:
 
     async def answer(self):
         """The head of the next answer, without its body."""
+        head, _ = await self._next_answer()
+        return head
+
+    async def whole_answer(self):
+        """The body of the next answer."""
+        _, body = await self._next_answer()
+        return body
+
+    async def _next_answer(self):
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
         length = int(head.lower().split("content-length: ")[1].split("\r\n")[0])
-        await self.reader.readexactly(length)
-        return head
+        return head, await self.reader.readexactly(length)
 
     async def is_closed(self):
         """Wait for the end of the connection; true if nothing came before it."""

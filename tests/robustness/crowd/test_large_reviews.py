@@ -7,10 +7,8 @@ import json
 import aiohttp
 import pytest
 
-from webhook.server.bodies import MOST_VALUES
-
 BEGINNING = '{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"0a1b-2c3d","kind":'
-MANY = json.dumps([[]] * MOST_VALUES)
+MANY = json.dumps([[]] * 250_000)
 ESCAPED = '"' + "\\u003c" * 1_500_000 + '"'
 
 
@@ -34,7 +32,7 @@ async def post():
 @pytest.mark.parametrize(
     ("value", "what"),
     [
-        (MANY, "has more than 250,000 values"),
+        (MANY, "takes more than 24 MiB once it is parsed"),
         (ESCAPED, "is larger than 8 MiB, where <, > and & take six bytes each"),
     ],
     ids=["many values", "escaped text"],
@@ -54,7 +52,7 @@ async def test_object_that_is_too_large_is_refused_with_an_answer(serve, post, v
 @pytest.mark.parametrize(
     ("value", "status", "sentence"),
     [
-        (MANY, 400, "The body has more than 250,000 values.\n"),
+        (MANY, 400, "The body takes more than 24 MiB once it is parsed.\n"),
         (ESCAPED, 413, "The body is larger than 8 MiB; send a smaller object.\n"),
     ],
     ids=["many values", "escaped text"],
@@ -67,14 +65,54 @@ async def test_large_body_that_no_api_server_writes_is_turned_down(serve, post, 
 async def test_review_for_which_there_is_no_memory_is_refused_with_an_answer(serve, post, budget):
     served = await serve()
     held = getattr(served.service._calls, budget)
-    async with held.hold(held.most // 2, "127.0.0.1", served.service._calls.admission.deadline("30s")):
+    async with held.hold(held.most, "127.0.0.1", served.service._calls.admission.deadline("30s")):
         status, text = await post(served, review_of(json.dumps(["a"] * 20_000)), "?timeout=100ms")
     response = json.loads(text)["response"]
     assert (status, response["uid"], response["status"]["code"]) == (200, "0a1b-2c3d", 429)
 
 
+HEAD = "POST /guard-pods?timeout={} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
+
+
+async def sent_in_part(connect, served, body, length, time="10s"):
+    """A connection that has sent the head of a call and the beginning of its body."""
+    peer = await connect(served.port, served.context)
+    await peer.send(HEAD.format(time, length).encode() + body[:2048])
+    return peer
+
+
+async def test_review_that_is_too_large_is_refused_while_it_arrives(serve, connect):
+    body = review_of(ESCAPED)
+    peer = await sent_in_part(connect, await serve(), body, len(body))
+    assert json.loads(await peer.whole_answer())["response"]["status"]["code"] == 413
+    await peer.send(body[2048:])  # a client of Go writes on, and must not fail
+    assert await peer.is_closed()
+
+
+async def test_review_for_which_there_is_no_memory_is_refused_while_it_arrives(serve, connect):
+    served, body = await serve(), review_of(json.dumps("x" * 1_000_000))
+    held = served.service._calls._bodies
+    async with held.hold(held.most, "127.0.0.1", served.service._calls.admission.deadline("30s")):
+        peer = await sent_in_part(connect, served, body, len(body), "100ms")
+        assert json.loads(await peer.whole_answer())["response"]["status"]["code"] == 429
+    await peer.send(body[2048:])
+    assert await peer.is_closed()
+
+
+async def test_review_that_does_not_arrive_in_time_is_refused_with_an_answer(serve, connect):
+    body = review_of(json.dumps("x" * 1_000_000))
+    peer = await sent_in_part(connect, await serve(), body, len(body), "100ms")
+    assert json.loads(await peer.whole_answer())["response"]["status"]["code"] == 429
+
+
+async def test_call_that_passes_unreviewed_is_counted(serve, connect):
+    served = await serve()
+    peer = await sent_in_part(connect, served, b" " * 100, 1_000_000, "100ms")
+    assert "408" in await peer.answer()
+    assert await served.metric("unreviewed_total", webhook="guard-pods") == 1
+
+
 async def test_documents_that_are_reviewed_at_once_are_bounded(serve, post, until, monkeypatch):
-    """Two of the largest fit, of one caller one."""
     served = await serve()
     begun, go_on = [], asyncio.Event()
 
@@ -84,7 +122,7 @@ async def test_documents_that_are_reviewed_at_once_are_bounded(serve, post, unti
         return b"{}"
 
     monkeypatch.setattr("webhook.server.admission.Admission.answer", answer)
-    body = review_of(json.dumps([1] * (MOST_VALUES - 1000)))
+    body = review_of(json.dumps([1] * 150_000))
     posts = [asyncio.create_task(post(served, body)) for _ in range(3)]
     await until(lambda: len(served.service._calls._documents._waiting) == 2)
     assert len(begun) == 1
