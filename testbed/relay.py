@@ -23,7 +23,14 @@ class _Link:
     def __init__(self, here: StreamWriter, there: StreamWriter, *, is_silent: bool) -> None:
         self._ends = (here, there)
         self.flows = asyncio.Event()
+        self.is_hushed = False
+        """True if it stays silent for as long as it lives."""
         if not is_silent:
+            self.flows.set()
+
+    def resume(self) -> None:
+        """Let bytes flow again, unless it is hushed."""
+        if not self.is_hushed:
             self.flows.set()
 
     def cut(self) -> None:
@@ -93,7 +100,7 @@ class Relay:
             await asyncio.sleep(seconds)
         finally:
             for link in () if self._is_silent else chosen:
-                link.flows.set()
+                link.resume()
 
     async def silence(self, seconds: float) -> None:
         """Stop all traffic for a while, also that of new connections, as if every packet was lost."""
@@ -105,7 +112,18 @@ class Relay:
         finally:
             self._is_silent = False
             for link in self._links:
-                link.flows.set()
+                link.resume()
+
+    def hush(self, share: float = 1.0) -> int:
+        """Keep a share of the connections open and silent from now on; returns their number. New connections flow.
+
+        So does a firewall that forgets connections without closing them.
+        """
+        chosen = self._some(share)
+        for link in chosen:
+            link.is_hushed = True
+            link.flows.clear()
+        return len(chosen)
 
     async def refuse(self, seconds: float) -> None:
         """Refuse connections for a while, as if the server were down."""

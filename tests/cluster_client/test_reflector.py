@@ -317,27 +317,63 @@ async def test_watch_that_is_ended_at_once_is_no_reason_to_hurry(api, client, st
     assert store.state == "synced"
 
 
-async def test_half_open_watch_is_left_when_nothing_comes(api, client, store, clock, answers):
+@pytest.fixture
+def impatient(client, store, clock):
+    """A reflector that opens a watch again after a moment without a byte."""
+    return Reflector(client, NODE, store, pace=dataclasses.replace(clock.pace, silence=0.05))
+
+
+@pytest.fixture
+def silence(api, answers):
+    """Let the next watch be accepted, and send these events and nothing more."""
     released = asyncio.Event()
 
-    async def silent(server, request, *, is_watch):
-        if not is_watch:
-            return None
-        await answers.stream(request, end=False)
-        await released.wait()
-        return web.Response()
+    def queue(*events):
+        async def silent(server, request, *, is_watch):
+            if not is_watch:
+                server.faults.appendleft(silent)
+                return None
+            await answers.stream(request, *events, end=False)
+            await released.wait()
+            return web.Response()
 
-    pace = dataclasses.replace(clock.pace, shortest_watch=0.0, longest_watch=0.0, silence=0.05)
-    api.faults.extend([faults_none, silent])
-    reflector = Reflector(client, NODE, store, pace=pace)
-    assert await reflector.turn() == 1.0
+        api.faults.append(silent)
+
+    yield queue
     released.set()
+
+
+async def test_silent_watch_is_opened_again_where_it_ended(api, impatient, store, silence):
+    silence()
+    assert await impatient.turn() == 0.0
+    assert store.state == "synced"
+    api.put("new")
+    await impatient.turn()
+    assert [query.get("watch") for query in api.queries] == [None, "true", "true"]
+    assert store.get("", "new") is not None
+
+
+async def test_second_silent_watch_in_a_row_is_followed_by_a_list(api, impatient, store, silence):
+    silence(), silence()
+    await impatient.turn(), await impatient.turn()
+    api.put("held-back")
+    await impatient.turn()
+    assert [query.get("watch") for query in api.queries] == [None, "true", "true", None, "true"]
+    assert store.get("", "held-back") is not None
+
+
+async def test_watch_that_sent_a_bookmark_is_not_the_second_silent_one(api, impatient, silence):
+    silence(), silence(api.moment())
+    await impatient.turn(), await impatient.turn(), await impatient.turn()
+    assert impatient.lists == 1
+
+
+async def test_silent_watch_that_cannot_be_opened_again_leaves_the_store_stale(api, impatient, store, silence, faults):
+    silence()
+    await impatient.turn()
+    api.faults.append(faults.reset)
+    await impatient.turn()
     assert store.state == "stale"
-    assert store.reason.endswith("no answer within 0.05 seconds")
-
-
-async def faults_none(server, request, *, is_watch):
-    return None
 
 
 async def test_store_is_synced_again_as_soon_as_the_server_agrees_to_a_watch(api, client, clock, answers, faults):

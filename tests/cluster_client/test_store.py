@@ -164,12 +164,32 @@ def test_store_of_which_nothing_is_known_does_not_become_stale(store, state):
     assert (store.state, store.reason) == (state, "two")
 
 
-def test_since_is_when_the_state_began():
-    moments = iter([1.0, 2.0, 3.0])
-    store = Store(RESOURCES["Pod"], clock=lambda: next(moments))
+@pytest.mark.parametrize(
+    "contact",
+    [
+        lambda store: take_list(store, [], "5"),
+        lambda store: store.mark("synced"),
+        lambda store: store.apply({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "6"}}}),
+    ],
+    ids=["list", "accepted watch", "bookmark"],
+)
+def test_silence_counts_from_the_last_contact(contact):
+    now = [1.0]
+    store = Store(RESOURCES["Pod"], clock=lambda: now[0])
     take_list(store, [], "5")
-    store.mark("synced")
-    assert store.since == 2.0
+    now[0] = 100.0
+    contact(store)
+    now[0] = 130.0
+    assert store.silent_seconds == 30.0
+
+
+def test_break_of_a_watch_is_no_contact():
+    now = [1.0]
+    store = Store(RESOURCES["Pod"], clock=lambda: now[0])
+    take_list(store, [], "5")
+    now[0] = 100.0
+    store.mark("stale", "the connection broke")
+    assert store.silent_seconds == 99.0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from webhook.cluster.answers import APIError, BadAnswer, Lines, LineTooLong, Unreachable
+from webhook.cluster.answers import APIError, BadAnswer, Lines, LineTooLong, Silent, Unreachable
 
 
 async def watched(client, **options):
@@ -90,7 +90,7 @@ async def test_silence_is_an_end(api, client, answers):
         return response
 
     api.faults.append(silent)
-    with pytest.raises(Unreachable, match=r"no answer within 0\.05 seconds"):
+    with pytest.raises(Silent, match=r"nothing came for 0\.05 seconds"):
         await watched(client, read_timeout=0.05)
     released.set()
 

@@ -15,9 +15,15 @@ class Caches:
         self.client = client
         self.watched = {each.kind: each for each in watched_kinds(()) if each.kind in kinds}
         self.stores = {kind: store_of(each, clock) for kind, each in self.watched.items()}
-        self.view = LiveView(((each, self.stores[kind]) for kind, each in self.watched.items()), clock=clock)
+        self.view = LiveView(((each, self.stores[kind]) for kind, each in self.watched.items()))
         self.view.set_server_version((1, 36))
         self._kinds = kinds
+
+    def hear(self):
+        """Every open watch sends a bookmark, whatever the caches lack."""
+        for store in self.stores.values():
+            if store.state == "synced":
+                store.mark("synced")
 
     async def see(self, *kinds):
         """Take in everything that there is now, of all kinds where none is named."""

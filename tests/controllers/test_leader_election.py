@@ -33,10 +33,12 @@ class Term:
 def candidate(lease_server, clockwork, new_client):
     """Make a candidate for the lease of one server."""
 
-    def make(identity="a", on_lead=None, client=None, timing=Timing(), **times):  # noqa: B008 - it is immutable
+    def make(identity="a", on_lead=None, client=None, timing=Timing(), better_leader=str, **times):  # noqa: B008 - it is immutable
         term = on_lead or Term()
         client = client or new_client(lease_server)
-        elector = Elector(client, PLACE, identity, term, timing=timing, clockwork=clockwork(**times))
+        elector = Elector(
+            client, PLACE, identity, term, better_leader=better_leader, timing=timing, clockwork=clockwork(**times)
+        )
         return elector, term, client
 
     return make
@@ -115,6 +117,36 @@ def test_cancelled_leader_gives_the_lease_back_after_its_term(in_virtual_time, c
     in_virtual_time(story())
     assert term.ended == [20.0]
     assert next_term.began[0] <= 25
+
+
+def test_leader_hands_over_when_another_replica_is_a_better_one(in_virtual_time, candidate):
+    reason = [""]
+    first, term, _ = candidate("a", better_leader=lambda: reason[0])
+    second, _, _ = candidate("b")
+
+    async def story():
+        async with standing(first, second):
+            await asyncio.sleep(20)
+            assert first.is_leading
+            reason[0] = "b is up to date"
+            await asyncio.sleep(8)
+            assert (first.is_leading, second.is_leading) == (False, True)
+
+    in_virtual_time(story())
+    assert len(term.ended) == 1
+
+
+def test_lease_that_nobody_takes_is_handed_over_once_a_minute(in_virtual_time, candidate):
+    elector, term, _ = candidate(better_leader=lambda: "b is up to date")
+
+    async def story():
+        async with standing(elector):
+            await asyncio.sleep(300)
+
+    in_virtual_time(story())
+    pauses = [later - earlier for earlier, later in zip(term.ended, term.ended[1:], strict=False)]
+    assert len(pauses) >= 3
+    assert all(60 <= pause <= 80 for pause in pauses[:-1])
 
 
 def test_lease_is_given_back_only_when_the_term_has_ended(in_virtual_time, candidate, lease_server):

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.client import APIClient
-from webhook.cluster.clockwork import Pace
+from webhook.cluster.clockwork import Clockwork, Pace
 from webhook.cluster.live import LiveView
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
@@ -37,7 +37,7 @@ class Cluster:
 
     def __init__(self, clock):
         self.stores = {each: store_of(each, clock) for each in watched_kinds(OPERATOR_NAMESPACES)}
-        self.view = LiveView(self.stores.items(), clock=clock)
+        self.view = LiveView(self.stores.items())
 
     def store(self, kind, namespace=""):
         return next(
@@ -137,7 +137,7 @@ async def api():
 
 
 @pytest.fixture
-async def sync(api, tmp_path):
+async def sync(api, tmp_path, clock):
     """A sync with the API server, not started."""
     kubeconfig = tmp_path / "config"
     context = {"name": "test", "context": {"cluster": "test", "user": "nobody"}}
@@ -154,7 +154,8 @@ async def sync(api, tmp_path):
         )
     )
     client = await APIClient.connect(str(kubeconfig))
-    made = Sync(client, pace=Pace(missing_pause=3600.0, first_pause=3600.0, longest_pause=3600.0))
+    pauses = dict.fromkeys(("missing_pause", "first_pause", "longest_pause"), 3600.0)
+    made = Sync(client, pace=Pace(**pauses, clockwork=Clockwork(clock=clock)))
     yield made
     await made.close()
     await client.close()

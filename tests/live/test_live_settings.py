@@ -7,7 +7,7 @@ import pytest
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, RuleOverride
 from webhook.cluster.live import LiveSettings
-from webhook.cluster.watched_kinds import TRUSTED_SECONDS
+from webhook.cluster.store import TRUSTED_SECONDS
 
 KIND = "GPUAdmissionPolicy"
 MUCH = 'Write one such as "40Gi": min-memory is "much", which is not a Kubernetes quantity; spec.placement.wishes[0].wish[min-memory]'

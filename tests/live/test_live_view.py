@@ -3,7 +3,7 @@
 import pytest
 
 from policies.kubernetes.view import UNKNOWN
-from webhook.cluster.watched_kinds import TRUSTED_SECONDS
+from webhook.cluster.store import TRUSTED_SECONDS
 
 CLASS = {"metadata": {"name": "gpu.nvidia.com"}, "spec": {"selectors": []}}
 POD = {
@@ -148,6 +148,31 @@ def test_broken_watch_is_believed_for_a_while(cluster, clock):
     clock.now += 1
     assert cluster.view.list("Node") is UNKNOWN
     assert cluster.view.get("Node", "a") is UNKNOWN
+
+
+def test_open_watch_that_is_silent_is_believed_for_a_while(cluster, clock):
+    cluster.fill("Node", node("a"))
+    clock.now += TRUSTED_SECONDS - 1
+    assert node_names(cluster.view) == ("a",)
+    clock.now += 1
+    assert cluster.view.list("Node") is UNKNOWN
+
+
+def test_trust_counts_from_the_last_contact_and_not_from_the_break(cluster, clock):
+    cluster.fill("Node", node("a"))
+    clock.now += TRUSTED_SECONDS - 1
+    cluster.store("Node").mark("stale", "the connection broke")
+    clock.now += 1
+    assert cluster.view.list("Node") is UNKNOWN
+
+
+def test_bookmark_of_a_silent_watch_makes_its_kind_known_again(cluster, clock):
+    cluster.fill("Node", node("a"))
+    known, clock.now = cluster.view.generation("Node"), clock.now + TRUSTED_SECONDS
+    unknown = cluster.view.generation("Node")
+    cluster.store("Node").apply({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "2"}}})
+    assert node_names(cluster.view) == ("a",)
+    assert known < unknown < cluster.view.generation("Node")
 
 
 def test_watch_that_is_back_is_believed_again(cluster, clock):

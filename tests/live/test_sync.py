@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.kind_reads import parse_version
 from webhook.cluster.resources import RESOURCES
+from webhook.cluster.store import TRUSTED_SECONDS
 from webhook.cluster.sync import FRESH_SECONDS, cache_notes, reason_not_ready
-from webhook.cluster.watched_kinds import TRUSTED_SECONDS
 
 DRA = [RESOURCES[kind].path() for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")]
 OPERATORS = [RESOURCES[kind].path() for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster")]
@@ -113,14 +113,13 @@ async def test_other_namespaces_of_the_operator_are_looked_into(api, sync):
     assert sync.reason() == ""
 
 
-async def test_kind_is_fresh_while_the_api_server_is_heard(api, sync):
+async def test_kind_is_fresh_while_the_api_server_is_heard(api, sync, clock):
     api.forbidden.add(CONFIG_MAPS)
     assert not sync.is_fresh("Node")
     await started(sync)
     assert sync.is_fresh("Node")
     assert not sync.is_fresh("ConfigMap")
-    now = sync._clock()
-    sync._clock = lambda: now + FRESH_SECONDS + 1
+    clock.now += FRESH_SECONDS
     assert not sync.is_fresh("Node")
 
 
@@ -163,10 +162,10 @@ def test_note_says_that_dra_is_missing(cluster, clock):
     everything_but(cluster)
     for kind in ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         cluster.store(kind).mark("absent", "404")
-    notes = cache_notes(list(cluster.stores.items()), cluster.view, clock())
+    notes = cache_notes(list(cluster.stores.items()), cluster.view)
     assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so devices are unknown"]
     cluster.view.set_server_version((1, 36))
-    notes = cache_notes(list(cluster.stores.items()), cluster.view, clock())
+    notes = cache_notes(list(cluster.stores.items()), cluster.view)
     assert notes == ["no DRA API: the API server does not serve resource.k8s.io/v1, so there are no devices"]
 
 
@@ -174,7 +173,7 @@ def test_note_says_that_the_operator_is_not_installed(cluster, clock):
     everything_but(cluster)
     for kind in ("ClusterPolicy", "NVIDIADriver", "GPUCluster"):
         cluster.store(kind).mark("absent", "404")
-    (note,) = cache_notes(list(cluster.stores.items()), cluster.view, clock())
+    (note,) = cache_notes(list(cluster.stores.items()), cluster.view)
     names = "clusterpolicies.nvidia.com, nvidiadrivers.nvidia.com, gpuclusters.nvidia.com"
     assert note == f"not served: {names}; the GPU Operator is not installed"
 
@@ -182,7 +181,7 @@ def test_note_says_that_the_operator_is_not_installed(cluster, clock):
 def test_note_of_one_kind_that_is_not_served_says_nothing_of_its_group(cluster, clock):
     everything_but(cluster)
     cluster.store("GPUCluster").mark("absent", "404")
-    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == ["not served: gpuclusters.nvidia.com"]
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == ["not served: gpuclusters.nvidia.com"]
 
 
 def test_note_names_what_is_forbidden(cluster, clock):
@@ -190,7 +189,7 @@ def test_note_names_what_is_forbidden(cluster, clock):
     cluster.fill("Namespace", *({"metadata": {"name": name}} for name in ("gpu-operator", "nvidia-gpu-operator")))
     cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
     cluster.store("Node").mark("forbidden", "RBAC")
-    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == [
         "forbidden: list and watch nodes, configmaps in gpu-operator; rules treat them as unknown until RBAC allows it"
     ]
 
@@ -198,18 +197,28 @@ def test_note_names_what_is_forbidden(cluster, clock):
 def test_note_says_nothing_of_a_namespace_that_does_not_exist(cluster, clock):
     everything_but(cluster)
     cluster.store("ConfigMap", "gpu-operator").mark("forbidden", "RBAC")
-    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == []
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == []
+
+
+def test_note_says_that_an_open_watch_is_silent(cluster, clock):
+    everything_but(cluster)
+    clock.now += FRESH_SECONDS
+    everything_but(cluster, "Node")
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == [
+        "out of date for 90 s, still used: nodes: the watch is open, and the API server sends nothing"
+    ]
 
 
 def test_note_says_since_when_a_kind_is_out_of_date(cluster, clock):
     everything_but(cluster)
     cluster.store("Node").mark("stale", "the connection broke")
     clock.now += 30
-    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == [
         "out of date for 30 s, still used: nodes: the connection broke"
     ]
     clock.now += TRUSTED_SECONDS
-    assert cache_notes(list(cluster.stores.items()), cluster.view, clock()) == [
+    everything_but(cluster, "Node")
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == [
         "out of date for 150 s, treated as unknown: nodes: the connection broke"
     ]
 

@@ -84,6 +84,10 @@ class Unreachable(ClusterError):  # noqa: N818 - the name is a statement
         return True
 
 
+class Silent(Unreachable):
+    """A watch was accepted, and then nothing came for too long."""
+
+
 class BadAnswer(Unreachable):
     """The answer is not valid: not JSON, not a list, an unknown or outdated event."""
 

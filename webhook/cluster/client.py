@@ -220,6 +220,7 @@ class APIClient:
         Raises:
             APIError: The API server refused the watch. An event of type ERROR is yielded like any other.
             BadAnswer: An event is not a JSON object.
+            Silent: Nothing came for `read_timeout` seconds.
             Unreachable: The connection could not be made, or broke off.
         """
         what = f"GET {path} at {self.url}, watching"

@@ -63,8 +63,9 @@ class Pace:
     """The longest Retry-After that is followed."""
     shortest_watch: float = 240.0
     longest_watch: float = 360.0
-    silence: float = 15.0
-    """Added to the length of a watch: after that time without a byte, the connection counts as lost."""
+    silence: float = 75.0
+    """After this time without a byte, a watch is opened again. API servers send a bookmark every minute if nothing changes
+    (k8s.io/apiserver pkg/storage/cacher/cacher.go, defaultBookmarkFrequency)."""
     brief: float = 1.0
     """A watch that ends sooner counts as failed; otherwise a server that ends each at once would be called in a loop."""
     steady: float = 10.0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from policies.kubernetes.objects import Object
-    from webhook.cluster.lists import Reader
+    from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
 
 
@@ -37,7 +37,7 @@ _logger = logging.getLogger("gpu_admission.cluster")
 class ServerVersion:
     """Reads `/version`, which is open to every authenticated client."""
 
-    client: Reader
+    client: APIClient
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _logged: str = field(default="", init=False)
 
@@ -60,7 +60,7 @@ class ServerVersion:
         return _EVERY_SECONDS
 
 
-async def read_version(client: Reader) -> Any:
+async def read_version(client: APIClient) -> Any:
     """The version as the API server states it; None if RBAC hides it."""
     try:
         return await client.get("/version")
@@ -149,7 +149,7 @@ class Unreadable:
 
 
 async def read_pages(
-    client: Reader,
+    client: APIClient,
     wanted: Watched,
     take: Callable[[list[Object]], Awaitable[None]],
     *,
@@ -179,7 +179,7 @@ async def read_pages(
 
 
 async def read_list(
-    client: Reader,
+    client: APIClient,
     wanted: Watched,
     keep: Callable[[Object], Object | None] = lambda item: item,
     *,
@@ -215,7 +215,7 @@ async def read_list(
 
 
 async def read_object(
-    client: Reader, resource: Resource, name: str, namespace: str = "", *, expected: Container[Why] = LASTING
+    client: APIClient, resource: Resource, name: str, namespace: str = "", *, expected: Container[Why] = LASTING
 ) -> Object | Unreadable | None:
     """One object, None if it does not exist, or why it is unknown.
 
@@ -248,7 +248,7 @@ def _why(error: ClusterError) -> Why:
     return Why.UNAVAILABLE
 
 
-async def _reason(client: Reader, unreadable: Unreadable, expected: Container[Why]) -> Unreadable | None:
+async def _reason(client: APIClient, unreadable: Unreadable, expected: Container[Why]) -> Unreadable | None:
     """The reason why objects are unknown; None if they certainly do not exist.
 
     Raises:

@@ -4,66 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import items_at, lookup, name_of
 from webhook.cluster.answers import APIError, BadAnswer
 from webhook.cluster.resources import WORKLOAD_RESOURCES, Resource
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from policies.kubernetes.objects import Object
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cluster.client import APIClient
 
 
-@dataclass(eq=False)
-class Contact:
-    """A reader for one reflector that records when the API server last answered; bookmarks count."""
-
-    client: Reader
-    clock: Callable[[], float]
-    last: float | None = field(default=None, init=False)
-    """The time of the last answer, by the clock; None before the first."""
-    lists: int = field(default=0, init=False)
-    """Lists that were started; a list of many pages counts once."""
-
-    async def get(self, path: str, query: Mapping[str, str] | None = None, *, timeout: float = 10.0) -> Any:
-        """As the client's."""
-        self.lists += "continue" not in (query or {})
-        answer = await self.client.get(path, query, timeout=timeout)
-        self.last = self.clock()
-        return answer
-
-    async def watch(
-        self,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        *,
-        read_timeout: float,
-        on_open: Callable[[], None] | None = None,
-    ) -> AsyncGenerator[dict[str, Any]]:
-        """As the client's."""
-
-        def on_open_too() -> None:
-            self.last = self.clock()
-            if on_open is not None:
-                on_open()
-
-        events = self.client.watch(path, query, read_timeout=read_timeout, on_open=on_open_too)
-        async with contextlib.aclosing(events):
-            async for event in events:
-                self.last = self.clock()
-                yield event
-
-
-Reader: TypeAlias = "APIClient | Contact"
-"""The source that lists and watches read from."""
-
-
-async def workload_resources(client: Reader, settings: GPUAdmissionPolicy) -> list[Resource]:
+async def workload_resources(client: APIClient, settings: GPUAdmissionPolicy) -> list[Resource]:
     """The resources of all workload kinds; omits added kinds that the API server does not serve.
 
     Raises:
@@ -74,7 +30,7 @@ async def workload_resources(client: Reader, settings: GPUAdmissionPolicy) -> li
     return [*{**WORKLOAD_RESOURCES, **found}.values()]
 
 
-async def _discover_resource(client: Reader, group: str, kind: str) -> Resource | None:
+async def _discover_resource(client: APIClient, group: str, kind: str) -> Resource | None:
     """The resource of a kind in the first version of its group that serves it."""
     for listed in items_at(await get_if_exists(client, f"/apis/{group}"), ("versions",)):
         version = lookup(listed, ("version",))
@@ -85,7 +41,7 @@ async def _discover_resource(client: Reader, group: str, kind: str) -> Resource 
     return None
 
 
-async def get_if_exists(client: Reader, path: str, *, timeout: float = 10.0) -> Any:
+async def get_if_exists(client: APIClient, path: str, *, timeout: float = 10.0) -> Any:
     """An object or a document; None if it does not exist, or its kind is not served.
 
     Raises:
@@ -99,7 +55,7 @@ async def get_if_exists(client: Reader, path: str, *, timeout: float = 10.0) -> 
         return None
 
 
-async def list_one(client: Reader, resource: Resource, name: str, namespace: str = "") -> Object | None:
+async def list_one(client: APIClient, resource: Resource, name: str, namespace: str = "") -> Object | None:
     """One object as the API server stores it now; None if it does not exist. Needs only the right to list.
 
     Raises:
@@ -132,7 +88,7 @@ class Page:
 
 
 async def list_all(
-    client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None
+    client: APIClient, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None
 ) -> list[Object]:
     """The stored objects of a collection at one moment, with `kind` and `apiVersion`.
 
@@ -144,7 +100,7 @@ async def list_all(
 
 
 async def pages(
-    client: Reader,
+    client: APIClient,
     resource: Resource,
     namespace: str = "",
     query: Mapping[str, str] | None = None,
@@ -159,7 +115,7 @@ async def pages(
 
 
 async def raw_pages(
-    client: Reader, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, limit: int
+    client: APIClient, resource: Resource, namespace: str = "", query: Mapping[str, str] | None = None, *, limit: int
 ) -> AsyncGenerator[Page]:
     """The pages of a list as they arrive; raises as `list_all` does.
 

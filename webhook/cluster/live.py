@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -138,14 +137,11 @@ H = TypeVar("H", bound="Hashable")
 class LiveView(ClusterView):
     """Facts from the stores of all kinds that are watched; thread-safe.
 
-    A kind that was never listed, is forbidden, or whose watch broke long ago, is unknown; see `KnownKind`.
+    A kind that was never listed, is forbidden, or was not heard of for long, is unknown; see `KnownKind`.
     """
 
-    def __init__(
-        self, stores: Iterable[tuple[Watched, Store]] = (), *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`clock` is that of the stores, in seconds."""
-        self._clock = clock
+    def __init__(self, stores: Iterable[tuple[Watched, Store]] = ()) -> None:
+        """Show these stores."""
         self._version: tuple[int, int] | Unknown = UNKNOWN
         self._changes = 0
         self._shown: list[tuple[Watched, Store]] = []
@@ -161,7 +157,7 @@ class LiveView(ClusterView):
         kinds: dict[str, list[tuple[Watched, Store]]] = {}
         for watched, store in shown:
             kinds.setdefault(watched.kind, []).append((watched, store))
-        found = {kind: KnownKind(pairs, self, self._clock) for kind, pairs in kinds.items()}
+        found = {kind: KnownKind(pairs, self) for kind, pairs in kinds.items()}
         # The versions of other stores begin anew, but no generation may come again.
         changes = 1 + max(map(self.generation, (*self._kinds, OTHER_PODS)))
         self._kinds, self._changes, self._digests, self._results = found, changes, {}, ResultsPerObject()

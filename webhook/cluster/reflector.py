@@ -1,8 +1,9 @@
 """Keeps a store equal to the API server: lists, watches, and starts again after every error.
 
-A watch resumes where the last one ended. A new list is read if the server no longer knows that resourceVersion (410), if
-an event is invalid or older than the last one, and if the server refuses the watch for the third time: etcd may have been
-restored to an earlier moment. A reflector never ends; an error becomes the store's state, with a reason.
+A watch resumes where the last one ended. One that is silent for longer than API servers are is opened again. A new list
+is read if the server no longer knows that resourceVersion (410), if an event is invalid or older than the last one, if two
+watches in a row were silent, and if the server refuses the watch for the third time: etcd may have been restored to an
+earlier moment. A reflector never ends; an error becomes the store's state, with a reason.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from policies.kubernetes.objects import lookup, name_of
-from webhook.cluster.answers import APIError, BadAnswer, ClusterError, status_error
+from webhook.cluster.answers import APIError, BadAnswer, ClusterError, Silent, status_error
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.lists import PAGE, raw_pages
 from webhook.cluster.store import Listing, is_older
@@ -22,7 +23,7 @@ from webhook.cluster.store import Listing, is_older
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from webhook.cluster.lists import Reader
+    from webhook.cluster.client import APIClient
     from webhook.cluster.resources import Resource
     from webhook.cluster.store import State, Store
 
@@ -50,7 +51,7 @@ class Reflector:
 
     def __init__(
         self,
-        client: Reader,
+        client: APIClient,
         resource: Resource,
         store: Store,
         *,
@@ -74,6 +75,10 @@ class Reflector:
         self._refusals = 0
         """Answers 403 and 404 in a row."""
         self._opened = math.inf
+        self._was_silent = False
+        """True if the last watch ended because nothing came."""
+        self.lists = 0
+        """Lists that were started; a list of many pages counts once."""
         self._reported = (store.state, store.reason)
 
     async def run(self) -> NoReturn:
@@ -88,6 +93,12 @@ class Reflector:
             if not self._resume:
                 await self._list()
             await self._watch()
+        except Silent as error:
+            # The next watch shows whether the API server is there. After a second silent one, a list shows what came in
+            # between: a proxy may hold back what is streamed.
+            _logger.info("cached %s are watched again: %s", self.resource.name, error)
+            self._resume = "" if self._was_silent else self._resume
+            self._was_silent = not self._was_silent
         except ClusterError as error:
             return self._handle_failure(error)
         except Exception as error:
@@ -121,6 +132,7 @@ class Reflector:
 
     async def _list_by(self, limit: int) -> str:
         """Read a list into the store, in pages of `limit`, or one page for 0; returns its resourceVersion."""
+        self.lists += 1
         listing, version = Listing(self.store), ""
         pages = raw_pages(self._client, self.resource, self._namespace, self._query, limit=limit)
         async with contextlib.aclosing(pages):
@@ -136,7 +148,7 @@ class Reflector:
         seconds = self._pace.watch_seconds()
         query = {"resourceVersion": self._resume, "allowWatchBookmarks": "true", "timeoutSeconds": str(seconds)}
         events = self._client.watch(
-            self._path, {**self._query, **query}, read_timeout=seconds + self._pace.silence, on_open=self._handle_open
+            self._path, {**self._query, **query}, read_timeout=self._pace.silence, on_open=self._handle_open
         )
         async with contextlib.aclosing(events):
             async for event in events:
@@ -165,7 +177,7 @@ class Reflector:
         if is_older(version, self._resume):
             raise BadAnswer(f"GET {self._path}, watching: resourceVersion {version[:50]} after {self._resume} is older")
         self.store.apply(event)
-        self._resume = version
+        self._resume, self._was_silent = version, False
 
     def _handle_failure(self, error: ClusterError) -> float:
         """Set the store's state and where to resume; returns the seconds until the next turn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from sys import intern
@@ -222,6 +223,13 @@ class Sharing:
 NOT_LISTED = "not listed yet"
 """The reason of a store that waits, until a list fails."""
 
+SENDS_NOTHING = "the watch is open, and the API server sends nothing"
+"""The reason why a synced store is out of date."""
+
+TRUSTED_SECONDS = 120.0
+"""For how many seconds the objects of a store are used after the last contact. A restarted API server is back sooner, and
+a GPU cluster changes little in that time."""
+
 State = Literal["waiting", "synced", "stale", "absent", "forbidden"]
 """The state of a store.
 
@@ -248,7 +256,7 @@ class Store:
         others: Sums the requests of the pods that are not kept; None for other resources.
         gone: Records the UIDs of objects that are no longer kept; None if they are not needed.
         counted: Functions whose values are counted change by change, for `counts`.
-        clock: Seconds, for `since`.
+        clock: Monotonic seconds, for the last contact.
         on_change: Called after every change of objects or state.
     """
 
@@ -270,8 +278,9 @@ class Store:
         self.state: State = "waiting"
         self.reason = NOT_LISTED
         """The reason why the state is not `synced`; empty if it is."""
-        self.since = clock()
-        """When the state was entered."""
+        self.last_contact = -math.inf
+        """When the API server last showed that the objects are up to date: by a list, by accepting a watch, or by an event or
+        a bookmark of it."""
         self.version = 0
         """Grows with every change of objects or state; not of `others`."""
         self.resource_version = ""
@@ -306,6 +315,16 @@ class Store:
             listed[namespace] = found
         return found
 
+    @property
+    def silent_seconds(self) -> float:
+        """Seconds since the last contact; infinite before the first one."""
+        return self._clock() - self.last_contact
+
+    @property
+    def is_trusted(self) -> bool:
+        """True if the objects are known, and the last contact is at most `TRUSTED_SECONDS` ago."""
+        return self.state in ("synced", "stale") and self.silent_seconds < TRUSTED_SECONDS
+
     def counts(self, function: Callable[[Object], H | None]) -> Mapping[H, int]:
         """The number of objects for each value of `function`, without None."""
         known = self.value_counts.counts(function)
@@ -318,6 +337,7 @@ class Store:
         item = event["object"]
         found = lookup(item, ("metadata", "resourceVersion"))
         version = found if isinstance(found, str) else ""
+        self._note_contact()
         if is_older(version, self.resource_version):
             return
         if event["type"] != "BOOKMARK":
@@ -338,8 +358,10 @@ class Store:
             self.value_counts = ValueCounts(self.value_counts.functions)
             if self.others is not None:
                 self.others.replace(OtherPods())
+        if state == "synced":
+            self._note_contact()
         if state != self.state:
-            self.state, self.since = state, self._clock()
+            self.state = state
             self._count_change()
         self.reason = reason
 
@@ -349,6 +371,13 @@ class Store:
         if kept is None or ("kind" in kept and "apiVersion" in kept):
             return kept
         return {"apiVersion": self.resource.api_version, "kind": self.resource.kind, **kept}
+
+    def _note_contact(self) -> None:
+        """Set the time of the last contact; objects that were not trusted any more become so again, which is a change."""
+        is_change = self.state in ("synced", "stale") and not self.is_trusted
+        self.last_contact = self._clock()
+        if is_change:
+            self._count_change()
 
     def _put(self, namespace: str, name: str, item: Object | None) -> None:
         """Keep an object in its new state; None if it is deleted."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,12 +17,11 @@ from prometheus_client.registry import Collector
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.garbage_collection import CollectionPause
 from webhook.cluster.kind_reads import ServerVersion
-from webhook.cluster.lists import Contact
 from webhook.cluster.live import LiveView
 from webhook.cluster.reflector import Reflector
-from webhook.cluster.store import NOT_LISTED, State
+from webhook.cluster.store import NOT_LISTED, SENDS_NOTHING, State
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import DRA, TRUSTED_SECONDS, watched_kinds
+from webhook.cluster.watched_kinds import DRA, watched_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from policies.kubernetes.view import ClusterView
-    from webhook.cluster.lists import Reader
+    from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
     from webhook.cluster.watched_kinds import Watched
 
@@ -44,7 +44,7 @@ class Cache:
 
     watched: Watched
     store: Store
-    contact: Contact
+    reflector: Reflector
     task: asyncio.Task[None]
 
     @property
@@ -58,14 +58,13 @@ class CacheMetrics(Collector):
     """Gauges and counters of all caches, computed at each scrape; `namespace` is empty for all namespaces."""
 
     caches: Callable[[], Iterable[Cache]]
-    clock: Callable[[], float]
 
     def collect(self) -> Iterable[Metric]:
         """The current metrics."""
         objects = GaugeMetricFamily("gpu_admission_cache_objects", "Cached objects of a resource.", None, _LABELS)
         age = GaugeMetricFamily(
             "gpu_admission_cache_contact_age_seconds",
-            "Seconds since the last answer of the API server about a resource; missing before the first answer.",
+            "Seconds since the last list, event or bookmark of a resource; missing before the first list.",
             None,
             _LABELS,
         )
@@ -75,13 +74,12 @@ class CacheMetrics(Collector):
         states = GaugeMetricFamily(
             "gpu_admission_cache_state", "1 for the state of a cache, 0 for the others.", None, (*_LABELS, "state")
         )
-        now = self.clock()
         for cache in self.caches():
             labels = (cache.watched.resource.name, cache.watched.namespace)
             objects.add_metric(labels, len(cache.store))
-            lists.add_metric(labels, cache.contact.lists)
-            if cache.contact.last is not None:
-                age.add_metric(labels, now - cache.contact.last)
+            lists.add_metric(labels, cache.reflector.lists)
+            if math.isfinite(age_seconds := cache.store.silent_seconds):
+                age.add_metric(labels, age_seconds)
             for state in _STATES:
                 states.add_metric((*labels, state), cache.store.state == state)
         return (objects, age, lists, states)
@@ -111,15 +109,14 @@ def reason_not_ready(stores: _Stores) -> str:
     return f"not listed yet: {_first_of(names)}: {max(reasons, key=reasons.count)}"
 
 
-def cache_notes(stores: _Stores, view: ClusterView, now: float) -> list[str]:
+def cache_notes(stores: _Stores, view: ClusterView) -> list[str]:
     """Notes about caches that are not up to date, without full stops.
 
     Args:
         stores: The caches.
         view: The view of these stores.
-        now: The time by the clock of the stores, in seconds.
     """
-    return [*_absent_notes(stores, view), *_forbidden_notes(stores, view), *_stale_notes(stores, now)]
+    return [*_absent_notes(stores, view), *_forbidden_notes(stores, view), *_stale_notes(stores)]
 
 
 def unlisted_notes(stores: _Stores) -> list[str]:
@@ -162,12 +159,12 @@ def _forbidden_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
         yield f"forbidden: list and watch {', '.join(names)}; rules treat them as unknown until RBAC allows it"
 
 
-def _stale_notes(stores: _Stores, now: float) -> Iterator[str]:
+def _stale_notes(stores: _Stores) -> Iterator[str]:
     for watched, store in stores:
-        if store.state == "stale":
-            age = now - store.since
-            use = "treated as unknown" if age >= TRUSTED_SECONDS else "still used"
-            yield f"out of date for {age:.0f} s, {use}: {watched.words}: {store.reason}"
+        age, is_listed = store.silent_seconds, store.state in ("synced", "stale")
+        if store.state == "stale" or (is_listed and age >= FRESH_SECONDS):
+            use = "still used" if store.is_trusted else "treated as unknown"
+            yield f"out of date for {age:.0f} s, {use}: {watched.words}: {store.reason or SENDS_NOTHING}"
 
 
 def _first_of(names: Sequence[str]) -> str:
@@ -190,7 +187,7 @@ class Sync:
     appears in notes and metrics; the replica stays ready, so that the Service keeps its endpoints.
     """
 
-    def __init__(self, client: Reader, *, pace: Pace | None = None) -> None:
+    def __init__(self, client: APIClient, *, pace: Pace | None = None) -> None:
         self._client = client
         self._pace = pace or Pace()
         self._clock = self._pace.clockwork.clock
@@ -201,12 +198,12 @@ class Sync:
         self._patience_task: asyncio.Task[None] | None = None
         self._began = self._clock()
         self._complete = asyncio.Event()
-        self.view = LiveView(clock=self._clock)
+        self.view = LiveView()
 
     @property
     def metrics(self) -> CacheMetrics:
         """The collector to register with the metrics of the server."""
-        return CacheMetrics(lambda: self.caches, self._clock)
+        return CacheMetrics(lambda: self.caches)
 
     @property
     def caches(self) -> Iterable[Cache]:
@@ -252,11 +249,18 @@ class Sync:
     def is_fresh(self, kind: str) -> bool:
         """True if the caches of a kind are synced, and none was silent for `FRESH_SECONDS`."""
         caches = [cache for cache in self.caches if cache.watched.kind == kind]
-        since = self._clock() - FRESH_SECONDS
         return bool(caches) and all(
-            cache.store.state == "synced" and cache.contact.last is not None and cache.contact.last > since
-            for cache in caches
+            cache.store.state == "synced" and cache.store.silent_seconds < FRESH_SECONDS for cache in caches
         )
+
+    def silent_kinds(self) -> dict[str, float]:
+        """The kinds of which the API server has sent nothing for `FRESH_SECONDS`, and the seconds; infinite before a list."""
+        stores = [
+            (cache.watched.kind, cache.store)
+            for cache in self.caches
+            if cache.store.state not in ("absent", "forbidden")
+        ]
+        return {kind: store.silent_seconds for kind, store in stores if store.silent_seconds >= FRESH_SECONDS}
 
     def store(self, kind: str) -> Store | None:
         """The cache of a kind that is watched in all namespaces; None before it is watched."""
@@ -272,7 +276,7 @@ class Sync:
         """The facts that are unknown, and why, for the administrator."""
         stores = [(each.watched, each.store) for each in self.caches]
         unlisted = unlisted_notes(stores) if self._complete.is_set() else []
-        return unlisted + cache_notes(stores, self.view, self._clock())
+        return unlisted + cache_notes(stores, self.view)
 
     async def close(self) -> None:
         """Stop watching; the view becomes outdated."""
@@ -285,9 +289,8 @@ class Sync:
 
     def _begin(self, each: Watched) -> Cache:
         store = store_of(each, self._clock)
-        contact = Contact(self._client, self._clock)
         reflector = Reflector(
-            contact,
+            self._client,
             each.resource,
             store,
             namespace=each.namespace,
@@ -297,7 +300,7 @@ class Sync:
         )
         task: asyncio.Task[None] = asyncio.create_task(reflector.run(), name=f"watch {each.words}")
         task.add_done_callback(_log_end)
-        return Cache(each, store, contact, task)
+        return Cache(each, store, reflector, task)
 
     def _complete_if_listed(self) -> None:
         waiting = [cache for cache in self.caches if cache.store.state == "waiting"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from yarl import URL
 
-from webhook.cluster.answers import NoCluster, Unreachable, Untrusted
+from webhook.cluster.answers import NoCluster, Silent, Unreachable, Untrusted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -78,7 +78,7 @@ class Transport:
         access = self.access
         session = self._watches if total is None else self._requests
         timeout = aiohttp.ClientTimeout(total=total, sock_connect=_CONNECT_SECONDS, sock_read=read)
-        what = f"{method} {path} at {access.url}"
+        what, is_open = f"{method} {path} at {access.url}", False
         try:
             async with session.request(
                 method,
@@ -90,8 +90,11 @@ class Transport:
                 server_hostname=access.server_name,
                 allow_redirects=False,
             ) as response:
+                is_open = True
                 yield response
         except TimeoutError as error:
+            if is_open and total is None:
+                raise Silent(f"{what}: nothing came for {read:g} seconds") from error
             limit = read if total is None else total
             raise Unreachable(f"{what}: {_timed_out(error, limit)}") from error
         except aiohttp.ClientConnectorCertificateError as error:

@@ -114,10 +114,6 @@ def watched_kinds(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
 
 H = TypeVar("H", bound="Hashable")
 
-TRUSTED_SECONDS = 120.0
-"""For how many seconds a store is used after its watch broke. A restarted API server is back sooner, and a GPU cluster
-changes little in that time."""
-
 
 class KnownKind:
     """One kind as the view shows it.
@@ -125,22 +121,18 @@ class KnownKind:
     - An API that is not served has no objects: the CRDs of the GPU Operator are not installed, or DRA is disabled. The
       exception is `resource.k8s.io` before Kubernetes 1.34, which may be served in an older version.
     - A namespace that does not exist has no objects, even if RBAC forbids to read it.
-    - A kind that is forbidden, was never listed, or whose watch broke more than `TRUSTED_SECONDS` ago, is unknown.
+    - A kind that is forbidden, was never listed, or whose last contact is too long ago, is unknown.
     """
 
-    def __init__(
-        self, stores: Sequence[tuple[Watched, Store]], surroundings: ClusterView, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, stores: Sequence[tuple[Watched, Store]], surroundings: ClusterView) -> None:
         """At least one store.
 
         Args:
             stores: The stores of the kind.
             surroundings: The view, for facts of other kinds that the answers depend on.
-            clock: The clock of the stores, in seconds.
         """
         self._stores = stores
         self._surroundings = surroundings
-        self._clock = clock
         self._in_namespaces = any(watched.namespace for watched, _ in stores)
 
     @property
@@ -148,8 +140,8 @@ class KnownKind:
         """A number that grows whenever an answer may change."""
         generation = self._surroundings.generation("Namespace") if self._in_namespaces else 0
         for _, store in self._stores:
-            # A store that becomes too old keeps its version; it gets a new one when it is synced again.
-            generation += 2 * store.version + (not self._is_trusted(store))
+            # A store that becomes too old keeps its version; it gets a new one at the next contact.
+            generation += 2 * store.version + (not store.is_trusted)
         return generation
 
     @property
@@ -191,12 +183,9 @@ class KnownKind:
         return UNKNOWN if store.others is None or not self._is_known(watched, store) else store.others.on(node)
 
     def _is_known(self, watched: Watched, store: Store) -> bool:
-        if self._is_trusted(store):
+        if store.is_trusted:
             return True
         if store.state == "absent":
             return watched.resource.group != DRA or serves_dra_in_v1(self._surroundings.server_version())
         is_gone = bool(watched.namespace) and self._surroundings.get("Namespace", watched.namespace) is None
         return is_gone and store.state == "forbidden"
-
-    def _is_trusted(self, store: Store) -> bool:
-        return store.state == "synced" or (store.state == "stale" and self._clock() < store.since + TRUSTED_SECONDS)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from certs.keypair import KeyPair
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
-    from webhook.cluster.lists import Reader
 
 
 _BATCH_SECONDS = 0.2
@@ -44,7 +43,7 @@ class ConfigurationWatch:
     While they cannot be watched, pauses have their full length. RBAC must allow `list` and `watch` for these names.
     """
 
-    def __init__(self, client: Reader, configurations: Sequence[tuple[str, str]], pace: Pace | None = None) -> None:
+    def __init__(self, client: APIClient, configurations: Sequence[tuple[str, str]], pace: Pace | None = None) -> None:
         """Sends no request before `run`.
 
         Args:

@@ -47,6 +47,8 @@ class Timing:
     """The leader stops leading this long after its last renewal."""
     retry: float = 2.0
     """Between two attempts to take or renew the lease."""
+    hand_over: float = 60.0
+    """Between two times that this replica hands the lease over."""
 
     def __post_init__(self) -> None:
         if not 0 < self.retry < self.renew < self.lease:
@@ -76,6 +78,8 @@ class Elector:
     on_lead: Callable[[], Coroutine[Any, Any, None]]
     """Returns the coroutine that the leader runs. It is cancelled when the lease is lost or `run` is cancelled, and created
     again when the lease is won again; it should not end by itself."""
+    better_leader: Callable[[], str] = lambda: ""
+    """Returns why another replica should lead; empty if this one should. Called at each renewal."""
     timing: Timing = field(default_factory=Timing)
     """Durations of the election."""
     clockwork: Clockwork = field(default_factory=Clockwork)
@@ -85,6 +89,8 @@ class Elector:
     _holder: str = field(default="", init=False)
     _seen: tuple[object, float] = field(default_factory=lambda: (None, 0.0), init=False)
     _trouble: str = field(default="", init=False)
+    _handed_over: float = field(default=_NEVER, init=False)
+    """When this replica handed the lease over, by the clock."""
 
     def __post_init__(self) -> None:
         self._namespace, self._name = self.lease
@@ -104,9 +110,12 @@ class Elector:
     async def run(self) -> None:
         """Take part in the election until cancelled; then ends the led task, releases the lease, and returns."""
         while True:
+            began = self.clockwork.clock()
             if await self._attempt():
                 await self._lead()
-            await self.clockwork.sleep(self.clockwork.with_jitter(self.timing.retry))
+            # After a hand-over, the others come first: they take a released lease at their second look.
+            pause = self.timing.lease if self._handed_over >= began else self.clockwork.with_jitter(self.timing.retry)
+            await self.clockwork.sleep(pause)
 
     async def _lead(self) -> None:
         _logger.info("this replica, %s, is the leader now", self.identity)
@@ -129,6 +138,11 @@ class Elector:
             finally:
                 pause.cancel()
             if led.done():
+                return
+            now = self.clockwork.clock()
+            if now >= self._handed_over + self.timing.hand_over and (reason := self.better_leader()):
+                self._handed_over = now
+                _logger.warning("this replica, %s, hands the lease over: %s", self.identity, reason)
                 return
             await self._attempt()
         lost = "it could not renew the lease in time" if self._holder == self.identity else f"{self._holder} leads"

@@ -1,12 +1,14 @@
-"""The status of the GPUAdmissionPolicy: whether it is in use, problems, and the last audit."""
+"""The tasks of the leader, and when another replica should lead; the status of the GPUAdmissionPolicy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from policies.kubernetes.objects import lookup, with_conditions
+from policies.kubernetes.view import PassingView
 from policies.rules.messages import short_sentence
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import MERGE_PATCH
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView
+    from policies.kubernetes.view import ClusterView, Digest
     from webhook.cluster.client import APIClient
     from webhook.cluster.live import LiveSettings, SettingsState
     from webhook.cluster.sync import Sync
@@ -149,6 +151,27 @@ _GRACE = timedelta(hours=1)
 """For how long an unused template is kept, so that a Job that is created again within the hour finds it."""
 
 
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+
+class _TaskView(PassingView):
+    """A view that records which kinds are read."""
+
+    def __init__(self, view: ClusterView) -> None:
+        super().__init__(view)
+        self.kinds: set[str] = set()
+
+    def digest(self, function: Callable[[ClusterView], T]) -> Digest[T]:
+        digest = super().digest(function)
+        self.kinds.update(digest.generations)
+        return digest
+
+    def _ask(self, kind: str, question: Callable[[*Ts], T], *args: *Ts) -> T:
+        self.kinds.add(kind)
+        return super()._ask(kind, question, *args)
+
+
 class Leading:
     """The tasks of a replica while it leads."""
 
@@ -177,6 +200,12 @@ class Leading:
             registry: Exports metrics.
             identity: The name of this replica.
         """
+        self._sync, self._presences, self._identity = sync, presences, identity
+        view = _TaskView(view)
+        self.kinds_read = view.kinds
+        """The kinds that the tasks have read."""
+        self.better_leader = ""
+        """Why another replica should lead; empty if this one should."""
         self.metrics = ControllerMetrics(registry)
         self.audit = AuditRound(client, view, settings)
         registry.register(self.audit.metrics)
@@ -211,6 +240,7 @@ class Leading:
             PeriodicTask("quotas", self._quotas.round, every=1.0),
             PeriodicTask("waiting-pods", self._waiting.round, every=5.0),
             PeriodicTask("devices", self._devices.round, every=60.0),
+            PeriodicTask("better-leader", self.look_for_better_leader, every=5.0),
         )
 
     def notes(self) -> list[str]:
@@ -227,3 +257,18 @@ class Leading:
             self._quotas.forget()
             self._waiting.forget()
             self._devices.forget()
+            self.better_leader = ""
+
+    async def look_for_better_leader(self) -> None:
+        """Find a replica that hears of the kinds that the tasks read, while this one does not.
+
+        If none does, this one goes on: it writes nothing that rests on unknown kinds.
+        """
+        silent = {kind: age for kind, age in self._sync.silent_kinds().items() if kind in self.kinds_read}
+        self.better_leader = ""
+        if not silent:
+            return
+        await self._presences.look()
+        if other := self._presences.replica_that_hears(silent.keys(), self._identity):
+            kind, age = max(silent.items(), key=itemgetter(1))
+            self.better_leader = f"nothing was heard of {kind}s for {age:.0f} s, and {other} is up to date"

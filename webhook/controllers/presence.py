@@ -11,6 +11,9 @@ answer certain:
 - After a Lease was created, or was not renewed for too long, the replica first compares its cache with a list from the API
   server: the leader may have decided without it.
 
+The Lease also names the kinds of which the replica has heard nothing for too long. A leader whose own caches are silent finds
+there whether another replica is better off.
+
 Clocks must run at the same speed within a few percent; the time of day does not matter.
 """
 
@@ -44,6 +47,7 @@ if TYPE_CHECKING:
 
 _QUOTA = RESOURCES["GPUQuota"]
 _SEEN = "gpu-admission.io/quotas-seen"
+_SILENT = "gpu-admission.io/silent-kinds"
 _CALL_SECONDS = 5.0
 
 _logger = logging.getLogger("gpu_admission.presence")
@@ -85,6 +89,8 @@ class Presence:
     """Returns the cache of GPUQuotas; None while there is none."""
     annotations: Callable[[], Mapping[str, str]] = dict
     """Returns more annotations of the Lease; called at each renewal."""
+    silent_kinds: Callable[[], Iterable[str]] = tuple
+    """Returns the kinds of which the caches have heard nothing for too long."""
     timing: PresenceTiming = field(default_factory=PresenceTiming)
     """Durations."""
     clockwork: Clockwork = field(default_factory=Clockwork)
@@ -167,7 +173,7 @@ class Presence:
             "renewTime": micro_time(self.clockwork.now()),
         }
         seen = "" if store is None else store.resource_version
-        metadata = {"annotations": {**self.annotations(), _SEEN: seen}}
+        metadata = {"annotations": {**self.annotations(), _SEEN: seen, _SILENT: ",".join(sorted(self.silent_kinds()))}}
         return {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": metadata, "spec": spec}
 
     def _is_awaited(self, version: int) -> bool:
@@ -185,6 +191,8 @@ class _LeaseState(NamedTuple):
 
     lease: Object
     since: float
+    is_renewed: bool = False
+    """True if the leader saw an earlier version a moment before."""
 
 
 @dataclass(eq=False)
@@ -209,7 +217,7 @@ class Presences:
 
     async def look(self) -> None:
         """Read the Leases of all replicas, and delete those that were released, or not renewed for long."""
-        self._looked = self.clock()
+        before, self._looked = self._looked, self.clock()
         try:
             leases = await list_all(self.client, LEASE, self.namespace, REPLICA_QUERY)
             now = self.clock()
@@ -217,7 +225,8 @@ class Presences:
             for lease in leases:
                 seen = self._present.get(name_of(lease))
                 if holder_of(lease) and (seen is None or version_of(seen.lease) != version_of(lease)):
-                    self._present[name_of(lease)] = _LeaseState(lease, now)
+                    is_renewed = seen is not None and now - before < self.timing.expired
+                    self._present[name_of(lease)] = _LeaseState(lease, now, is_renewed)
             # Leases that are gone since the last look may have been renewed a moment ago.
             gone = (self._listed - names) & self._present.keys()
             self._present |= {name: _LeaseState(self._present[name].lease, now) for name in gone}
@@ -245,6 +254,23 @@ class Presences:
         waited_for = (each for each in self._present.values() if now - each.since < self.timing.expired)
         behind = sorted(holder_of(each.lease) for each in waited_for if _is_behind(each.lease, version))
         return f"{', '.join(behind)} {'have' if len(behind) > 1 else 'has'} not seen it" if behind else ""
+
+    def replica_that_hears(self, kinds: Iterable[str], besides: str) -> str:
+        """The identity of a replica that runs and says that its caches of some kinds are not silent; empty if none does.
+
+        A Lease that was not renewed while the leader looked may be that of a replica that was killed.
+
+        Args:
+            kinds: The kinds.
+            besides: The identity of this replica.
+        """
+        now, wanted = self.clock(), set(kinds)
+        for seen in self._present.values():
+            silent, identity = lookup(seen.lease, ("metadata", "annotations", _SILENT)), holder_of(seen.lease)
+            runs = seen.is_renewed and now - seen.since < self.timing.expired
+            if runs and identity != besides and isinstance(silent, str) and wanted.isdisjoint(silent.split(",")):
+                return identity
+        return ""
 
     async def _delete(self, lease: Object) -> None:
         guard = {"preconditions": {"resourceVersion": lookup(lease, ("metadata", "resourceVersion"))}}

@@ -21,7 +21,7 @@ from policies.rules.charges import OWN
 from webhook.cluster.lists import PAGE, get_if_exists, raw_pages
 from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
-from webhook.cluster.store import is_older
+from webhook.cluster.store import SENDS_NOTHING, is_older
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import watched_kinds
 
@@ -99,7 +99,7 @@ class Lists:
         if not missing:
             return ""
         store = self.stores().get(missing[0])
-        because = f": {store.reason}" if store is not None and store.reason else ""
+        because = "" if store is None else f": {store.reason or SENDS_NOTHING}"
         return f"{missing[0]}s are unknown{because}"
 
     def gone(self, charges: Iterable[OpenCharge]) -> frozenset[str]:

@@ -161,7 +161,12 @@ class Replica:
             run=LedgerRunner(),
         )
         self._presence = presence = Presence(
-            client, config.namespace, identity, lambda: sync.store("GPUQuota"), annotations=lambda: peers.annotations
+            client,
+            config.namespace,
+            identity,
+            lambda: sync.store("GPUQuota"),
+            annotations=lambda: peers.annotations,
+            silent_kinds=sync.silent_kinds,
         )
         quotas = QuotaKeeper(
             client,
@@ -191,7 +196,9 @@ class Replica:
             from webhook.controllers.replica_page import Page
 
             self._page = Page(client, sync, self._settings, leading.audit, questions)
-        self._elector = Elector(client, (config.namespace, LEASE), identity, leading.run)
+        self._elector = Elector(
+            client, (config.namespace, LEASE), identity, leading.run, better_leader=lambda: leading.better_leader
+        )
         leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)
         metrics.registry.register(sync.metrics)

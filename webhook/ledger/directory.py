@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from certs import KeyPair
     from policies.kubernetes.objects import Object
+    from webhook.cluster.client import APIClient
     from webhook.cluster.clockwork import Pace
-    from webhook.cluster.lists import Reader
 
 
 _ADDRESS = "gpu-admission.io/peer-address"
@@ -111,7 +111,7 @@ class Directory:
 
     def __init__(
         self,
-        client: Reader,
+        client: APIClient,
         namespace: str,
         identity: str,
         on_change: Callable[[frozenset[Peer]], None],

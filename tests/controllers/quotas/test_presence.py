@@ -199,12 +199,12 @@ async def test_leases_of_stopped_replicas_are_deleted_although_no_quota_is_await
     """A replica that is killed leaves its Lease behind, so those of a crash loop would pile up."""
     await place.settle()
     await place.replicas[0].withdraw()
-    leader = place.caches[0].round
-    await leader.round()
+    leader = place.caches[0]
+    await leader.round.round()
     assert [each["spec"]["holderIdentity"] for each in place.leases] == ["replica-1"]
     for _ in range(2):
         place.team.seconds += TIMING.forgotten / 2
-        await leader.round()
+        await leader.count_what_was_seen()
     assert place.leases == []
 
 
@@ -276,3 +276,52 @@ async def test_charges_renew_no_lease_once_the_quota_holds(place):
 async def test_changes_renew_the_lease_while_replicas_may_not_have_seen_a_quota(place):
     await place.see()
     assert len(await renewals(place, 9, is_held=False)) > 30
+
+
+@pytest.fixture
+def silent(place):
+    """The kinds of which each replica has heard nothing for too long, by its number."""
+    kinds = [set(), set()]
+    for replica, silent in zip(place.replicas, kinds, strict=True):
+        replica.silent_kinds = lambda silent=silent: silent
+    return kinds
+
+
+async def look_twice(place, *renewed):
+    """The leader looks at the Leases before and after some replicas have renewed theirs."""
+    await place.presences.look()
+    place.team.seconds += TIMING.renew
+    for number in renewed:
+        await place.turn(number)
+    await place.presences.look()
+
+
+async def test_replica_that_hears_of_all_wanted_kinds_is_found(place, silent):
+    await place.settle()
+    silent[1].add("Node")
+    await look_twice(place, 0, 1)
+    assert place.presences.replica_that_hears({"Pod", "Node"}, "replica-9") == "replica-0"
+    assert place.presences.replica_that_hears({"Pod"}, "replica-0") == "replica-1"
+    assert place.presences.replica_that_hears({"Pod", "Node"}, "replica-0") == ""
+
+
+async def test_replica_that_did_not_renew_its_lease_is_not_relied_on(place, silent):
+    await place.settle()
+    await look_twice(place, 0)
+    assert place.presences.replica_that_hears({"Pod"}, "replica-0") == ""
+
+
+async def test_lease_that_was_renewed_long_ago_is_no_proof_that_its_replica_runs(place, silent):
+    await place.settle()
+    await look_twice(place, 1)
+    place.team.seconds += TIMING.expired
+    assert place.presences.replica_that_hears({"Pod"}, "replica-0") == ""
+
+
+async def test_first_look_after_a_long_time_is_no_proof_that_a_replica_runs(place, silent):
+    await place.settle()
+    await place.presences.look()
+    await place.turn(1)
+    place.team.seconds += TIMING.expired
+    await place.presences.look()
+    assert place.presences.replica_that_hears({"Pod"}, "replica-0") == ""

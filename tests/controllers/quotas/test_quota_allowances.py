@@ -119,7 +119,7 @@ async def test_pods_that_were_admitted_out_of_it_are_counted_before_it_is_droppe
     team.pod("covered", 2)
     team.seconds += 60
     await leader.see("GPUQuota")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
 
 
@@ -146,7 +146,7 @@ async def test_allowance_is_not_dropped_while_another_spec_cannot_be_counted(tea
     team.seconds += 60
     await leader.see("GPUQuota")
     team.quota({"name": "all", "gpus": 9})
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.amounts == {"all": ("0", "2")}
     await leader.count()
     assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
@@ -168,5 +168,5 @@ async def test_older_lists_of_another_leader_are_not_counted_after_an_allowance_
     await leader.count()
     assert (team.amounts, team.charged) == ({"all": ("2", "0")}, {})
     team.seconds += 60
-    await other.round.round()
+    await other.count_what_was_seen()
     assert team.amounts == {"all": ("2", "0")}

@@ -24,25 +24,25 @@ async def waiting(team, leader):
 
 
 async def test_charge_of_a_pod_that_does_not_exist_is_given_up(team, waiting):
-    await waiting.round.round()
+    await waiting.count_what_was_seen()
     assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})
     assert waiting.sample("gpu_admission_quota_expired_charges_total") == 1
 
 
 async def test_charge_of_a_pod_that_the_cache_does_not_show_stays(team, waiting):
     team.pod("train", 2)
-    await waiting.round.round()
+    await waiting.count_what_was_seen()
     assert team.charged == {"train": [OWN, "big"]}
     assert waiting.sample("gpu_admission_quota_expired_charges_total") == 0
     asked = team.requests("get", "pods")
     team.seconds += 119
-    await waiting.round.round()
+    await waiting.count_what_was_seen()
     assert team.requests("get", "pods") == asked
 
 
 async def test_charge_of_a_pod_that_requests_no_gpu_is_given_up(team, waiting):
     team.pod("train", 0)
-    await waiting.round.round()
+    await waiting.count_what_was_seen()
     assert team.charged == {}
 
 
@@ -78,7 +78,7 @@ async def test_charge_of_a_claim_is_looked_up_as_well(team, leader):
     team.claim("there", 2)
     team.seconds += 120
     await leader.see("GPUQuota")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.charged == {"there": [OWN]}
 
 
@@ -97,9 +97,9 @@ async def test_piece_whose_pod_was_seen_is_not_looked_up(team, leader):
 async def test_charge_stays_while_the_api_server_does_not_say(team, waiting):
     team.sandbox.faults.add(failing(503), verb="GET", path="*/pods/train", count=1)
     with pytest.raises(IncompleteRound, match="some GPUQuotas could not be counted: namespace team-a: "):
-        await waiting.round.round()
+        await waiting.count_what_was_seen()
     assert "train" in team.charged
-    await waiting.round.round()
+    await waiting.count_what_was_seen()
     assert team.charged == {}
 
 
@@ -121,7 +121,7 @@ async def test_charge_by_a_name_that_nothing_can_have_is_given_up(team, leader):
     await leader.charge("odd", {OWN: 1}, name="no/name")
     await leader.count()
     team.seconds += 120
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.charged == {}
 
 
@@ -134,7 +134,7 @@ async def test_charge_of_a_pod_that_came_and_went_between_two_rounds_is_given_up
     await leader.see("Pod")
     team.sandbox.remove("Pod", "train", "team-a")
     await leader.see("Pod")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})
     assert team.requests("get", "pods") == 0
 
@@ -148,5 +148,5 @@ async def test_charge_of_a_claim_that_came_and_went_is_given_up_at_once(team, le
     await leader.see("ResourceClaim")
     team.sandbox.remove("ResourceClaim", "gpus", "team-a")
     await leader.see("ResourceClaim")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})

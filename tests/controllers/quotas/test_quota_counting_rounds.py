@@ -112,7 +112,7 @@ async def test_nothing_is_asked_or_written_while_nothing_changes(team, leader):
     await leader.count()
     before = len(team.sandbox.requests)
     for _ in range(3):
-        await leader.round.round()
+        await leader.count_what_was_seen()
     assert len(team.sandbox.requests) == before
 
 
@@ -208,7 +208,7 @@ async def test_spec_that_is_newer_than_the_cache_is_left_to_the_next_round(team,
     team.pod("train", 2)
     await leader.see()
     team.quota({"name": "count", "devices": 14})
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert "status" not in team.stored
     await leader.count()
     assert team.amounts == {"count": ("2", "0")}
@@ -228,4 +228,4 @@ async def test_quota_that_is_deleted_and_made_again_is_counted_anew(team, leader
 
 async def test_nothing_known_of_quotas_is_reported(team, leader):
     with pytest.raises(IncompleteRound, match="GPUQuotas are unknown, so none is counted"):
-        await leader.round.round()
+        await leader.count_what_was_seen()

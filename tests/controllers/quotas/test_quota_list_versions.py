@@ -17,7 +17,7 @@ async def test_first_count_of_a_leader_is_by_quorum(team, leader):
     team.quota()
     await leader.see()
     team.pod("train", 2)
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.amounts == {"all": ("2", "0")}
     assert (team.requests("list", "pods"), team.requests("list", "resourceclaims")) == (2, 2)
 
@@ -26,11 +26,11 @@ async def test_lists_that_were_read_serve_until_the_caches_are_as_new(team, lead
     team.quota()
     await leader.see()
     team.pod("train", 2)
-    await leader.round.round()
+    await leader.count_what_was_seen()
     asked = team.requests("list", "pods")
     await leader.see("GPUQuota")
-    await leader.round.round()
-    await leader.round.round()
+    await leader.count_what_was_seen()
+    await leader.count_what_was_seen()
     assert (team.requests("list", "pods"), team.amounts) == (asked, {"all": ("2", "0")})
 
 
@@ -45,7 +45,7 @@ async def test_counts_of_an_older_cache_are_replaced_by_lists_by_quorum(team, le
     assert (team.amounts, team.charged) == ({"all": ("3", "0")}, {})
     asked = team.requests("list", "pods")
     await lagging.see("GPUQuota")
-    await lagging.round.round()
+    await lagging.count_what_was_seen()
     assert team.requests("list", "pods") == asked + 1
     assert (team.amounts, team.charged) == ({"all": ("3", "0")}, {})
 
@@ -61,7 +61,7 @@ async def test_older_cache_closes_no_charge_and_lowers_nothing_during_an_outage(
     await lagging.see("GPUQuota")
     team.sandbox.faults.add(failing(503), verb="GET", path="*/pods")
     with pytest.raises(IncompleteRound, match="namespace team-a"):
-        await lagging.round.round()
+        await lagging.count_what_was_seen()
     assert team.status == before
 
 
@@ -107,7 +107,7 @@ async def test_ledger_that_others_write_by_newer_lists_is_not_taken_for_another_
     team.sandbox.faults.add(meanwhile, verb="GET", path="*/team-a/pods", count=2)
     await lagging.see("GPUQuota")
     with pytest.raises(IncompleteRound, match="its status was counted from newer lists than the API server"):
-        await lagging.round.round()
+        await lagging.count_what_was_seen()
     assert team.amounts == {"all": ("4", "0")}
 
 
@@ -122,7 +122,7 @@ async def test_ledger_that_rests_on_newer_lists_than_the_caches_is_not_taken_for
     await leader.count()
     await lagging.see("GPUQuota")
     team.seconds += 100
-    await lagging.round.round()
+    await lagging.count_what_was_seen()
     assert team.amounts == {"all": ("1", "0")}
     assert team.condition("Ready") == ("True", "Counted", "All pods and claims of the namespace were counted.")
     assert not [each for each in caplog.messages if "anew" in each]
@@ -139,7 +139,7 @@ async def test_two_leaders_at_once_do_no_harm(team, leader, replica):
         team.pod(f"pod-{number}", 1)
         team.seconds += 5
         await leader.count()
-        await other.round.round()
+        await other.count_what_was_seen()
         assert (team.amounts, team.charged) == ({"all": (str(number + 1), "0")}, {})
 
 
@@ -162,11 +162,11 @@ async def test_lists_that_were_read_are_not_used_for_long(team, leader):
     team.quota()
     await leader.see()
     team.pod("train", 2)
-    await leader.round.round()
+    await leader.count_what_was_seen()
     await leader.see("GPUQuota")
     team.pod("more", 1)
     team.seconds += 90
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.amounts == {"all": ("3", "0")}
 
 
@@ -196,8 +196,8 @@ async def test_lists_of_a_quota_that_is_gone_are_not_held(team, leader):
     team.quota()
     await leader.see()
     team.pod("train", 2)
-    await leader.round.round()
+    await leader.count_what_was_seen()
     await leader.client.delete("/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu")
     await leader.see("GPUQuota")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert not leader.round._lists._held

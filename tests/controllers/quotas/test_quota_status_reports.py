@@ -5,7 +5,9 @@ import logging
 import pytest
 
 from policies.rules.settings import GPUAdmissionPolicy, Quotas
+from tests.controllers.quotas.conftest import KINDS
 from webhook.cluster.clockwork import Clockwork
+from webhook.cluster.store import TRUSTED_SECONDS
 from webhook.controllers.presence import Presence
 
 OWN = ""
@@ -83,7 +85,7 @@ async def test_pods_that_replicas_missed_are_counted_before_a_new_quota_is_said_
     await leader.count()
     team.pod("missed", 2)
     await other._turn(team.seconds)
-    await leader.round.round()  # its cache of pods is behind
+    await leader.count_what_was_seen()  # its cache of pods is behind
     assert team.condition("Enforced") == FAILS_OPEN
     assert team.amounts == {"all": ("2", "0")}
 
@@ -93,7 +95,7 @@ async def test_new_quota_is_not_said_to_hold_while_pods_cannot_be_counted(team, 
     await leader.count()
     await other._turn(team.seconds)
     leader.stores["Pod"].mark("forbidden", "pods is forbidden")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.condition("Enforced") == NOT_SEEN
 
 
@@ -106,10 +108,10 @@ async def test_leader_whose_cache_shows_an_earlier_quota_says_nothing_of_the_new
     team.quota()
     team.pod("missed", 2)
     await leader.see("Pod")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert "status" not in team.stored
     leader.stores["Pod"].mark("forbidden", "pods is forbidden")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert "status" not in team.stored
 
 
@@ -204,7 +206,7 @@ async def test_pods_that_cannot_be_listed_are_reported_and_what_was_counted_hold
     await leader.charge("late", {OWN: 1})
     await leader.see()
     leader.stores["Pod"].mark("forbidden", "pods is forbidden")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.condition("Ready") == ("False", "NotCounted", "Pods are unknown: pods is forbidden.")
     assert team.amounts == {"all": ("2", "1")}
     await leader.count()
@@ -215,7 +217,7 @@ async def test_new_quota_stays_unprimed_while_nothing_is_known(team, leader):
     team.quota()
     await leader.see()
     leader.stores["ResourceSlice"].mark("forbidden", "resourceslices.resource.k8s.io is forbidden")
-    await leader.round.round()
+    await leader.count_what_was_seen()
     assert team.condition("Ready") == (
         "False",
         "NotCounted",
@@ -272,3 +274,19 @@ async def test_leader_shows_the_amounts_of_limits(team, leader, amount, value):
     assert leader.sample("gpu_admission_quota", **labels) == value
     leader.round.forget()
     assert leader.sample("gpu_admission_quota", **labels) is None
+
+
+async def test_leader_whose_pods_are_silent_frees_nothing(team, leader):
+    team.quota()
+    await leader.charge("train", {"": 2})
+    team.pod("train", gpus=2)
+    await leader.count()
+    team.sandbox.remove("Pod", "train", "team-a")
+    team.seconds += TRUSTED_SECONDS
+    await leader.see(*(kind for kind in KINDS if kind != "Pod"))
+    await leader.round.round()
+    assert team.amounts["all"] == ("2", "0")
+    assert team.condition("Ready")[1:] == (
+        "NotCounted",
+        "Pods are unknown: the watch is open, and the API server sends nothing.",
+    )

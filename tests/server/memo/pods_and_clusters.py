@@ -33,7 +33,7 @@ class ChangingCluster:
         load_rules()
         self.now = 1000.0
         self.stores = {each: store_of(each, lambda: self.now) for each in watched_kinds(())}
-        self.view = LiveView(self.stores.items(), clock=lambda: self.now)
+        self.view = LiveView(self.stores.items())
         self.view.set_server_version((1, 36))
         self.settings = settings
         self.server = self.fresh_server()
