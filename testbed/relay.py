@@ -115,9 +115,9 @@ class Relay:
                 link.resume()
 
     def hush(self, share: float = 1.0) -> int:
-        """Keep a share of the connections open and silent from now on; returns their number. New connections flow.
+        """Keep a share of the connections open and silent from now on; returns their number.
 
-        So does a firewall that forgets connections without closing them.
+        New connections work. So does a firewall that forgets connections without closing them.
         """
         chosen = self._some(share)
         for link in chosen:

@@ -33,11 +33,18 @@ class Term:
 def candidate(lease_server, clockwork, new_client):
     """Make a candidate for the lease of one server."""
 
-    def make(identity="a", on_lead=None, client=None, timing=Timing(), better_leader=str, **times):  # noqa: B008 - it is immutable
+    def make(identity="a", on_lead=None, client=None, timing=Timing(), better_leader=str, annotations=dict, **times):  # noqa: B008 - it is immutable
         term = on_lead or Term()
         client = client or new_client(lease_server)
         elector = Elector(
-            client, PLACE, identity, term, better_leader=better_leader, timing=timing, clockwork=clockwork(**times)
+            client,
+            PLACE,
+            identity,
+            term,
+            better_leader=better_leader,
+            annotations=annotations,
+            timing=timing,
+            clockwork=clockwork(**times),
         )
         return elector, term, client
 
@@ -117,6 +124,42 @@ def test_cancelled_leader_gives_the_lease_back_after_its_term(in_virtual_time, c
     in_virtual_time(story())
     assert term.ended == [20.0]
     assert next_term.began[0] <= 25
+
+
+def test_lease_is_given_back_although_a_cancelled_renewal_was_stored(in_virtual_time, candidate, lease_server):
+    elector, _, client = candidate()
+    renewing = asyncio.Event()
+
+    async def slow(method):
+        if method == "PUT" and elector.is_leading:
+            renewing.set()
+            await asyncio.sleep(1)
+
+    client.after = slow
+
+    async def story():
+        async with standing(elector) as (leader,):
+            await renewing.wait()
+            await stop(leader)
+
+    in_virtual_time(story())
+    assert lease_server.stored["spec"]["holderIdentity"] == ""
+
+
+def test_next_leader_inherits_the_annotations_and_keeps_them(in_virtual_time, candidate, lease_server):
+    first, _, _ = candidate("a", annotations=lambda: {"counted": "7"})
+    second, _, _ = candidate("b")
+
+    async def story():
+        async with standing(first, second) as (leader, _):
+            await asyncio.sleep(20)
+            await stop(leader)
+            await asyncio.sleep(10)
+            assert second.is_leading
+
+    in_virtual_time(story())
+    assert (first.inherited, second.inherited) == ({}, {"counted": "7"})
+    assert lease_server.stored["metadata"]["annotations"] == {"counted": "7"}
 
 
 def test_leader_hands_over_when_another_replica_is_a_better_one(in_virtual_time, candidate):

@@ -27,6 +27,10 @@ pytestmark = [
 
 ROOM, FULL = 1000, 1
 """GPUs of quotas: more than a client needs, and fewer."""
+LONGEST_FULL = 15.0
+"""Seconds for which a quota may refuse pods although its client holds none."""
+ROLLS = 3
+"""Of all replicas: how long a quota stays full depends on when the leader ends."""
 
 
 @pytest.fixture
@@ -143,3 +147,18 @@ def test_no_pod_is_missed_while_replicas_and_webhooks_are_replaced(
     assert unanswered == []
     assert {"/convert-pods", "/enforce-quota"} <= reviewed
     assert load.over_quota
+
+
+@pytest.mark.timeout(600)
+def test_no_quota_stays_full_while_all_replicas_are_replaced(cluster, background, namespaces, history):
+    with steady_load(cluster, background, namespaces) as load:
+        for _ in range(ROLLS):
+            cluster.replicas.roll(cluster.balancer.route)
+            load.goes_on()
+    print(f"a quota stayed full for {load.longest_full:.1f} s at most")  # noqa: T201 - the report of `make storm`
+    background.run(history.wait_for_answers())
+    background.run(history.end())
+    assert [list(map(str, broken)) for broken in replay(history.events, history.gaps)] == [[], []]
+    assert load.refusals == []
+    assert load.over_quota
+    assert load.longest_full < LONGEST_FULL

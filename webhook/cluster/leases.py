@@ -6,6 +6,7 @@ same version of the lease.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import lookup
@@ -13,6 +14,7 @@ from webhook.cluster.clockwork import micro_time
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
     from policies.kubernetes.objects import Object
@@ -62,15 +64,26 @@ def new_lease(namespace: str, name: str, seconds: int, moment: datetime) -> Obje
     }
 
 
-def held_lease(lease: Object, identity: str, seconds: int, moment: datetime) -> Object:
-    """The lease taken or renewed by `identity`; its resourceVersion guards the write."""
+def annotations_of(lease: Object) -> Mapping[str, str]:
+    """The annotations of a lease."""
+    return lookup(lease, ("metadata", "annotations")) or {}
+
+
+def held_lease(
+    lease: Object, identity: str, seconds: int, moment: datetime, annotations: Mapping[str, str] = MappingProxyType({})
+) -> Object:
+    """The lease taken or renewed by `identity`; its resourceVersion guards the write.
+
+    `annotations` are added to those that it has.
+    """
     before = lookup(lease, ("spec",)) or {}
     spec = {**before, "holderIdentity": identity, "leaseDurationSeconds": seconds, "renewTime": micro_time(moment)}
     if holder_of(lease) != identity:
         transitions = before.get("leaseTransitions")
         spec["acquireTime"] = micro_time(moment)
         spec["leaseTransitions"] = (transitions if type(transitions) is int else 0) + 1
-    return {**lease, "spec": spec}
+    more = {"annotations": {**annotations_of(lease), **annotations}} if annotations else {}
+    return {**lease, "metadata": {**lease["metadata"], **more}, "spec": spec}
 
 
 def released_lease(lease: Object, moment: datetime) -> Object:

@@ -285,6 +285,8 @@ class Store:
         """Grows with every change of objects or state; not of `others`."""
         self.resource_version = ""
         """The resourceVersion of the last list or event; empty before the first list."""
+        self.listed_version = ""
+        """The resourceVersion of the last list; each later change was seen."""
         self._trim = trim
         self._clock = clock
         self._on_change = on_change
@@ -354,7 +356,7 @@ class Store:
         if state == "stale" and self.state in ("waiting", "forbidden"):
             state = self.state
         if state in ("absent", "forbidden"):
-            self._namespaces, self.resource_version = {}, ""
+            self._namespaces, self.resource_version, self.listed_version = {}, "", ""
             self.value_counts = ValueCounts(self.value_counts.functions)
             if self.others is not None:
                 self.others.replace(OtherPods())
@@ -373,7 +375,7 @@ class Store:
         return {"apiVersion": self.resource.api_version, "kind": self.resource.kind, **kept}
 
     def _note_contact(self) -> None:
-        """Set the time of the last contact; objects that were not trusted any more become so again, which is a change."""
+        """Set the time of the last contact; it is a change if the objects were not trusted any more."""
         is_change = self.state in ("synced", "stale") and not self.is_trusted
         self.last_contact = self._clock()
         if is_change:
@@ -415,6 +417,7 @@ class Store:
                 self.gone.clear()
             self.gone.add(_not_in(namespaces, self._namespaces), _not_in(self._namespaces, namespaces))
         self._namespaces, self.resource_version = namespaces, resource_version
+        self.listed_version = resource_version
         self.value_counts = counts
         if self.others is not None and others is not None:
             self.others.replace(others)

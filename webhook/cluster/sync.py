@@ -254,7 +254,7 @@ class Sync:
         )
 
     def silent_kinds(self) -> dict[str, float]:
-        """The kinds of which the API server has sent nothing for `FRESH_SECONDS`, and the seconds; infinite before a list."""
+        """The kinds of which nothing was heard for `FRESH_SECONDS`, with the seconds; infinite before a list."""
         stores = [
             (cache.watched.kind, cache.store)
             for cache in self.caches

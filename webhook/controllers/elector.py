@@ -22,11 +22,20 @@ from typing import TYPE_CHECKING, Any
 
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.clockwork import Clockwork
-from webhook.cluster.leases import LEASE, held_lease, holder_of, new_lease, released_lease, seconds_of, version_of
+from webhook.cluster.leases import (
+    LEASE,
+    annotations_of,
+    held_lease,
+    holder_of,
+    new_lease,
+    released_lease,
+    seconds_of,
+    version_of,
+)
 from webhook.cluster.lists import get_if_exists
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
@@ -80,12 +89,15 @@ class Elector:
     again when the lease is won again; it should not end by itself."""
     better_leader: Callable[[], str] = lambda: ""
     """Returns why another replica should lead; empty if this one should. Called at each renewal."""
+    annotations: Callable[[], Mapping[str, str]] = dict
+    """Returns the annotations of the lease that the leader changes; called at each renewal."""
     timing: Timing = field(default_factory=Timing)
     """Durations of the election."""
     clockwork: Clockwork = field(default_factory=Clockwork)
     """Time and randomness."""
+    inherited: Mapping[str, str] = field(default_factory=dict, init=False)
+    """The annotations of the lease when this replica took it."""
     _until: float = field(default=_NEVER, init=False)
-    _lease: Object = field(default_factory=dict, init=False)
     _holder: str = field(default="", init=False)
     _seen: tuple[object, float] = field(default_factory=lambda: (None, 0.0), init=False)
     _trouble: str = field(default="", init=False)
@@ -166,7 +178,13 @@ class Elector:
     async def _release(self) -> None:
         try:
             async with asyncio.timeout(self.timing.call):
-                await self._write(released_lease(self._lease, self.clockwork.now()))
+                # Read first, and again after a conflict: a renewal that was cancelled may be stored at any moment.
+                while holder_of(lease := await self._read()) == self.identity:
+                    try:
+                        await self._write(released_lease(lease, self.clockwork.now()))
+                    except APIError as error:
+                        if not error.is_conflict:
+                            raise
         except (ClusterError, TimeoutError) as error:
             _logger.warning("cannot release the lease, so no replica leads until it expires: %s", _reason(error))
 
@@ -194,10 +212,12 @@ class Elector:
             self._until = _NEVER
             if not self._stood(lease):
                 return False
-        began = self.clockwork.clock()
-        timing, now = self.timing, self.clockwork.now()
-        self._lease = await self._write(held_lease(lease, self.identity, timing.lease, now))
-        self._until = began + timing.renew
+        if not self.is_leading:
+            self.inherited = annotations_of(lease)
+        began, seconds, now = self.clockwork.clock(), self.timing.lease, self.clockwork.now()
+        annotations = self.annotations() if self.is_leading else {}
+        await self._write(held_lease(lease, self.identity, seconds, now, annotations))
+        self._until = began + self.timing.renew
         self._holder = self.identity
         return True
 
@@ -217,10 +237,8 @@ class Elector:
             lease = await self.client.post(LEASE.path(self._namespace), new, timeout=timeout)
         return lease
 
-    async def _write(self, lease: Object) -> Object:
-        path = LEASE.path(self._namespace, self._name)
-        written: Object = await self.client.put(path, lease, timeout=self.timing.call)
-        return written
+    async def _write(self, lease: Object) -> None:
+        await self.client.put(LEASE.path(self._namespace, self._name), lease, timeout=self.timing.call)
 
     def _log_once(self, trouble: str, error: Exception | None) -> None:
         """Log a new trouble; a repeated one only as debug message."""

@@ -186,6 +186,7 @@ class Leading:
         sync: Sync,
         registry: CollectorRegistry,
         identity: str,
+        inherited: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         """Prepare.
 
@@ -199,6 +200,7 @@ class Leading:
             sync: Keeps the caches of the view.
             registry: Exports metrics.
             identity: The name of this replica.
+            inherited: Returns the annotations of the leader's Lease when this replica took it.
         """
         self._sync, self._presences, self._identity = sync, presences, identity
         view = _TaskView(view)
@@ -221,6 +223,7 @@ class Leading:
             lambda: {cache.watched.kind: cache.store for cache in sync.caches},
             QuotaMetrics(registry),
             presences,
+            inherited,
         )
         clockwork, waiting_metrics = Clockwork(), WaitingMetrics(registry)
         self._waiting = WaitingRound(
@@ -242,6 +245,10 @@ class Leading:
             PeriodicTask("devices", self._devices.round, every=60.0),
             PeriodicTask("better-leader", self.look_for_better_leader, every=5.0),
         )
+
+    def annotations(self) -> Mapping[str, str]:
+        """The annotations of the Lease, for the next leader."""
+        return self._quotas.counted
 
     def notes(self) -> list[str]:
         """Sentences on what the leader's tasks may not do."""

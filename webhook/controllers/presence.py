@@ -256,7 +256,7 @@ class Presences:
         return f"{', '.join(behind)} {'have' if len(behind) > 1 else 'has'} not seen it" if behind else ""
 
     def replica_that_hears(self, kinds: Iterable[str], besides: str) -> str:
-        """The identity of a replica that runs and says that its caches of some kinds are not silent; empty if none does.
+        """The identity of a running replica whose caches of some kinds are not silent; empty without one.
 
         A Lease that was not renewed while the leader looked may be that of a replica that was killed.
 

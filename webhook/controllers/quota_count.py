@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import math
 from dataclasses import dataclass, field, replace
 from operator import is_
@@ -18,6 +20,7 @@ from policies.quota.ledger.open_charges import ALLOWANCE
 from policies.quota.ledger.recount import Snapshot, ready_condition, recount
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN
+from webhook.cluster.answers import APIError, BadAnswer, Silent, status_error
 from webhook.cluster.lists import PAGE, get_if_exists, raw_pages
 from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
@@ -36,10 +39,15 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from webhook.cluster.client import APIClient
     from webhook.cluster.store import Store
+    from webhook.cluster.watched_kinds import Watched
 
+
+_logger = logging.getLogger("gpu_admission.controllers")
 
 _HELD_SECONDS = 90.0
 """For how long a list is used while the cache is older; API servers send bookmarks about once a minute."""
+_HISTORY_SECONDS = 2
+"""For how long the deletions before the caches' lists are read; the API server sends what it has at once."""
 _COUNTED = {each.kind: each for each in watched_kinds(()) if each.kind in ("Pod", "ResourceClaim")}
 _MEASURED_BY = ("Node", "DeviceClass", "ResourceSlice")
 
@@ -92,6 +100,42 @@ class Lists:
         else:
             self._held.pop(namespace, None)
 
+    def versions(self) -> dict[str, str]:
+        """The resourceVersions of the caches, as annotations of the leader's Lease."""
+        stores = self.stores()
+        return {_annotation(each): stores[kind].resource_version for kind, each in _COUNTED.items()}
+
+    async def note_deletions(self, since: Mapping[str, str]) -> None:
+        """Record the deletions between the last leader's last count and the lists of the caches.
+
+        Otherwise the charge of an object that was created and deleted meanwhile would count for two minutes.
+
+        Args:
+            since: What `versions` returned to that leader.
+
+        Raises:
+            Unreachable: The API server did not answer.
+        """
+        for kind, watched in _COUNTED.items():
+            store, version = self.stores()[kind], since.get(_annotation(watched), "")
+            if store.gone is None or not is_older(version, store.listed_version):
+                continue
+            query = {**watched.query, "resourceVersion": version, "timeoutSeconds": str(_HISTORY_SECONDS)}
+            try:
+                events = self.client.watch(watched.path, query, read_timeout=2.0 * _HISTORY_SECONDS)
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        item = event.get("object") or {}
+                        if event.get("type") == "ERROR":
+                            raise status_error(item)
+                        if event.get("type") == "DELETED" and store.trim(item) is not None:
+                            store.gone.add([item], [])
+                        if not is_older(lookup(item, ("metadata", "resourceVersion")) or "", store.listed_version):
+                            break
+            except (APIError, BadAnswer, Silent) as error:
+                # Charges of what was deleted meanwhile expire.
+                _logger.warning("deletions of %s since the last count are unknown: %s", watched.resource.plural, error)
+
     def unknown(self, namespace: str) -> str:
         """The reason why nothing can be counted now, without a full stop; empty if it can."""
         missing = [kind for kind in _COUNTED if self.view.list(kind, namespace) is UNKNOWN]
@@ -142,6 +186,10 @@ class Lists:
             objects += (kept for item in page.items if (kept := trim(item)) is not None)
             version = page.resource_version
         return Listed(objects, version)
+
+
+def _annotation(watched: Watched) -> str:
+    return f"gpu-admission.io/counted-{watched.resource.plural}"
 
 
 def _newer(held: Listed, cached: Listed) -> Listed:

@@ -86,8 +86,17 @@ class QuotaRound:
     """Exports counts and amounts."""
     presences: Presences
     """Says which replicas have seen a GPUQuota."""
+    inherited: Callable[[], Mapping[str, str]] = dict
+    """Returns the annotations of the leader's Lease when this replica took it."""
     clockwork: Clockwork = field(default_factory=Clockwork)
     """Time."""
+    counted: Mapping[str, str] = field(default_factory=dict, init=False)
+    """Annotations of the leader's Lease: the next leader need not know of deletions before these versions. They are those of
+    the last complete round but one, because the cache of GPUQuotas may have shown a charge late."""
+    _reached: Mapping[str, str] = field(default_factory=dict, init=False)
+    """The versions of the last complete round."""
+    _is_new: bool = field(default=True, init=False)
+    """True before this leader has read the deletions that it missed."""
     _lists: Lists = field(init=False)
     _expiry: Expiry = field(init=False)
     _kept: dict[str, Kept] = field(default_factory=dict, init=False)
@@ -98,7 +107,7 @@ class QuotaRound:
 
     def forget(self) -> None:
         """Forget everything, because another replica leads now."""
-        self._kept = {}
+        self._kept, self.counted, self._reached, self._is_new = {}, {}, {}, True
         self._lists.forget()
         self._expiry.forget()
         self.metrics.forget()
@@ -113,6 +122,10 @@ class QuotaRound:
         if listed is UNKNOWN:
             raise IncompleteRound("GPUQuotas are unknown, so none is counted")
         stored = {namespace_of(each): each for each in listed if name_of(each) == QUOTA_NAME}
+        if self._is_new:
+            await self._lists.note_deletions(self.inherited())
+            self._is_new = False
+        begun = self._lists.versions()
         if stored:
             await run_spread(partial(warm, self.view), _COUNT_SECONDS)
         for namespace in self._kept.keys() - stored.keys():
@@ -132,6 +145,7 @@ class QuotaRound:
             raise IncompleteRound(
                 f"some GPUQuotas could not be counted: namespace {problems[0][0]}: {problems[0][1]}{more}"
             )
+        self.counted, self._reached = self._reached, begun
 
     async def _look_in_turn(self, turns: asyncio.Semaphore, namespace: str, document: Object) -> None:
         async with turns:

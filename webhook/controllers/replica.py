@@ -189,7 +189,16 @@ class Replica:
         repairer = TemplateKeeper(client, sync.view, count=metrics.count_template)
         presences = Presences(client, config.namespace)
         leading = Leading(
-            client, sync.view, self._settings, repairer, self._writer, presences, sync, metrics.registry, identity
+            client,
+            sync.view,
+            self._settings,
+            repairer,
+            self._writer,
+            presences,
+            sync,
+            metrics.registry,
+            identity,
+            lambda: self._elector.inherited,
         )
         self._page: Page | None = None
         if config.ui_port is not None:
@@ -197,7 +206,12 @@ class Replica:
 
             self._page = Page(client, sync, self._settings, leading.audit, questions)
         self._elector = Elector(
-            client, (config.namespace, LEASE), identity, leading.run, better_leader=lambda: leading.better_leader
+            client,
+            (config.namespace, LEASE),
+            identity,
+            leading.run,
+            better_leader=lambda: leading.better_leader,
+            annotations=leading.annotations,
         )
         leading.metrics.watch_leader(lambda: self._elector.is_leading)
         metrics.watch_settings(lambda: not self._settings.state.problems)

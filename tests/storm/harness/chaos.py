@@ -27,6 +27,8 @@ __all__ = ["Chaos"]
 
 _KILLED = "replicas killed"
 _SILENCED = "replicas that heard nothing"
+_HUSHES = "replicas with silent connections"
+_HUSHED = "connections of replicas that stayed open and silent"
 
 _Work: TypeAlias = "Callable[[], Awaitable[float]]"
 
@@ -56,6 +58,7 @@ class Chaos:
         pace: float,
         kills: int,
         silences: int,
+        hushes: int,
         spares_leader: bool,
     ) -> None:
         """Prepare.
@@ -68,6 +71,7 @@ class Chaos:
             pace: Seconds between two kills, on average; the others follow it.
             kills: How many replicas are killed before `kill_the_leader`.
             silences: How often a replica hears nothing from its API server for a long time.
+            hushes: How often some open connections of a replica fall silent for good.
             spares_leader: Whether it is killed by that only.
         """
         self.done: Counter[str] = Counter()
@@ -77,7 +81,7 @@ class Chaos:
         self._random = random
         self._pace = pace
         self._kills = kills
-        self._silences = silences
+        self._silences, self._hushes = silences, hushes
         self._silent: Replica | None = None
         """The replica that hears nothing."""
         self._starting: list[Replica] = []
@@ -87,8 +91,9 @@ class Chaos:
 
     @property
     def is_done(self) -> bool:
-        """Whether all were killed and silenced that shall be."""
-        return self.done[_KILLED] >= self._kills and self.done[_SILENCED] >= self._silences
+        """Whether all were killed, silenced and hushed that shall be."""
+        wanted = {_KILLED: self._kills, _SILENCED: self._silences, _HUSHES: self._hushes}
+        return all(self.done[what] >= count for what, count in wanted.items())
 
     async def rage(self, until: asyncio.Event) -> None:
         """Go on until an event; when this returns, everything is whole again."""
@@ -99,6 +104,7 @@ class Chaos:
             self._cut,
             self._hold,
             self._silence,
+            self._hush,
             self._restart,
             *writers,
             *forgers,
@@ -184,6 +190,13 @@ class Chaos:
             self._silent = None
             self.done[_SILENCED] += 1
         return self._pace
+
+    async def _hush(self) -> float:
+        """Some open connections of one replica carry nothing any more, while new ones work."""
+        if self.done[_HUSHES] < self._hushes:
+            self.done[_HUSHED] += self._random.choice(self._relays()).hush(0.5)
+            self.done[_HUSHES] += 1
+        return self._pace * 2
 
     def _relays(self) -> list[Relay]:
         """Those between replicas and API servers, without that of a replica that hears nothing."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import Counter, deque
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,6 +48,8 @@ class SteadyLoad:
         """Pods, by namespace."""
         self.over_quota = 0
         """Pods that a full quota refused."""
+        self.longest_full = 0.0
+        """Seconds for which a quota refused pods although its client held none."""
         self.refusals: list[str] = []
         """All other refusals."""
 
@@ -81,11 +84,14 @@ class SteadyLoad:
 
     async def _create_pods(self, namespace: str) -> None:
         held: deque[str] = deque()
+        holds_none_since = time.monotonic()
         for number in itertools.count():
             if self._stops:
                 return
             name = f"pod-{number}"
             answer = await self._create(manifests.pod(namespace, name, schedulingGates=_GATES))
+            if not held:
+                self.longest_full = max(self.longest_full, time.monotonic() - holds_none_since)
             if answer.accepted:
                 self.stored[namespace] += 1
                 held.append(name)
@@ -95,6 +101,7 @@ class SteadyLoad:
                 self.refusals.append(f"{namespace}: {answer.code} {answer.message}")
             if held and (not answer.accepted or len(held) > _MOST_HELD):
                 await self._send("DELETE", _POD.path(namespace, held.popleft()), {"gracePeriodSeconds": 0})
+                holds_none_since = time.monotonic()
 
     async def _create(self, pod: Document) -> Answer:
         for _ in range(_TRIES):

@@ -62,6 +62,8 @@ class Size:
     """How often new quotas are enforced, at least."""
     silences: int
     """How often a replica hears nothing from its API server for longer than it trusts its cache."""
+    hushes: int
+    """How often some open connections of a replica fall silent for good, while new ones work."""
     spares_leader: bool
     """Whether the leader is not killed before that. While there is none, for 15 seconds and more, nothing is counted, so
     quotas stay as full as they are; a small storm has no time for it twice."""
@@ -85,6 +87,7 @@ SMALL = Size(
     founded=1,
     enforced=1,
     silences=0,
+    hushes=0,
     spares_leader=True,
     pace=4,
     seconds=240,
@@ -101,6 +104,7 @@ FULL = Size(
     founded=3,
     enforced=6,
     silences=2,
+    hushes=3,
     spares_leader=False,
     pace=15,
     seconds=1500,
@@ -197,6 +201,7 @@ class Storm:
             pace=self._size.pace,
             kills=self._size.kills,
             silences=self._size.silences,
+            hushes=self._size.hushes,
             spares_leader=self._size.spares_leader,
         )
         founder = Founder(quiet, self._cluster.to_replicas, self._founded, self._random("founder"))
