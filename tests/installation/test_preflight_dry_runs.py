@@ -132,7 +132,18 @@ def test_kinds_that_are_not_served_are_named():
 def facts(*objects, **changes):
     """A cluster in which everything is known and good, except for changes."""
     known = dict.fromkeys(
-        ("nodes", "leases", "slices", "daemon_sets", "api_services", "mutating", "validating", "policies"), ()
+        (
+            "nodes",
+            "leases",
+            "slices",
+            "daemon_sets",
+            "endpoint_slices",
+            "api_services",
+            "mutating",
+            "validating",
+            "policies",
+        ),
+        (),
     )
     return Facts(
         **{

@@ -11,9 +11,10 @@ from policies.analyses.installation.component_versions import (
     feature_checks,
     features_in,
 )
-from policies.analyses.installation.network import Clock, called_ports, clock_checks, network_checks
+from policies.analyses.installation.network import Clock, called_ports, clock_checks, egress_checks, network_checks
 from policies.analyses.installation.other_webhooks import bundle_checks
 from policies.kubernetes.view import UNKNOWN
+from testbed import deploy
 from tests.installation.planned_objects import planned, texts
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
@@ -151,6 +152,40 @@ def test_ports_are_those_of_the_manifests(port, remedy):
     found = network_checks([], [node("gce://p/z/n")], called_ports(deployment), has_policy=False, is_installed=False)
     what = f"it is unknown whether API servers reach ports {port} and 8445 of the pods"
     assert texts(found, "what", "remedy") == [("unknown", what, remedy)]
+
+
+def endpoint_slice(port, service="kubernetes"):
+    return {"metadata": {"labels": {"kubernetes.io/service-name": service}}, "ports": [{"name": "https", "port": port}]}
+
+
+def shipped_policy():
+    (policy,) = (each for each in deploy.all_objects() if each["kind"] == "NetworkPolicy")
+    return policy
+
+
+@pytest.mark.parametrize("slices", [[], [endpoint_slice(6443)], [endpoint_slice(443), endpoint_slice(7443, "other")]])
+def test_network_policy_of_the_manifests_lets_replicas_call_usual_ports(slices):
+    assert texts(egress_checks([shipped_policy()], slices), "what") == []
+
+
+def test_port_of_api_servers_that_the_network_policy_closes_is_named():
+    assert texts(egress_checks([shipped_policy()], [endpoint_slice(7443)]), "what", "remedy") == [
+        (
+            "warning",
+            "the NetworkPolicy lets no replica call API servers at port 7443",
+            "add port 7443 to spec.egress; with the chart, to networkPolicy.egress.ports",
+        )
+    ]
+
+
+def test_network_policy_without_egress_closes_no_port():
+    assert texts(egress_checks([{"spec": {"policyTypes": ["Ingress"]}}], [endpoint_slice(7443)]), "what") == []
+
+
+def test_unread_ports_of_api_servers_are_unknown():
+    assert texts(egress_checks([shipped_policy()], UNKNOWN), "what") == [
+        ("unknown", "it is unknown whether the NetworkPolicy lets replicas call API servers")
+    ]
 
 
 def test_ca_bundles_of_manifests_and_missing_ones_are_warned_about():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import format_list, format_ranges
-from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.kubernetes.objects import items_at, lookup, mappings_at, name_of
 from policies.kubernetes.view import Unknown
 
 if TYPE_CHECKING:
@@ -68,6 +68,42 @@ def _policy_check(daemon_sets: Sequence[Object] | Unknown) -> Check:
         "of gpu-admission",
         remedy="check whether your network plugin enforces NetworkPolicies",
     )
+
+
+def egress_checks(policies: Iterable[Object], slices: Sequence[Object] | Unknown) -> Iterator[Check]:
+    """Checks that NetworkPolicies of the manifests let replicas call API servers.
+
+    Args:
+        policies: Those of the manifests.
+        slices: The EndpointSlices in namespace `default`; those of the Service `kubernetes` have the ports of API servers.
+    """
+    limiting = [each for each in policies if "Egress" in items_at(each, ("spec", "policyTypes"))]
+    if not limiting:
+        return
+    if isinstance(slices, Unknown):
+        what = "it is unknown whether the NetworkPolicy lets replicas call API servers"
+        yield Topic.PORTS.forbidden(what, "list endpointslices.discovery.k8s.io in namespace default")
+        return
+    called = {
+        port["port"]
+        for each in slices
+        if lookup(each, ("metadata", "labels", "kubernetes.io/service-name")) == "kubernetes"
+        for port in mappings_at(each, ("ports",))
+        if isinstance(port.get("port"), int)
+    }
+    for policy in limiting:
+        rules = mappings_at(policy, ("spec", "egress"))
+        if any(not each.get("ports") for each in rules):
+            continue
+        open_ports = {port.get("port") for each in rules for port in mappings_at(each, ("ports",))}
+        if closed := sorted(called - open_ports):
+            ports = format_list([str(port) for port in closed])
+            yield Topic.PORTS.warning(
+                f"the NetworkPolicy lets no replica call API servers at port {ports}",
+                where=f"NetworkPolicy {name_of(policy)}, spec.egress",
+                why="if a network plugin enforces it, no replica becomes ready",
+                remedy=f"add port {ports} to spec.egress; with the chart, to networkPolicy.egress.ports",
+            )
 
 
 def called_ports(deployment: Object | None) -> list[int]:

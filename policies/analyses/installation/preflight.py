@@ -16,7 +16,7 @@ from policies.analyses.installation.component_versions import (
 )
 from policies.analyses.installation.dry_runs import definitions, kind_checks, object_checks
 from policies.analyses.installation.engine_policies import engine_checks, engine_policies
-from policies.analyses.installation.network import called_ports, clock_checks, network_checks
+from policies.analyses.installation.network import called_ports, clock_checks, egress_checks, network_checks
 from policies.analyses.installation.other_webhooks import (
     LabelledNamespace,
     bundle_checks,
@@ -66,6 +66,8 @@ class Facts:
     leases: Sequence[Object] | Unknown
     slices: Sequence[Object] | Unknown
     daemon_sets: Sequence[Object] | Unknown
+    endpoint_slices: Sequence[Object] | Unknown
+    """Those of namespace `default`, which has the Service of the API servers."""
     api_services: Sequence[Object] | Unknown
     mutating: Sequence[Object] | Unknown
     validating: Sequence[Object] | Unknown
@@ -144,9 +146,10 @@ def _checks(facts: Facts, manifests: Sequence[PlannedObject], step: Step) -> Ite
     yield from api_checks(facts.api_services)
     yield from conversion_checks(facts.broken_conversions)
     yield from clock_checks(facts.clock, facts.leases, _ready(facts.nodes))
-    has_policy = any(each.document.get("kind") == "NetworkPolicy" for each in manifests)
+    policies = [each.document for each in manifests if each.document.get("kind") == "NetworkPolicy"]
     ports = called_ports(_deployment(manifests))
-    yield from network_checks(facts.daemon_sets, facts.nodes, ports, has_policy=has_policy, is_installed=installed)
+    yield from network_checks(facts.daemon_sets, facts.nodes, ports, has_policy=bool(policies), is_installed=installed)
+    yield from egress_checks(policies, facts.endpoint_slices)
 
 
 def _webhook_checks(facts: Facts, manifests: Sequence[PlannedObject]) -> Iterator[Check]:

@@ -97,6 +97,7 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
         leases=await reads.list_objects(client, RESOURCES["Lease"], namespace=_NODE_LEASES),
         slices=await reads.list_objects(client, RESOURCES["ResourceSlice"], reads.slice_fields),
         daemon_sets=await reads.list_objects(client, RESOURCES["DaemonSet"], reads.name_only),
+        endpoint_slices=await reads.endpoint_slices(client),
         api_services=await reads.api_services(client),
         mutating=await reads.list_objects(client, RESOURCES["MutatingWebhookConfiguration"]),
         validating=await reads.list_objects(client, RESOURCES["ValidatingWebhookConfiguration"]),

@@ -102,6 +102,7 @@ def conditions_hold(webhook: Object, pod: Object) -> bool:
 
 
 _API_SERVICES = Resource("apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False)
+_ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", namespaced=True)
 _ADMISSION = "admissionregistration.k8s.io"
 _ENGINES = ("kyverno.io", "policies.kyverno.io", "constraints.gatekeeper.sh")
 _ENGINE_KINDS = ("Policy", "ClusterPolicy", "ValidatingPolicy", "MutatingPolicy", "ImageValidatingPolicy")
@@ -123,6 +124,11 @@ async def list_objects(
 async def api_services(client: APIClient) -> Sequence[Object] | Unknown:
     """All APIServices."""
     return await list_objects(client, _API_SERVICES)
+
+
+async def endpoint_slices(client: APIClient) -> Sequence[Object] | Unknown:
+    """The EndpointSlices of namespace `default`."""
+    return await list_objects(client, _ENDPOINT_SLICES, namespace="default")
 
 
 async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
