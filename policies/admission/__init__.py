@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     )
     from policies.admission.pipeline import Charge, Course, Ensure, Failure, Finish, Judge, Part, Read, Step, decide
     from policies.admission.pod_forms import (
+        ANNOTATIONS_READ,
         REPEATABLE,
         as_created,
+        as_running,
         common_object,
+        common_part,
         common_request,
         controller_label,
         form_of,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from policies.admission.workload_templates import templates_of, unread_pods
 
 __all__ = [
+    "ANNOTATIONS_READ",
     "CLAIM_KINDS",
     "CONFIGURATIONS",
     "ENTRIES",
@@ -71,7 +75,9 @@ __all__ = [
     "Verdict",
     "Webhook",
     "as_created",
+    "as_running",
     "common_object",
+    "common_part",
     "common_request",
     "controller_label",
     "decide",
@@ -129,9 +135,12 @@ if not TYPE_CHECKING:
             case "Charge" | "Course" | "Ensure" | "Failure" | "Finish" | "Judge" | "Part" | "Read" | "Step" | "decide":
                 from policies.admission import pipeline as home
             case (
-                "REPEATABLE"
+                "ANNOTATIONS_READ"
+                | "REPEATABLE"
                 | "as_created"
+                | "as_running"
                 | "common_object"
+                | "common_part"
                 | "common_request"
                 | "controller_label"
                 | "form_of"

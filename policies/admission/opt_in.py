@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.admission.pod_forms import as_created, controller_label, form_of, slim_pod
+from policies.admission.pod_forms import as_created, common_part, controller_label, form_of, slim_pod
 from policies.admission.severities import finish
 from policies.admission.workload_templates import templates_of
 from policies.conversion.converted_pods import conversion_record
@@ -184,7 +184,7 @@ class _Forecast:
     def add(self, pod: Object, workload: str, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
         """Add a pod of a workload, unless it is of a new form beyond the maximum."""
         count_work(_WORK_PER_POD)
-        form = form_of(pod)
+        form = form_of(common_part(pod))
         if form not in self._by_form:
             if len(self._by_form) == MOST_FORMS:
                 self.is_cut = True

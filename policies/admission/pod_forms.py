@@ -1,7 +1,7 @@
 """The common part of pods: what the pods of one Deployment or Job have in common, and rules may read.
 
-A server answers the second pod of a template as it answered the first. It gives rules only the common part of a pod, so
-that no answer can depend on the rest.
+A server answers the second pod of a template as it answered the first, and an audit reviews one pod of each template. Both
+give rules only the common part of a pod, so that no answer can depend on the rest.
 """
 
 from __future__ import annotations
@@ -12,48 +12,51 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.admission.pods import creates_pod
+from policies.fleet import unmet_requests
 from policies.kubernetes.names import PREFIX
 from policies.kubernetes.neighbours import KEYS_READ
-from policies.kubernetes.objects import controller_of, lookup
+from policies.kubernetes.objects import controller_of, items_at, lookup
+from policies.kubernetes.pods import resources_in_claim
+from policies.nvidia.container_toolkit import CDI_ANNOTATIONS
 from policies.rules.request import ANONYMOUS
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.rules.request import Concern, Request
+    from policies.rules.settings import GPUAdmissionPolicy
 
 
 REPEATABLE: frozenset[Concern] = frozenset({"conversion", "preview", "placement", "conversion-check", "access"})
 """The concerns whose rules see only the common part of a new pod. A charge is about one pod, so quotas are not among them."""
 
-_OWN = ("name", "generateName", "uid", "creationTimestamp", "managedFields")
-"""Fields of a pod's metadata that may differ within a template. An indexed Job generates names with the index."""
-_OWN_LABELS = (
-    "apps.kubernetes.io/pod-index",
-    "batch.kubernetes.io/job-completion-index",
-    "statefulset.kubernetes.io/pod-name",
+ANNOTATIONS_READ = (PREFIX, *CDI_ANNOTATIONS, *KEYS_READ)
+"""Prefixes of the annotations of pods that rules read. Controllers and networks write others into each pod."""
+
+_OWN = frozenset(
+    {
+        *("name", "generateName", "uid", "creationTimestamp", "managedFields"),
+        *("resourceVersion", "generation", "selfLink"),
+    }
 )
-_OWN_ANNOTATIONS = ("batch.kubernetes.io/job-completion-index",)
+"""Fields of a pod's metadata that may differ within a template. An indexed Job generates names with the index."""
+_READ = {"labels": (PREFIX, *KEYS_READ), "annotations": ANNOTATIONS_READ}
+"""Prefixes of the labels and annotations that rules read."""
+_OWN_TO_OWNER = frozenset({"name", "uid"})
+"""Fields of an owner that differ between the Jobs of one CronJob. Rules read its kind."""
 
 
 def common_object(request: Request) -> Object | None:
     """The common part of a new pod; None for other requests, and for an object without the shape of a pod.
 
-    A forged request may have an old object, which is not part of the pod. Parents of removed fields stay, so that a patch of the common part is also one of the whole pod.
+    A forged request may have an old object, which is not part of the pod.
     """
     pod = request.object
     if pod is None or request.old_object is not None or not creates_pod(request):
         return None
-    metadata, spec = pod.get("metadata"), pod.get("spec")
-    if not isinstance(metadata, dict) or not isinstance(spec, dict):
+    if not isinstance(pod.get("metadata"), dict) or not isinstance(pod.get("spec"), dict):
         return None
-    metadata = metadata.copy()
-    for field in _OWN:
-        metadata.pop(field, None)
-    _remove_texts(metadata, "labels", _OWN_LABELS)
-    _remove_texts(metadata, "annotations", _OWN_ANNOTATIONS)
-    if "hostname" in spec:
-        spec = {key: value for key, value in spec.items() if key != "hostname"}
-    return {**pod, "metadata": metadata, "spec": spec}
+    return common_part(pod)
 
 
 def common_request(request: Request, common: Object) -> Request:
@@ -64,23 +67,91 @@ def common_request(request: Request, common: Object) -> Request:
     return replace(request, object=common, name="", uid="", user=ANONYMOUS)
 
 
-def _remove_texts(metadata: dict[str, Any], field: str, keys: tuple[str, ...]) -> None:
-    """Remove members of a mapping that are texts; a member of another type makes a pod malformed."""
-    members = metadata.get(field)
-    if isinstance(members, dict) and not members.keys().isdisjoint(keys):
-        kept = {key: value for key, value in members.items() if key not in keys or not isinstance(value, str)}
-        metadata[field] = kept
+def common_part(pod: Object) -> Object:
+    """A pod of any shape without what may differ between the pods of one template.
+
+    Parents of removed fields and the places in lists stay, so that a patch of the common part is also one of the whole
+    pod. Labels and annotations of another type than text stay too: they make a pod malformed.
+    """
+    common = dict(pod)
+    if isinstance(metadata := pod.get("metadata"), dict):
+        common["metadata"] = _common_metadata(metadata)
+    if isinstance(spec := pod.get("spec"), dict):
+        common["spec"] = _common_spec(spec)
+    return common
 
 
-_OWN_TO_PODS = frozenset({"nodeName", "hostname", "resourceClaimStatuses", "ephemeralContainers"})
-"""Fields of a spec that differ between the pods of one template, or are added to running pods."""
+def _common_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
+    common = {field: value for field, value in metadata.items() if field not in _OWN}
+    for field, prefixes in _READ.items():
+        if isinstance(texts := common.get(field), dict):
+            common[field] = {
+                key: text
+                for key, text in texts.items()
+                if not isinstance(text, str) or not isinstance(key, str) or key.startswith(prefixes)
+            }
+    if isinstance(owners := common.get("ownerReferences"), list):
+        common["ownerReferences"] = [
+            {field: value for field, value in owner.items() if field not in _OWN_TO_OWNER}
+            if isinstance(owner, dict)
+            else owner
+            for owner in owners
+        ]
+    return common
+
+
+def _common_spec(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec without its host name, without the claims of a StatefulSet, and with one name for token volumes."""
+    common = {field: value for field, value in spec.items() if field != "hostname"}
+    volumes = items_at(spec, ("volumes",))
+    # The API server refuses two volumes of one name; a file may have them.
+    others = [lookup(volume, ("name",)) for volume in volumes if not _is_token(volume)]
+    names = {volume["name"] for volume in volumes if _is_token(volume) and volume["name"] not in others}
+    if names or any(isinstance(volume, dict) and "persistentVolumeClaim" in volume for volume in volumes):
+        common["volumes"] = [_common_volume(volume) for volume in volumes]
+    for field in ("initContainers", "containers", "ephemeralContainers") if names else ():
+        if isinstance(spec.get(field), list):
+            common[field] = [_common_container(container, names) for container in spec[field]]
+    return common
+
+
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
-_CLAIM_NAME = ("persistentVolumeClaim", "claimName")
-_LABELS_READ = (PREFIX, *KEYS_READ)
-_ANNOTATIONS_READ = (PREFIX, "nvidia.cdi.k8s.io/", "cdi.k8s.io/", *KEYS_READ)
-"""Prefixes of the keys that decisions read; networks and controllers write the others."""
-_FIELDS_OF_REQUESTS = ("name", "resources", "restartPolicy")
-"""The fields of a container that conversion reads."""
+"""Replaces the names of token volumes, to which the API server adds random characters. No volume may have this name."""
+
+
+def _is_token(volume: Any) -> bool:
+    """True for a volume that holds nothing of the node, but a token of the pod's service account.
+
+    Source: k8s.io/kubernetes plugin/pkg/admission/serviceaccount/admission.go TokenVolumeSource.
+    """
+    return (
+        isinstance(volume, dict)
+        and volume.keys() == {"name", "projected"}
+        and isinstance(volume["name"], str)
+        and any(lookup(source, ("serviceAccountToken",)) for source in items_at(volume, ("projected", "sources")))
+    )
+
+
+def _common_volume(volume: Any) -> Any:
+    if _is_token(volume):
+        return {**volume, "name": _TOKEN_VOLUME}
+    claim = lookup(volume, ("persistentVolumeClaim",))
+    if not isinstance(claim, dict) or not isinstance(claim.get("claimName"), str):
+        return volume
+    return {**volume, "persistentVolumeClaim": {**claim, "claimName": ""}}
+
+
+def _common_container(container: Any, tokens: set[str]) -> Any:
+    mounts = lookup(container, ("volumeMounts",))
+    if not isinstance(mounts, list):
+        return container
+    named = [
+        {**mount, "name": _TOKEN_VOLUME}
+        if isinstance(name := lookup(mount, ("name",)), str) and name in tokens
+        else mount
+        for mount in mounts
+    ]
+    return {**container, "volumeMounts": named}
 
 
 def as_created(pod: Object) -> Object:
@@ -92,16 +163,25 @@ def as_created(pod: Object) -> Object:
     return {field: value for field, value in pod.items() if field != "status"} | {"spec": created}
 
 
-def form_of(pod: Object) -> bytes:
-    """A hash of 16 bytes, equal for pods that get the same decisions in one namespace."""
+def as_running(pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Object:
+    """The pod as rules for new pods judge what it has now.
+
+    It keeps its ephemeral containers, and of its status the extended resources that a claim gives it. It keeps its node
+    only if it runs there without a resource that it requests: a scheduler would not have chosen the node.
+    """
     spec = pod.get("spec")
-    metadata = {
-        "labels": _read(lookup(pod, ("metadata", "labels")), _LABELS_READ),
-        "annotations": _read(lookup(pod, ("metadata", "annotations")), _ANNOTATIONS_READ),
-        "controller": controller_label(pod).partition(" ")[0],
-    }
-    common = _common(spec) if isinstance(spec, dict) else spec
-    text = json.dumps([metadata, common], sort_keys=True, separators=(",", ":"))
+    if not isinstance(spec, dict):
+        return pod
+    is_elsewhere = bool(spec.get("nodeName")) and any(unmet_requests(pod, view, settings))
+    kept = spec if is_elsewhere else {field: value for field, value in spec.items() if field != "nodeName"}
+    mappings = [{"resourceName": name} for name in sorted(resources_in_claim(pod.get("status")))]
+    status = {"extendedResourceClaimStatus": {"requestMappings": mappings}} if mappings else {}
+    return {**pod, "spec": kept, "status": status}
+
+
+def form_of(common: Object) -> bytes:
+    """A hash of 16 bytes of the common part of a pod."""
+    text = json.dumps(common, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
@@ -109,6 +189,10 @@ def controller_label(document: Object) -> str:
     """Kind and name of an object's controller, such as `ReplicaSet train-5d8f`; empty if it has none."""
     owner = controller_of(document)
     return "" if owner is None else f"{owner.get('kind')} {owner.get('name')}"
+
+
+_FIELDS_OF_REQUESTS = ("name", "resources", "restartPolicy")
+"""The fields of a container that conversion reads."""
 
 
 def slim_pod(pod: Object) -> Object:
@@ -130,51 +214,3 @@ def _slim_container(container: Any) -> Any:
     if not isinstance(container, dict):
         return container
     return {field: container[field] for field in _FIELDS_OF_REQUESTS if field in container}
-
-
-def _common(spec: dict[str, Any]) -> dict[str, Any]:
-    common = {field: value for field, value in spec.items() if field not in _OWN_TO_PODS}
-    if isinstance(spec.get("volumes"), list):
-        common["volumes"] = [_volume(volume) for volume in spec["volumes"] if not _is_token(volume)]
-    for field in ("containers", "initContainers"):
-        if isinstance(spec.get(field), list):
-            common[field] = [_container(container) for container in spec[field]]
-    if lookup(spec, ("affinity", "nodeAffinity")) is not None:
-        # A DaemonSet's pod names its node.
-        common["affinity"] = _without_node(spec["affinity"])
-    return common
-
-
-def _container(container: Any) -> Any:
-    mounts = lookup(container, ("volumeMounts",))
-    if not isinstance(mounts, list):
-        return container
-    return {**container, "volumeMounts": [mount for mount in mounts if not _is_token(mount)]}
-
-
-def _is_token(volume: Any) -> bool:
-    return isinstance(volume, dict) and str(volume.get("name")).startswith(_TOKEN_VOLUME)
-
-
-def _volume(volume: Any) -> Any:
-    """The volume without its claim name: a StatefulSet gives each pod its own claim."""
-    if not (isinstance(volume, dict) and "persistentVolumeClaim" in volume) or lookup(volume, _CLAIM_NAME) is None:
-        return volume
-    return {**volume, "persistentVolumeClaim": {**volume["persistentVolumeClaim"], "claimName": ""}}
-
-
-def _without_node(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_without_node(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if value.get("key") == "metadata.name" and value.get("operator") == "In":
-        return {**value, "values": []}
-    return {field: _without_node(item) for field, item in value.items()}
-
-
-def _read(texts: Any, beginnings: tuple[str, ...]) -> dict[str, Any]:
-    """The labels or annotations that decisions read."""
-    if not isinstance(texts, dict):
-        return {}
-    return {key: value for key, value in texts.items() if key.startswith(beginnings)}

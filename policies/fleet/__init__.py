@@ -12,6 +12,7 @@ from policies.fleet.gpu_requests import (
     holds_gpu,
     may_request_gpu,
     probably_gets_gpu,
+    unmet_requests,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "holds_gpu",
     "may_request_gpu",
     "probably_gets_gpu",
+    "unmet_requests",
 ]

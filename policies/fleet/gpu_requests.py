@@ -246,6 +246,14 @@ def container_requests(
     return requests
 
 
+def unmet_requests(pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[GPURequest]:
+    """The extended resources that a pod requests and certainly starts without; arguments as of `container_requests`."""
+    for each in extended_requests(pod, view):
+        allocated = _as_allocated(each, pod, view, settings)
+        if allocated.access is GPUAccess.NONE:
+            yield allocated
+
+
 def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> GPURequest:
     """The request for an extended resource, with the access of the started pod.
 
@@ -254,6 +262,8 @@ def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings:
 
     Source: k8s.io/kubernetes pkg/kubelet/lifecycle/predicate.go removeMissingExtendedResources.
     """
+    if request.name in resources_in_claim(lookup(pod, ("status",))):
+        return request
     node = lookup(pod, ("spec", "nodeName"))
     by_plugin = request.kind is RequestKind.DEVICE_PLUGIN
     if not node:
@@ -266,8 +276,6 @@ def _as_allocated(request: GPURequest, pod: Object, view: ClusterView, settings:
         if neighbour is not None and not makes_claims:
             why = f"{neighbour.name} makes no claims for extended resources of DeviceClasses"
         return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.schedulerName"))
-    if request.name in resources_in_claim(lookup(pod, ("status",))):
-        return request
     if not by_plugin:
         why = "spec.nodeName is set, so no scheduler makes a claim for it"
         return replace(request, access=GPUAccess.NONE, loss=Loss(request.name, why, "spec.nodeName"))

@@ -14,6 +14,12 @@ Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/operator; gp
 `nvidia-experimental` existed until toolkit 1.14.
 """
 
+CDI_ANNOTATIONS = ("nvidia.cdi.k8s.io", "cdi.k8s.io/")
+"""Prefixes of the annotations by which pods name devices; the first one is a key as well.
+
+Source: nvidia-container-toolkit cmd/nvidia-ctk-installer/container/runtime/nri/plugin.go, internal/modifier/cdi.go
+getAnnotationDevices.
+"""
 EVERY_GPU = ("all",)
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 """The characters that Go's strings.TrimSpace removes; `str.strip` removes more, so it would change some names."""
@@ -44,9 +50,7 @@ def names_gpus(pod: object) -> bool:
     By NVIDIA's runtime, which follows the image or NVIDIA_VISIBLE_DEVICES, by an annotation for CDI, or by the device
     files of the node.
     """
-    if any(
-        key.startswith(("nvidia.cdi.k8s.io", "cdi.k8s.io/")) for key in mapping_at(pod, ("metadata", "annotations"))
-    ):
+    if any(key.startswith(CDI_ANNOTATIONS) for key in mapping_at(pod, ("metadata", "annotations"))):
         return True
     paths = (lookup(each, ("hostPath", "path")) for each in items_at(pod, ("spec", "volumes")))
     if any(isinstance(path, str) and path.startswith("/dev/nvidia") for path in paths):

@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from policies.admission import as_created, controller_label, form_of, templates_of
+from policies.admission import as_created, common_part, controller_label, form_of, templates_of
 from policies.devices.resource_claims import Claim
 from policies.fleet import may_request_gpu
 from policies.kubernetes.objects import (
@@ -71,7 +71,7 @@ def subjects_of(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subjec
     workloads = _workloads(view, settings)
     templates = {key: _gpu_templates(workload, view, settings) for key, workload in workloads.items()}
     by_workload: defaultdict[_Key, list[Object]] = defaultdict(list)
-    by_form: defaultdict[tuple[str, str, bytes, str], list[Object]] = defaultdict(list)
+    by_form: defaultdict[tuple[str, str, bytes], list[Object]] = defaultdict(list)
     pods = [
         pod
         for pod in view.known_objects("Pod")
@@ -136,11 +136,9 @@ def _parent(document: Object, workloads: Mapping[_Key, Object]) -> _Key | None:
     return key if key in workloads and group_of(workloads[key]) == group_of(owner) else None
 
 
-def _form_key(pod: Object) -> tuple[str, str, bytes, str]:
-    """A key, equal for pods that are compared together; a DaemonSet's pod runs on its own node only."""
-    owner = controller_label(pod)
-    node = lookup(pod, ("spec", "nodeName")) if owner.startswith("DaemonSet ") else ""
-    return _home(pod), owner, form_of(pod), str(node or "")
+def _form_key(pod: Object) -> tuple[str, str, bytes]:
+    """A key, equal for pods that are compared together; the node affinity of a DaemonSet's pod names its node."""
+    return _home(pod), controller_label(pod), form_of(common_part(as_created(pod)))
 
 
 def _workload_subjects(

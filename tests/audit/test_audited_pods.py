@@ -147,8 +147,49 @@ def test_pod_that_takes_gpus_without_asking_is_reported_in_any_namespace(k8s, au
     assert [(rule, kind, name) for rule, _, kind, name, _ in findings_of(report)] == [("GA601", "Pod", "train")]
 
 
-def test_debugging_containers_are_not_asked_to_have_been_there_at_creation(k8s, audited):
-    pod = k8s.pod(gpus=0)
+def test_ephemeral_container_that_takes_gpus_is_reported(k8s, audited):
+    debugged, alike = k8s.pod("debugged", gpus=0), k8s.pod("alike", gpus=0)
     variable = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
-    pod["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "debug", "env": [variable]}]
-    assert audited(k8s.namespace(mode=""), pod).findings == ()
+    debugged["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "debug", "env": [variable]}]
+    (finding,) = audited(k8s.namespace(mode=""), alike, debugged).findings
+    assert (finding.rule.id, finding.name, finding.count) == ("GA601", "debugged", 1)
+    assert str(finding.path).startswith("spec.ephemeralContainers[0].env[0]")
+
+
+def test_host_path_named_like_a_token_volume_is_reported(k8s, audited):
+    pods = [k8s.pod(name, gpus=0) for name in ("a", "b")]
+    token = {"projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
+    for pod, source in zip(pods, (token, {"hostPath": {"path": "/dev/nvidia0"}}), strict=True):
+        pod["spec"]["volumes"] = [{"name": "kube-api-access-x7b2p", **source}]
+        pod["spec"]["containers"][0]["volumeMounts"] = [{"name": "kube-api-access-x7b2p", "mountPath": "/x"}]
+    assert findings_of(audited(k8s.namespace(mode=""), *pods)) == [("GA604", "warn", "Pod", "b", 1)]
+
+
+@pytest.mark.parametrize("key", ["nvidia.cdi.k8s.io", "nvidia.cdi.k8s.io/pod"])
+def test_annotation_that_names_gpus_is_reported(k8s, audited, key):
+    pods = [k8s.pod("a", gpus=0), k8s.pod("b", gpus=0, annotations={key: "nvidia.com/gpu=all"})]
+    assert findings_of(audited(k8s.namespace(mode=""), *pods)) == [("GA611", "warn", "Pod", "b", 1)]
+
+
+def running(k8s, name, *, node="node-1", claimed=False, **fields):
+    """A pod on a node that requests the extended resource of a DeviceClass and sees every GPU."""
+    pod = k8s.pod(name, resource="acme.com/accelerator", node=node, **fields)
+    pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+    if claimed:
+        mappings = [{"containerName": "main", "resourceName": "acme.com/accelerator", "requestName": "r"}]
+        pod["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": name, "requestMappings": mappings}
+    return pod
+
+
+def test_pod_that_named_its_node_and_has_no_claim_is_told_apart_from_scheduled_ones(k8s, audited):
+    fast = k8s.device_class("fast", extendedResourceName="acme.com/accelerator")
+    pods = [*(running(k8s, f"ok-{number}", claimed=True) for number in range(3)), running(k8s, "named")]
+    report = audited(k8s.namespace(mode=""), fast, *pods, settings=settings(access={"mode": "deny"}))
+    assert findings_of(report) == [("GA601", "deny", "Pod", "named", 1), ("GA602", "warn", "Pod", "ok-0", 3)]
+
+
+def test_pod_of_another_scheduler_that_made_its_claim_is_no_pod_without_one(k8s, audited):
+    fast = k8s.device_class("fast", extendedResourceName="acme.com/accelerator")
+    pods = [running(k8s, "claimed", claimed=True, schedulerName="x"), running(k8s, "waits", node="", schedulerName="x")]
+    report = audited(k8s.namespace(mode=""), fast, *pods, settings=settings(access={"mode": "deny"}))
+    assert findings_of(report) == [("GA601", "deny", "Pod", "waits", 1), ("GA602", "warn", "Pod", "claimed", 1)]

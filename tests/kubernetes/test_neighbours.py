@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from policies.admission import review
+from policies.admission import common_part, review
 from policies.admission.objects import review_object
-from policies.admission.pod_forms import form_of
 from policies.admission.workload_templates import templates_of
 from policies.analyses.audit import Survey, audit
 from policies.kubernetes.neighbours import KEYS_READ, NEIGHBOURS
@@ -198,11 +197,11 @@ def test_kai_makes_no_claim_for_a_class_even_if_it_is_listed():
 
 
 @pytest.mark.parametrize("key", KEYS_READ)
-def test_audit_tells_pods_apart_by_what_neighbours_read(key):
-    key = f"{key}queue-name" if key.endswith("/") else key
-    plain = {"metadata": {"annotations": {}}, "spec": {}}
-    assert form_of(plain) != form_of({"metadata": {"annotations": {key: "x"}}, "spec": {}})
-    assert form_of(plain) == form_of({"metadata": {"annotations": {"example.com/x": "x"}}, "spec": {}})
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+def test_rules_see_the_keys_that_neighbours_read(field, key):
+    read = {f"{key}queue-name" if key.endswith("/") else key: "x"}
+    document = {"metadata": {field: {**read, "example.com/x": "x"}}, "spec": {}}
+    assert common_part(document)["metadata"][field] == read
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission import (
     as_created,
+    as_running,
+    common_part,
     controller_label,
     expected_conversion,
     form_of,
@@ -138,9 +140,14 @@ class Survey:
         if has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None:
             return
         namespace, name = namespace_of(pod), PodName(name_of(pod), uid_of(pod))
-        key = (namespace, form_of(pod))
+        # Hand-written manifests lack the defaults that the API server fills in.
+        common = common_part(with_defaults(as_running(pod, self._view, self.settings)))
+        if not may_request_gpu(common) and isinstance(spec := common.get("spec"), dict):
+            # The node affinity of a DaemonSet's pod names its node. Only conversion reads it.
+            common["spec"] = {field: value for field, value in spec.items() if field != "affinity"}
+        key = (namespace, form_of(common))
         if key not in self.pods:
-            self.pods[key] = self._new_form(pod, key[1])
+            self.pods[key] = self._new_form(pod, common, key)
         form = self.pods[key]
         form.count += 1
         form.first = min(form.first, name)
@@ -151,12 +158,11 @@ class Survey:
         if form.pod is not None:
             names.append(name.name)
 
-    def _new_form(self, pod: Object, form: bytes) -> PodForm:
-        # Hand-written manifests lack the defaults that the API server fills in.
-        namespace, created = namespace_of(pod), with_defaults(as_created(pod))
-        access = review_concern("access", Request(created, namespace=namespace), self._view, self.settings).findings
-        kept = slim_pod(created) if may_request_gpu(created) else None
-        return PodForm(namespace, form, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
+    def _new_form(self, pod: Object, common: Object, key: tuple[str, bytes]) -> PodForm:
+        """The form of a pod, whose common part is all that rules read."""
+        access = review_concern("access", Request(common, namespace=key[0]), self._view, self.settings).findings
+        kept = slim_pod(as_created(common)) if may_request_gpu(common) else None
+        return PodForm(*key, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
 
     def _add_workload(self, workload: Object) -> None:
         namespace = namespace_of(workload)
@@ -169,7 +175,7 @@ class Survey:
         for each in templates_of(workload, self._view, self.settings):
             pod = slim_pod(pod_of(with_defaults(each.template), workload, namespace))
             if may_request_gpu(pod):
-                form, wanted = form_of(pod), 1 if each.count is None else each.count.pods
+                form, wanted = form_of(common_part(pod)), 1 if each.count is None else each.count.pods
                 forms[form] = form, pod, wanted + (forms[form][2] if form in forms else 0)
         if forms:
             self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), tuple(forms.values())))

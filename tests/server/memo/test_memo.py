@@ -72,6 +72,25 @@ def hosted(number):
     return pod
 
 
+def with_token(number):
+    """A pod with the volume that the API server adds before it calls webhooks."""
+    pod, name = train(number), f"kube-api-access-{number:05}"
+    pod["spec"]["volumes"] = [{"name": name, "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}]
+    pod["spec"]["containers"][0]["volumeMounts"] = [{"name": name, "mountPath": "/var/run/secrets"}]
+    return pod
+
+
+def of_job(number):
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": f"nightly-{number}", "uid": f"job-{number}"}
+    return train(number, ownerReferences=[{**owner, "controller": True}])
+
+
+def with_claim(number):
+    pod = train(number)
+    pod["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{number}"}}]
+    return pod
+
+
 def test_third_pod_of_a_template_is_not_reviewed(ask, reviewed):
     answers = [ask(train(number)) for number in range(4)]
     assert reviewed == ["conversion", "placement"] * 2
@@ -88,9 +107,17 @@ def test_third_pod_of_a_template_is_not_reviewed(ask, reviewed):
         lambda number: train(number, labels={"batch.kubernetes.io/job-completion-index": str(number)}),
         lambda number: train(number, annotations={"batch.kubernetes.io/job-completion-index": str(number)}),
         lambda number: train(number, labels={"statefulset.kubernetes.io/pod-name": f"train-{number}"}),
+        lambda number: train(number, labels={"batch.kubernetes.io/job-name": f"nightly-{number}"}),
+        lambda number: train(number, annotations={"example.com/started-by": str(number)}),
         hosted,
+        with_token,
+        of_job,
+        with_claim,
     ],
-    ids=["generateName", "creationTimestamp", "managedFields", "label", "annotation", "StatefulSet", "hostname"],
+    ids=[
+        *("generateName", "creationTimestamp", "managedFields", "label", "annotation", "StatefulSet", "Job's label"),
+        *("other annotation", "hostname", "token", "Job", "claim"),
+    ],
 )
 def test_fields_that_differ_within_a_template_make_no_difference(ask, reviewed, pod):
     for number in range(4):
@@ -101,7 +128,7 @@ def test_fields_that_differ_within_a_template_make_no_difference(ask, reviewed, 
 @pytest.mark.parametrize(
     "other",
     [
-        {"labels": {"app": "train"}},
+        {"labels": {"kueue.x-k8s.io/queue-name": "a"}},
         {"annotations": {"gpu-admission.io/product": "H100*"}},
         {"ownerReferences": [{"kind": "Job", "name": "train", "controller": True}]},
         {"labels": {"batch.kubernetes.io/job-completion-index": 7}},
@@ -232,7 +259,7 @@ def test_failure_is_not_kept(cluster, ask, monkeypatch):
 
 def test_pods_that_never_repeat_are_not_kept(cluster, ask):
     for number in range(20):
-        ask(train(number, labels={"app": str(number)}))
+        ask(train(number, labels={"gpu-admission.io/x": str(number)}))
     assert len(cluster.server._memo.answers) == 0
 
 
@@ -255,7 +282,7 @@ def test_every_answer_is_counted(cluster, ask):
 
 def test_large_pods_are_not_kept(cluster, ask):
     for number in range(4):
-        ask(train(number, annotations={"notes": "n" * 40_000}))
+        ask(train(number, annotations={"gpu-admission.io/notes": "n" * 40_000}))
     assert len(cluster.server._memo.answers) == 0
 
 

@@ -10,8 +10,7 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import PREFIX
-from policies.kubernetes.neighbours import KEYS_READ
+from policies.admission import ANNOTATIONS_READ
 from policies.kubernetes.objects import has_ended, items_at, lookup, mappings_at
 from webhook.cluster.trimmed import trim_for
 
@@ -49,7 +48,7 @@ _METADATA = (
     "generation",
     "labels",
 )
-_ANNOTATIONS = (PREFIX, "resource.kubernetes.io/", "nvidia.cdi.k8s.io/", "cdi.k8s.io/", "nvidia.com/", *KEYS_READ)
+_ANNOTATIONS = (*ANNOTATIONS_READ, "resource.kubernetes.io/", "nvidia.com/")
 """Prefixes of the annotations that rules read."""
 _POD_STATUS = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 _WHOLE = frozenset(
