@@ -15,7 +15,7 @@ from policies.admission.pods import creates_pod
 from policies.fleet import unmet_requests
 from policies.kubernetes.names import PREFIX
 from policies.kubernetes.neighbours import KEYS_READ
-from policies.kubernetes.objects import controller_of, items_at, lookup
+from policies.kubernetes.objects import controller_of, items_at
 from policies.kubernetes.pods import resources_in_claim
 from policies.nvidia.container_toolkit import CDI_ANNOTATIONS
 from policies.rules.request import ANONYMOUS
@@ -102,52 +102,57 @@ def _common_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 def _common_spec(spec: dict[str, Any]) -> dict[str, Any]:
     """The spec without its host name, without the claims of a StatefulSet, and with one name for token volumes."""
-    common = {field: value for field, value in spec.items() if field != "hostname"}
-    volumes = items_at(spec, ("volumes",))
+    common = spec.copy()
+    common.pop("hostname", None)
+    volumes = spec.get("volumes")
+    if not isinstance(volumes, list):
+        return common
+    tokens, others = [], []
+    common["volumes"] = changed = volumes.copy()
+    for place, volume in enumerate(volumes):
+        if not isinstance(volume, dict):
+            continue
+        name = volume.get("name")
+        if isinstance(name, str) and _is_token(volume):
+            tokens.append(name)
+            changed[place] = {**volume, "name": _TOKEN_VOLUME}
+            continue
+        others.append(name)
+        claim = volume.get("persistentVolumeClaim")
+        if isinstance(claim, dict) and isinstance(claim.get("claimName"), str):
+            changed[place] = {**volume, "persistentVolumeClaim": {**claim, "claimName": ""}}
     # The API server refuses two volumes of one name; a file may have them.
-    others = [lookup(volume, ("name",)) for volume in volumes if not _is_token(volume)]
-    names = {volume["name"] for volume in volumes if _is_token(volume) and volume["name"] not in others}
-    if names or any(isinstance(volume, dict) and "persistentVolumeClaim" in volume for volume in volumes):
-        common["volumes"] = [_common_volume(volume) for volume in volumes]
-    for field in ("initContainers", "containers", "ephemeralContainers") if names else ():
-        if isinstance(spec.get(field), list):
-            common[field] = [_common_container(container, names) for container in spec[field]]
+    names = {name for name in tokens if name not in others}
+    for field in _CONTAINERS if names else ():
+        if isinstance(containers := spec.get(field), list):
+            common[field] = [_common_container(container, names) for container in containers]
     return common
 
 
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - the name of a volume
 """Replaces the names of token volumes, to which the API server adds random characters. No volume may have this name."""
+_FIELDS_OF_TOKENS = {"name", "projected"}
 
 
-def _is_token(volume: Any) -> bool:
+def _is_token(volume: dict[str, Any]) -> bool:
     """True for a volume that holds nothing of the node, but a token of the pod's service account.
 
     Source: k8s.io/kubernetes plugin/pkg/admission/serviceaccount/admission.go TokenVolumeSource.
     """
-    return (
-        isinstance(volume, dict)
-        and volume.keys() == {"name", "projected"}
-        and isinstance(volume["name"], str)
-        and any(lookup(source, ("serviceAccountToken",)) for source in items_at(volume, ("projected", "sources")))
+    return volume.keys() == _FIELDS_OF_TOKENS and any(
+        isinstance(source, dict) and source.get("serviceAccountToken")
+        for source in items_at(volume, ("projected", "sources"))
     )
 
 
-def _common_volume(volume: Any) -> Any:
-    if _is_token(volume):
-        return {**volume, "name": _TOKEN_VOLUME}
-    claim = lookup(volume, ("persistentVolumeClaim",))
-    if not isinstance(claim, dict) or not isinstance(claim.get("claimName"), str):
-        return volume
-    return {**volume, "persistentVolumeClaim": {**claim, "claimName": ""}}
-
-
 def _common_container(container: Any, tokens: set[str]) -> Any:
-    mounts = lookup(container, ("volumeMounts",))
+    mounts = container.get("volumeMounts") if isinstance(container, dict) else None
     if not isinstance(mounts, list):
         return container
     named = [
         {**mount, "name": _TOKEN_VOLUME}
-        if isinstance(name := lookup(mount, ("name",)), str) and name in tokens
+        if isinstance(mount, dict) and isinstance(name := mount.get("name"), str) and name in tokens
         else mount
         for mount in mounts
     ]

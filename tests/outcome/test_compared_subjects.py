@@ -55,6 +55,10 @@ def test_equal_pods_without_a_controller_are_compared_together():
 
 def test_pods_of_a_daemon_set_are_compared_by_node():
     pods = [bound("a", "node-1", owner="DaemonSet/d"), bound("b", "node-2", owner="DaemonSet/d")]
+    for pod in pods:
+        term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [pod["spec"]["nodeName"]]}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        pod["spec"]["affinity"] = {"nodeAffinity": required}
     assert [pods for _, pods, _ in listed(*pods)] == [("team-a/a",), ("team-a/b",)]
 
 
