@@ -60,9 +60,10 @@ def cluster() -> Iterator[dict[str, Any]]:
 
 
 def existing_pod(number: int) -> dict[str, Any]:
-    """A pod on a node; those of one ReplicaSet follow each other."""
+    """A pod on a node, with a claim for its GPU if it has one; those of one ReplicaSet follow each other."""
     replica_set = number // PER_REPLICA_SET
-    document = pod({"nvidia.com/gpu": "1"} if replica_set % 5 == 0 else {}, namespace="team-a")
+    has_gpu = replica_set % 5 == 0
+    document = pod({"nvidia.com/gpu": "1"} if has_gpu else {}, namespace="team-a")
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"app-{replica_set}", "controller": True}
     document["metadata"] |= {
         "name": f"app-{replica_set}-{number}",
@@ -72,4 +73,8 @@ def existing_pod(number: int) -> dict[str, Any]:
     }
     document["spec"]["nodeName"] = f"node-{number // GPUS % NODES:04}"
     document["status"] = {"phase": "Running"}
+    if has_gpu:
+        mapping = {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "container-0-request-0"}
+        claim = {"resourceClaimName": f"app-{number}-extended-resources", "requestMappings": [mapping]}
+        document["status"]["extendedResourceClaimStatus"] = claim
     return document

@@ -11,6 +11,8 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
 from policies.admission.pods import creates_pod
 from policies.fleet import unmet_requests
 from policies.kubernetes.names import PREFIX
@@ -186,8 +188,12 @@ def as_running(pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> 
 
 def form_of(common: Object) -> bytes:
     """A hash of 16 bytes of the common part of a pod."""
-    text = json.dumps(common, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).digest()[:16]
+    try:
+        text = orjson.dumps(common, option=orjson.OPT_SORT_KEYS)
+    except TypeError:
+        # A file may have larger numbers, deeper mappings and other characters than orjson writes.
+        text = json.dumps(common, sort_keys=True).encode()
+    return hashlib.sha256(text).digest()[:16]
 
 
 def controller_label(document: Object) -> str:
