@@ -79,8 +79,12 @@ class Cluster:
         """True if a pod waits until it gets an extended resource; otherwise the kubelet starts it without.
 
         A pod that names its node passes no scheduler. The kubelet drops what its node does not have. The other scheduler
-        knows device plugins, makes no claims, and ignores resources that no node has.
+        knows device plugins, makes no claims, and ignores resources that no node has. The status of a pod names the
+        resources for which its scheduler has made a claim.
         """
+        made = pod.get("status", {}).get("extendedResourceClaimStatus", {}).get("requestMappings", ())
+        if any(each["resourceName"] == name for each in made):
+            return True
         if "nodeName" in pod["spec"]:
             found = (each for each in self._nodes if each["metadata"]["name"] == pod["spec"]["nodeName"])
             return any(name in each["status"]["allocatable"] for each in found)

@@ -9,9 +9,11 @@ from functools import cached_property
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
+from policies.analyses.audit import Survey, audit
 from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from tests.findings import plain_text
 from tests.properties import examples
+from tests.robustness.bypass.alike_pods import ALIKE
 from tests.robustness.bypass.generated_pods import (
     ANNOTATIONS,
     CLAIMS,
@@ -118,6 +120,12 @@ def ways_to_gpus(pod, world, *, only_without=False):
             yield from gpus_behind_the_scheduler(container, pod, has_gpu=can_have)
 
 
+def ways_of_ephemeral_containers(pod):
+    """How ephemeral containers reach GPUs; they can request none."""
+    for container in pod["spec"].get("ephemeralContainers", ()):
+        yield from gpus_behind_the_scheduler(container, pod, has_gpu=False)
+
+
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(pod=PODS, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES, later=KNOWN_LATER)
 def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, later):
@@ -222,6 +230,24 @@ def test_no_way_to_a_gpu_by_an_ephemeral_container(change, namespace, classes):
     before, pod = change
     view = ManifestsView([namespace, POLICY, *NODES, *classes, *SLICES])
     answer = create(pod, namespace, view, DEFAULTS, before=before, subresource="ephemeralcontainers")
-    (debug,) = pod["spec"]["ephemeralContainers"]
-    ways = list(gpus_behind_the_scheduler(debug, pod, has_gpu=False))
+    ways = list(ways_of_ephemeral_containers(pod))
     assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow])
+@given(pods=ALIKE, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES)
+def test_no_way_to_a_gpu_of_a_stored_pod_that_the_audit_misses(pods, namespace, classes, claims, templates):
+    """Pods that were created while no replica answered; one of them may look like the other."""
+    world = World(
+        namespace, classes, claims, templates, dict.fromkeys(("classes", "templates", "claims", "slices"), False)
+    )
+    named = [{**pod, "metadata": {**pod["metadata"], "name": f"train-{number}"}} for number, pod in enumerate(pods)]
+    survey = Survey(world.now, DEFAULTS)
+    survey.add(named)
+    found = [each for each in audit(world.now, DEFAULTS, survey).findings if each.rule.id.startswith(ACCESS)]
+    for pod in named:
+        ways = [*ways_to_gpus(pod, world), *ways_of_ephemeral_containers(pod)]
+        if requests_missing_class(pod):
+            ways = [way for way in ways if "CUDA_VERSION" not in way]
+        # A finding on both pods has the name of the first.
+        assert not ways or any(each.count == len(named) or each.name == pod["metadata"]["name"] for each in found), ways
