@@ -6,7 +6,7 @@ import copy
 
 from hypothesis import strategies as st
 
-from tests.robustness.bypass.generated_pods import ANNOTATIONS, EPHEMERAL, IMAGES, PODS
+from tests.robustness.bypass.generated_pods import ANNOTATIONS, EPHEMERAL, IMAGES, PODS, UNSCHEDULED_PODS
 
 __all__ = ["ALIKE", "TOKEN", "in_spec", "mounting"]
 
@@ -106,7 +106,7 @@ _CHANGES = st.one_of(
 @st.composite
 def _alike(draw):
     """Two pods that differ by a few changes."""
-    pod = draw(PODS)
+    pod = draw(PODS | UNSCHEDULED_PODS)
     both = []
     for _ in range(2):
         other = pod
