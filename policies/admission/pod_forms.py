@@ -103,7 +103,7 @@ def _common_metadata(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _common_spec(spec: dict[str, Any]) -> dict[str, Any]:
-    """The spec without its host name, without the claims of a StatefulSet, and with one name for token volumes."""
+    """The spec without its host name and the claims of a StatefulSet; token volumes have one name."""
     common = spec.copy()
     common.pop("hostname", None)
     volumes = spec.get("volumes")

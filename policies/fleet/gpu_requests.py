@@ -247,7 +247,10 @@ def container_requests(
 
 
 def unmet_requests(pod: Object, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[GPURequest]:
-    """The extended resources that a pod requests and certainly starts without; arguments as of `container_requests`."""
+    """The extended resources without which a pod certainly starts, although it requests them.
+
+    Arguments as of `container_requests`.
+    """
     for each in extended_requests(pod, view):
         allocated = _as_allocated(each, pod, view, settings)
         if allocated.access is GPUAccess.NONE:

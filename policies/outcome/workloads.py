@@ -137,7 +137,10 @@ def _parent(document: Object, workloads: Mapping[_Key, Object]) -> _Key | None:
 
 
 def _form_key(pod: Object) -> tuple[str, str, bytes]:
-    """A key, equal for pods that are compared together; the node affinity of a DaemonSet's pod names its node."""
+    """A key, equal for pods that are compared together.
+
+    The node affinity of a DaemonSet's pod names its node, so these pods are compared one by one.
+    """
     return _home(pod), controller_label(pod), form_of(common_part(as_created(pod)))
 
 
