@@ -89,6 +89,19 @@ async def test_call_that_gets_no_memory_until_its_deadline_is_turned_down():
                 pass
 
 
+async def test_calls_that_give_up_together_leave_the_whole_budget():
+    budget, entered, leave = BodyBudget(2 * LARGE), [], asyncio.Event()
+    holding = asyncio.create_task(hold(budget, 2 * LARGE, entered, leave))
+    waiting = [asyncio.create_task(hold(budget, LARGE, entered, leave, payer)) for payer in ("a", "b", "c")]
+    await settle()
+    for each in (holding, *waiting):
+        each.cancel()
+    ended = await asyncio.gather(holding, *waiting, return_exceptions=True)
+    assert [type(each) for each in ended] == [asyncio.CancelledError] * 4
+    async with budget.hold(2 * LARGE, "10.0.0.1", deadline()):
+        pass
+
+
 @pytest.mark.parametrize(("first", "second"), list(itertools.product((0, 1), (0, 1))))
 async def test_cancelled_calls_leave_the_whole_budget(first, second):
     """Whether a call is cancelled while it waits, or in the step in which it is admitted."""

@@ -196,7 +196,8 @@ class BodyBudget:
 
     def _admit(self) -> None:
         turns = {payer: turn for turn, payer in enumerate(self._served)}
-        for place in sorted(self._waiting, key=lambda each: turns.get(each.payer, -1)):
+        waiting = [each for each in self._waiting if not each.admitted.done()]  # those that are cancelled stay a moment
+        for place in sorted(waiting, key=lambda each: turns.get(each.payer, -1)):
             own = self._held[place.payer]
             if (not own or own + place.size <= self.most // 2) and self._held.total() + place.size <= self.most:
                 self._waiting.remove(place)
