@@ -211,9 +211,12 @@ def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) 
         case "nvidia.com", "ClusterPolicy" if change.is_deleted:
             yield from policy_driver.deleted_without_pods(change)
         case "nvidia.com", kind if kind in _NVIDIA and not change.is_deleted:
-            found = [*_SCHEMA.run(change), *_COMPONENTS.run(change), *_NVIDIA[kind].run(change)]
+            reason, judged = _ignored_reason(change), [*_COMPONENTS.run(change), *_NVIDIA[kind].run(change)]
+            lowered = [each if each.rule in _BY_API_SERVER else _lower_unread(each, reason) for each in judged]
+            found = [*_SCHEMA.run(change), *lowered]
             yield from found
-            yield from named_config_maps(change, {each.path for each in found if each.severity is Severity.DENY})
+            if not reason:
+                yield from named_config_maps(change, {each.path for each in found if each.severity is Severity.DENY})
         case "", "ConfigMap":
             yield from in_use(change)
             for role in () if change.is_deleted else sorted(roles_of(change)):
@@ -261,7 +264,8 @@ def _findings_in(role: Role, change: Change) -> Iterator[Finding]:
                     config = finding.path[3:4] if not is_of_file else ()
                     yield _lower_unread(finding, mig_documents.unread_reason(change, *config))
         case Role.DCGM_METRICS:
-            yield from _DCGM_METRICS.run(change)
+            for finding in _DCGM_METRICS.run(change):
+                yield _lower_unread(finding, dcgm_metrics.unread_reason(change, finding))
 
 
 def _plugin_findings(change: Change) -> Iterator[Finding]:
@@ -269,6 +273,27 @@ def _plugin_findings(change: Change) -> Iterator[Finding]:
     yield from _DEVICE_PLUGIN.run(change)
     for configuration in plugin_documents.configurations(change):
         yield from _DEVICE_PLUGIN_DOCUMENT.run(configuration)
+
+
+_BY_API_SERVER = (schema_checks.unpruned_fields.rule, v1alpha1.fitting_kind.rule)
+"""Rules, beside those of the schema, on what the API server drops or refuses itself."""
+
+
+def _ignored_reason(change: Change) -> str:
+    """The reason, as a clause, why the operator ignores an object of its kinds; empty if it does not.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/clusterpolicy_controller.go Reconcile,
+    controllers/nvidiadriver_controller.go Reconcile.
+    """
+    policy = change.facts.cluster_policy()
+    if not isinstance(policy, dict):
+        return ""
+    followed = f'the ClusterPolicy "{name_of(policy)}"'
+    if change.kind == "ClusterPolicy" and name_of(policy) != change.name:
+        return f"the operator follows {followed} and ignores this one"
+    if change.severity_if_unread is not None:
+        return f"{followed} does not say driver.useNvidiaDriverCRD: true, so the operator ignores NVIDIADrivers"
+    return ""
 
 
 def _lower_unread(finding: Finding, reason: str) -> Finding:

@@ -14,6 +14,7 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.schema import SchemaProblem, find_problems
 from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.yaml import YAMLError, load_document
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Place, Severity
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.cluster_facts import Facts
     from policies.kubernetes.view import ClusterView
-    from policies.kubernetes.yaml import Document, YAMLError
+    from policies.kubernetes.yaml import Document, Limits
     from policies.rules.request import Operation, Request, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -305,6 +306,33 @@ def too_large(path: FieldPath, error: YAMLError) -> Problem:
     text = f"is too large to be read here, and was not reviewed: {error.message}"
     place = Place(path, error.line, error.column)
     return Problem(path, text, "write fewer configurations, or test it on a node", severity=Severity.WARN, place=place)
+
+
+def silent_losses(path: FieldPath, text: str, read: Document, limits: Limits, component: str) -> Iterator[Problem]:
+    """The problem of a text of which a component silently ignores a duplicate key or a document.
+
+    Source: sigs.k8s.io/yaml Unmarshal, with which NVIDIA's components read their files.
+
+    Args:
+        path: The text's.
+        text: The file, or a key of a ConfigMap.
+        read: The document that the component reads from it.
+        limits: The cost of reading it once more.
+        component: The reader.
+    """
+    if not read.duplicates and "---" not in text:
+        return
+    try:
+        load_document(text, limits=limits)
+    except YAMLError as error:
+        where, place = f"line {error.line}", Place(path, error.line, error.column)
+        duplicate, _, first = error.message.removeprefix("duplicate ").partition(": ")
+        if error.message.startswith("duplicate key "):
+            said = f"has the duplicate {duplicate} in {where}, {first}; {component} would keep the last one and say nothing"
+            yield Problem(path, said, f"remove one {duplicate}", severity=Severity.WARN, place=place)
+        elif error.message.startswith("a second document "):
+            said = f"has a second document in {where}; {component} would read the first one only"
+            yield Problem(path, said, "give each document a key of its own", severity=Severity.WARN, place=place)
 
 
 MADE_BY_THE_OPERATOR = {

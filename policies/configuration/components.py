@@ -27,6 +27,13 @@ _OFF_UNLESS_ENABLED = (
 """Components that are deployed only where `enabled` is true; the others unless it is false."""
 
 _OF_THE_DRIVER = frozenset({"driver", "gds", "gdrcopy"})
+_OF_SANDBOXES = {
+    **dict.fromkeys(("vfioManager", "vgpuDeviceManager", "vgpuManager"), ("kubevirt", "kata")),
+    "sandboxDevicePlugin": ("kubevirt",),
+    **dict.fromkeys(("ccManager", "kataSandboxDevicePlugin"), ("kata",)),
+}
+"""Components that are deployed with sandbox workloads only, and the modes of these."""
+_SANDBOX_VALIDATIONS = ("vfioPCI", "vgpuManager", "vgpuDevices", "ccManager")
 _WITH_OS = frozenset({(), ("driver",), ("gds",), ("gdrcopy",), ("vgpuManager",)})
 
 
@@ -57,11 +64,25 @@ def components_with(change: Change, *fields: str) -> Iterator[Component]:
 
 
 def _is_deployed(change: Change, steps: tuple[str, ...]) -> bool:
+    """True if the operator deploys a component: it is enabled, and so is what it is a part of.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, step.
+    """
     if not steps:
         return True
-    if change.kind == "ClusterPolicy" and steps[0] in _OF_THE_DRIVER and change.flag("driver", "useNvidiaDriverCRD"):
-        return False
-    return change.flag(steps[0], "enabled", default=steps[0] not in _OFF_UNLESS_ENABLED) and all(
+    name = steps[0]
+    if change.kind == "ClusterPolicy":
+        is_replaced = change.flag("driver", "useNvidiaDriverCRD")
+        has_driver = change.flag("driver", "enabled", default=True) and not is_replaced
+        if (name in _OF_THE_DRIVER and not has_driver) or (name == "vgpuManager" and is_replaced):
+            return False
+        is_validation = name == "validator" and steps[1:2] and steps[1] in _SANDBOX_VALIDATIONS
+        if (name in _OF_SANDBOXES or is_validation) and not change.flag("sandboxWorkloads", "enabled"):
+            return False
+        mode = change.text("sandboxWorkloads", "mode") or "kubevirt"
+        if mode not in _OF_SANDBOXES.get(name, (mode,)):
+            return False
+    return change.flag(name, "enabled", default=name not in _OFF_UNLESS_ENABLED) and all(
         change.flag(*steps[:depth], "enabled", default=True) for depth in range(2, len(steps) + 1)
     )
 

@@ -8,12 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import (
-    APPLIED,
     CLUSTER_POLICY,
     NVIDIA_DRIVER,
     WITH_DRIVER,
     Section,
-    applied_spec,
     check_object,
     data_keys,
     not_found,
@@ -112,10 +110,18 @@ def _selects(selector: Any, node: Object) -> bool:
     return all(labels.get(key) == value for key, value in wanted.items())
 
 
+_MAJOR_ONLY = ("ol", "rhel", "rocky")
+"""The operating systems whose driver tags leave the minor version out.
+
+Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go getGPUNodeOSInfo, internal/state/nodepool.go getOSTag.
+"""
+
+
 def os_of(node: Object) -> str:
-    """A node's operating system as driver tags spell it, `ubuntu22.04`; empty if it is unknown."""
+    """A node's operating system as driver tags spell it, `ubuntu22.04` or `rhel9`; empty if it is unknown."""
     labels = labels_of(node)
-    return labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")
+    name, version = labels.get(_OS_ID, ""), labels.get(_OS_VERSION, "")
+    return name + (version.partition(".")[0] if name in _MAJOR_ONLY else version)
 
 
 _KERNEL = "feature.node.kubernetes.io/kernel-version.full"
@@ -191,13 +197,15 @@ def precompiled_kernels(change: Change) -> Iterator[Problem]:
     """The operator makes a DaemonSet for each kernel of the GPU nodes, with an image of that kernel.
 
     NVIDIA publishes precompiled images for some operating systems and kernel flavours, on x86_64; on other nodes the pods
-    wait for an image that does not exist. Two operating systems with the same kernel version stop the driver everywhere.
+    wait for an image that does not exist. For a ClusterPolicy, two operating systems with the same kernel version stop the
+    driver everywhere.
     Other drivers are compiled on the node, in an image for its operating system, which NVIDIA publishes for some only.
     """
     for driver in drivers_of(change):
         nodes, is_nvidias = driver.known_nodes(), driver.text("repository") in ("", _NVIDIA)
         if driver.is_precompiled:
-            yield from _mixed_systems(driver, nodes)
+            if change.kind == "ClusterPolicy":
+                yield from _mixed_systems(driver, nodes)
             if is_nvidias:
                 yield from _without_precompiled_image(driver, nodes)
         elif is_nvidias and not driver.is_for_vgpu:
@@ -221,7 +229,8 @@ def _mixed_systems(driver: Driver, nodes: Sequence[Object]) -> Iterator[Problem]
     """The problems of kernels that nodes with different operating systems run."""
     systems: defaultdict[str, set[str]] = defaultdict(set)
     for node in nodes:
-        if (kernel := labels_of(node).get(_KERNEL)) and (os := os_of(node)):
+        labels = labels_of(node)
+        if (kernel := labels.get(_KERNEL)) and (os := labels.get(_OS_ID, "") + labels.get(_OS_VERSION, "")):
             systems[kernel].add(os)
     for kernel, found in sorted(systems.items()):
         if len(found) > 1:
@@ -323,14 +332,17 @@ def supported_gpus(change: Change) -> Iterator[Problem]:
     "GA120",
     "The kernel module type must fit the driver and the GPUs",
     remedy="write kernelModuleType: open, or proprietary for GPUs older than Turing",
-    source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support",
+    source="docs.nvidia.com GPU Operator, getting started: kernelModuleType; platform support; "
+    "github.com/NVIDIA/gpu-driver-container ubuntu24.04/nvidia-driver _resolve_kernel_type; "
+    "github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go OpenKernelModulesEnabled",
     rows=("C-08", "C-09", "C-10", "C-13", "S-12", "S-66"),
 )
 def kernel_module_type(change: Change) -> Iterator[Problem]:
     """GPUs before Turing need the proprietary modules; Blackwell and the GPUs of Grace need the open ones.
 
     With the other kind the module does not find the GPU and the driver pod restarts without end. `auto` leaves the choice
-    to the driver's container, which can choose since 570.86.15 and 570.124.06; older ones do not know the word.
+    to the driver's container, which can choose since 570.86.15 and 570.124.06; older ones take the modules that are usual
+    for their branch: the proprietary ones before 560.
     """
     for driver in drivers_of(change):
         kind, path = driver.text("kernelModuleType"), driver.at("kernelModuleType")
@@ -340,20 +352,12 @@ def kernel_module_type(change: Change) -> Iterator[Problem]:
             version = driver.text("version")
             text = f'"auto" needs driver 570.86.15, or 570.124.06 and later, to choose; version is "{version}"'
             remedy = "write kernelModuleType: open, or proprietary for GPUs older than Turing; or raise version"
-            yield Problem(path, text, remedy, severity=None if _is_written(driver) else Severity.WARN)
+            yield Problem(path, text, remedy, severity=Severity.WARN)
         yield from _other_modules(driver, kind)
         if driver.value("useOpenKernelModules") is True and kind == "proprietary":
             text = "contradicts kernelModuleType: proprietary, which wins"
             remedy = "remove it, or write kernelModuleType: open for the open modules"
-            yield Problem(driver.at("useOpenKernelModules"), text, remedy)
-
-
-def _is_written(driver: Driver) -> bool:
-    """True if the module type is in the manifest, rather than set by the API server, whose default it is."""
-    document = driver.change.object
-    if isinstance(lookup(document, APPLIED), str):
-        return bool(lookup(applied_spec(document), (*driver.steps, "kernelModuleType")) == "auto")
-    return lookup(document, ("metadata", "managedFields")) is None
+            yield Problem(driver.at("useOpenKernelModules"), text, remedy, severity=Severity.WARN)
 
 
 def _other_modules(driver: Driver, kind: str) -> Iterator[Problem]:
@@ -382,8 +386,8 @@ _NOT_STARTED = "the driver pods would stay in ContainerCreating"
     "GA125",
     "ConfigMaps and Secrets of the driver must exist and be mountable",
     remedy="write the name of a ConfigMap in the operator's namespace",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go createConfigMapVolume, "
-    "createConfigMapVolumeMounts; docs.nvidia.com GPU Operator, custom driver parameters",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go transformDriverContainer, "
+    "createConfigMapVolume, createConfigMapVolumeMounts, createSecretEnvReference; docs.nvidia.com GPU Operator, custom driver parameters",
     rows=("C-20", "C-21", "C-22", "C-23", "C-24", "C-29"),
 )
 def driver_objects(change: Change) -> Iterator[Problem]:

@@ -39,6 +39,8 @@ _USUAL = {
 _NEVER = "which image references cannot have"
 _TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_PINNED = re.compile(r"\w[\w.-]{0,127}@sha256:[0-9a-f]{64}", re.ASCII)
+"""A tag with a digest, as tools write it that pin tags: a valid reference, of which the digest counts."""
 _PORT = re.compile(r"[^:/]+:[0-9]+")
 
 
@@ -105,7 +107,8 @@ def complete_image(change: Change) -> Iterator[Problem]:
     "GA111",
     "Repository, image and version must form a valid reference",
     remedy="write the registry and path in repository, the name in image, the tag in version",
-    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath; github.com/distribution/reference",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath, internal/image/image.go "
+    "ImagePath; github.com/distribution/reference",
     rows=("B-04", "B-09", "B-14"),
 )
 def valid_reference(change: Change) -> Iterator[Problem]:
@@ -120,7 +123,8 @@ def valid_reference(change: Change) -> Iterator[Problem]:
         checks = {"repository": _repository_problem, "image": _image_problem, "version": _version_problem}
         for field, check in checks.items():
             if component.text(field) and (found := check(component)):
-                yield Problem(component.at(field), *found)
+                severity = Severity.WARN if field == "image" and _is_mirrored_path(component) else None
+                yield Problem(component.at(field), *found, severity=severity)
 
 
 def _repository_problem(component: Component) -> tuple[str, str] | None:
@@ -143,6 +147,14 @@ def _repository_problem(component: Component) -> tuple[str, str] | None:
     return None
 
 
+def _is_mirrored_path(component: Component) -> bool:
+    """True if an image names a registry as a path in another one: `mirror.example.com/nvcr.io/nvidia`."""
+    repository, image = component.text("repository"), component.text("image")
+    host = image.partition("/")[0] if "/" in image else ""
+    is_doubled = image.startswith(f"{repository}/") or repository.partition("/")[0] in (host, "nvcr.io")
+    return "." in host and ":" not in image and image == image.lower() and not is_doubled
+
+
 def _image_problem(component: Component) -> tuple[str, str] | None:
     repository, image = component.text("repository"), component.text("image")
     name = image.rpartition("/")[2]
@@ -152,7 +164,8 @@ def _image_problem(component: Component) -> tuple[str, str] | None:
     if repository and (image.startswith(f"{repository}/") or "." in host or ":" in host):
         text = f'"{image}" has a registry in it, so with repository nodes would pull "{repository}/{image}"'
         return text, f"write image: {name.partition(':')[0].partition('@')[0]}"
-    if component.text("version") and (":" in name or "@" in name):
+    version = component.text("version")
+    if version and ("@" in name or (":" in name and not _DIGEST.fullmatch(version))):
         short = image.partition("@")[0] if "@" in image else image.rpartition(":")[0]
         return f'"{image}" has a tag, and version is appended to it', f"write image: {short}"
     if image != image.lower():
@@ -169,6 +182,8 @@ def _version_problem(component: Component) -> tuple[str, str] | None:
         count = len(text.removeprefix("sha256:"))
         message = f'"{text}" is not a digest of 64 lower-case hexadecimal digits; it has {count}'
         return message, "copy the whole digest from the registry"
+    if _PINNED.fullmatch(text):
+        return None
     if "@sha256:" in text:
         return f'"{text}" would be appended after a colon', f"write version: {text[text.index('sha256:') :]}"
     if text.startswith("sha256-"):
@@ -194,11 +209,14 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
     "Images must have a valid pull policy and pull secrets that exist",
     remedy='write "Always", "IfNotPresent" or "Never"',
     source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePullPolicy; "
-    "controllers/object_controls.go addPullSecrets",
+    "controllers/object_controls.go addPullSecrets; manifests/state-driver/0500_daemonset.yaml, "
+    "manifests/state-dra-driver/0500_daemonset.yaml",
     rows=("B-12", "B-13"),
 )
 def pull_settings(change: Change) -> Iterator[Problem]:
-    """A pull policy that Kubernetes does not know silently counts as IfNotPresent.
+    """In a ClusterPolicy, a pull policy that Kubernetes does not know silently counts as IfNotPresent.
+
+    In an NVIDIADriver and a GPUCluster the operator copies it into the DaemonSet, which the API server then refuses.
 
     Pull secrets are read in the operator's namespace. If one is missing there, or does not hold a registry's
     credentials, every pod of the component stays in ImagePullBackOff.
@@ -207,9 +225,15 @@ def pull_settings(change: Change) -> Iterator[Problem]:
     for component in components_with(change, *IMAGE):
         policy = component.text("imagePullPolicy")
         if policy and policy not in _POLICIES:
+            # The operator fixes the policy of the container for GPUDirect Storage.
+            is_copied = change.kind != "ClusterPolicy" and component.steps != ("gds",)
             text = f'"{policy}" is not a pull policy, so IfNotPresent is used silently'
+            if is_copied:
+                text = f'"{policy}" is not a pull policy; the API server would refuse the DaemonSet: Unsupported value'
             guess = closest(policy, _POLICIES)
-            yield Problem(component.at("imagePullPolicy"), text, f"write imagePullPolicy: {guess}" if guess else None)
+            remedy = f"write imagePullPolicy: {guess}" if guess else None
+            severity = None if is_copied else Severity.WARN
+            yield Problem(component.at("imagePullPolicy"), text, remedy, severity=severity)
         names: list[str] = []
         for index, name in enumerate(component.items("imagePullSecrets")):
             if not isinstance(name, str):
@@ -282,7 +306,7 @@ def operating_system_added(change: Change) -> Iterator[Problem]:
     """
     for component in components_with(change, *IMAGE):
         version = component.text("version") if component.gets_os else ""
-        if version.startswith("sha256:"):
+        if "sha256:" in version:
             yield from _digest(component)
         elif match := _OS_SUFFIX.search(version):
             os, bare = match.group().lstrip("-"), version[: match.start()]
@@ -320,7 +344,8 @@ def _digest(component: Component) -> Iterator[Problem]:
     "Images must be named by tags that exist",
     default=Severity.WARN,
     remedy="write a tag that the registry has",
-    source="github.com/NVIDIA/gpu-operator deployments/gpu-operator/values.yaml; tags on nvcr.io",
+    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go imagePath, controllers/object_controls.go "
+    "resolveDriverTag, deployments/gpu-operator/values.yaml; tags on nvcr.io",
     rows=("B-02", "B-07", "B-08"),
 )
 def existing_tag(change: Change) -> Iterator[Problem]:

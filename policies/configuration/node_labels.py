@@ -72,8 +72,10 @@ NODE = RulesOn("Node", cluster_scoped=True)
 @NODE.rule(
     "GA157",
     "Labels of the operator must have values that it knows; labels that it sets must be left to it",
+    default=Severity.WARN,
     remedy=f"write one of {', '.join(WORKLOADS)}",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, internal/nvidiadriver",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go getWorkloadConfig, "
+    "internal/nvidiadriver/nvidiadriver.go AssignOwners",
     rows=("J-14",),
 )
 def known_values(change: Change) -> Iterator[Problem]:
@@ -94,14 +96,14 @@ def known_values(change: Change) -> Iterator[Problem]:
     if workload == "vm-vgpu" and has_sandboxes and not has_manager:
         text = '"vm-vgpu" needs the vGPU Manager, which the ClusterPolicy does not enable; the node would get no driver'
         remedy = "enable vgpuManager in the ClusterPolicy with repository, image and version first"
-        yield Problem(label_path(WORKLOAD_CONFIG), text, remedy, severity=Severity.WARN)
+        yield Problem(label_path(WORKLOAD_CONFIG), text, remedy)
     if change.old is None or is_kubelet(change.user) or is_operator(change.user, change.facts.trusted_namespaces):
         return
     before, after = labels_of(change.old), labels_of(change.object)
     for label, meaning in RESERVED.items():
         if label in after and before.get(label) != after[label]:
             text = f"{meaning} and is the operator's to set; it would be overwritten, or believed"
-            yield Problem(label_path(label), text, "leave it as it is", severity=Severity.WARN)
+            yield Problem(label_path(label), text, "leave it as it is")
 
 
 _ADD_IT = "add it to the ConfigMap first"
@@ -122,7 +124,8 @@ def existing_configs(change: Change) -> Iterator[Problem]:
 
     For `nvidia.com/device-plugin.config` it is a key of `data`; with another value the device plugin and GPU Feature
     Discovery crash-loop on that node. For `nvidia.com/mig.config` it is a name under `mig-configs`, and no list of
-    profiles; with another value the GPUs stay as they are, and the state becomes `failed`.
+    profiles; with another value the GPUs stay as they are, and the state becomes `failed`. A node on which none of these
+    runs is not refused.
     """
     if mig_config := newly_set(change, MIG_CONFIG_LABEL):
         yield from _mig_config(change, mig_config)
@@ -138,7 +141,7 @@ def _mig_config(change: Change, value: str) -> Iterator[Problem]:
         text = f'"{value}" cannot be the value of a label, and is to be the name of a configuration'
         yield Problem(path, text, "define a configuration in a mig-parted ConfigMap and write its name")
         return
-    if value in names:
+    if value in names or not _has_mig_manager(change):
         return
     if known.config_map and value == known.config_map:
         text = f'"{value}" is the name of the ConfigMap itself{_has(names)}; {_FAILED}'
@@ -172,6 +175,11 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
         text = f'"{value}" is never read, because the ClusterPolicy names no ConfigMap in devicePlugin.config.name'
         yield Problem(path, text, "name a ConfigMap in the ClusterPolicy first", severity=Severity.WARN)
         return
+    has_readers = any(change.facts.policy_value(each, "enabled") is not False for each in ("devicePlugin", "gfd"))
+    if not has_readers or node_workload(labels_of(change.object), change.facts.cluster_policy()) != WORKLOADS[0]:
+        text = f'"{value}" is never read, because neither the device plugin nor GPU Feature Discovery runs on this node'
+        yield Problem(path, text, "remove the label", severity=Severity.WARN)
+        return
     config_map = change.facts.operator_object("ConfigMap", name)
     if not isinstance(config_map, dict):
         said = "is not known here" if config_map is UNKNOWN else "does not exist"
@@ -185,6 +193,12 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
         error = f"the device plugin would exit with: specified config {value} does not exist"
         remedy = write_closest(value, keys, "write one of these" if keys else _ADD_IT)
         yield Problem(path, f'"{value}" is {what}{_has(keys)}; {error}', remedy)
+
+
+def _has_mig_manager(change: Change) -> bool:
+    """False if no MIG manager runs on a node: it is disabled, or MIG cannot divide the GPUs."""
+    is_enabled = change.facts.policy_value("migManager", "enabled") is not False
+    return is_enabled and is_capable(gpu_labels(_applied_node(change))) is not False
 
 
 def _has(names: Collection[str]) -> str:
@@ -214,7 +228,7 @@ def possible_mig(change: Change) -> Iterator[Problem]:
     if config and config not in WHOLE:
         node, selectable = _applied_node(change), selectable_configs(change.facts, change.name)
         yield from _layout_problems(change, config, selectable, gpu_labels(node))
-        if runs_device_plugin(node, change.facts.view):
+        if _has_mig_manager(change) and runs_device_plugin(node, change.facts.view):
             yield from _strategy_problems(change, config, selectable, gpu_labels(node))
     if config or newly_set(change, WORKLOAD_CONFIG):
         yield from _passthrough_problems(change)
@@ -237,6 +251,7 @@ def _layout_problems(
     if change.facts.policy_value("migManager", "enabled") is False:
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
         yield Problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
+        return
     if is_capable(labels) is False:
         name = labels.get(PRODUCT_LABEL, "")
         whose = f"the GPUs of this node, {name}," if name else "the GPUs of this node"
@@ -311,7 +326,9 @@ _EFFECTS = {
     "The GPUs of a node must not be reconfigured while pods hold them",
     default=Severity.WARN,
     remedy="drain the node first",
-    source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted deployments/container",
+    source="docs gpu-operator-mig, gpu-operator-kubevirt; github.com/NVIDIA/mig-parted pkg/mig/reconfigure/reconfigure.go "
+    "shutdownKubernetesGPUClients, applyMigModeChange; github.com/NVIDIA/gpu-operator controllers/state_manager.go "
+    "updateGPUStateLabels",
 )
 def unused_gpus(change: Change) -> Iterator[Problem]:
     """Before it divides GPUs, the MIG manager stops the operator's own pods and no others.

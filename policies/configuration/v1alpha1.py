@@ -210,7 +210,7 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
 
     Their state becomes notReady with the reason ConflictingNodeSelector, and no driver is installed or upgraded
     anywhere until one of them is changed. The one with `default: true` takes the nodes that are left, so it conflicts
-    with none; there can be only one.
+    with none; there can be only one. Selectors that could meet and share none of the GPU nodes are a warning.
     """
     others = [
         driver
@@ -242,6 +242,7 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
         for node in change.facts.view.known_objects("Node")
         if selects(mine, node) and selects(theirs, node)
     ]
+    severity = Severity.WARN if change.facts.known_gpu_nodes() else unread
     if shared:
         text = f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
         text += f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
@@ -249,10 +250,10 @@ def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     elif not change.mapping("nodeSelector"):
         text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
         remedy = "add a nodeSelector, or default: true if it is for the nodes that are left"
-        yield Problem(path, text, remedy, severity=unread)
+        yield Problem(path, text, remedy, severity=severity)
     elif not lookup(other, ("spec", "nodeSelector")):
         text = f'selects nodes that "{name}" has already, as it has no nodeSelector and takes every GPU node'
-        yield Problem(path, text, severity=unread)
+        yield Problem(path, text, severity=severity)
     elif mine.items() <= theirs.items() or theirs.items() <= mine.items():
         wider, narrower = (change.name, name) if mine.items() <= theirs.items() else (name, change.name)
         text = f'"{wider}" selects every node that "{narrower}" selects; which nodes these are is not known here'

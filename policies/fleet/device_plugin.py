@@ -13,7 +13,7 @@ from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.yaml import YAMLError, load_document
+from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
 from policies.rules.checks import PODS, Problem
@@ -238,7 +238,7 @@ class SingleShares:
         if key not in self._read:
             text = next((data[key] for data in self._texts if isinstance(data, dict) and key in data), None)
             try:
-                value = load_document(text, limits=LIMITS).value if isinstance(text, str) else None
+                value = first_document(text, limits=LIMITS).value if isinstance(text, str) else None
             except YAMLError:
                 value = None
             self._read[key] = PluginConfig(value)

@@ -28,6 +28,7 @@ __all__ = [
     "Limits",
     "Position",
     "YAMLError",
+    "first_document",
     "load_document",
     "scan_documents",
 ]
@@ -187,6 +188,20 @@ def load_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Docu
             raise YAMLError("a second document begins here; only one is expected", place.line, place.column)
         documents.append(outcome)
     return documents[0] if documents else Document(Node(None, yaml.Mark("", 0, 0, 0, None, 0)), 0)
+
+
+def first_document(text: str | bytes, *, limits: Limits = DEFAULT_LIMITS) -> Document:
+    """The first document of a text, as Go programs read a file: the last of duplicate keys counts.
+
+    What follows the document is ignored. Its value is None if the text holds nothing.
+
+    Raises:
+        YAMLError: for the first problem in the document.
+    """
+    outcome = next(_documents_and_errors(text, limits, keeps_duplicates=True), None)
+    if isinstance(outcome, YAMLError):
+        raise outcome
+    return outcome or Document(Node(None, yaml.Mark("", 0, 0, 0, None, 0)), 0)
 
 
 def scan_documents(

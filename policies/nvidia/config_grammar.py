@@ -113,8 +113,6 @@ class GrammarProblem:
     steps: Steps
     message: str
     remedy: str
-    is_clear: bool = True
-    """False for an unknown field that resembles no known one."""
 
     @property
     def exit(self) -> str:
@@ -179,7 +177,7 @@ def _unknown(schema: Field, key: str, steps: Steps, mapping: dict[str, Any]) -> 
         yield GrammarProblem("unknown", steps, text, f"indent it below {homes[0]}")
     else:
         remedy = f"remove it; there are {', '.join(schema.fields)}"
-        yield GrammarProblem("unknown", steps, text, remedy, is_clear=len(steps) == 1)
+        yield GrammarProblem("unknown", steps, text, remedy)
 
 
 def _is_told_elsewhere(schema: Field, key: str, guess: str | None, mapping: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.yaml import Limits, YAMLError, load_document
+from policies.kubernetes.yaml import Limits, YAMLError, first_document
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, MIGProduct, product_of_device
 
@@ -200,7 +200,7 @@ def configs_of(config_map: Object) -> Configs | None:
 def _read(text: str) -> Configs | None:
     """The configurations in a text; cached, because each ClusterPolicy and each node reads it."""
     try:
-        return configs_in(load_document(text, limits=LIMITS).value) or None
+        return configs_in(first_document(text, limits=LIMITS).value) or None
     except YAMLError:
         return None
 

@@ -75,7 +75,7 @@ def test_kind_that_is_no_workload_has_a_remedy_of_its_own(group, kind, remedy):
     assert found.remedy == remedy
 
 
-@pytest.mark.parametrize(("user", "severity"), [("alice", Severity.AUDIT), ("bob", Severity.DENY)])
+@pytest.mark.parametrize(("user", "severity"), [("alice", Severity.AUDIT), ("bob", Severity.WARN)])
 def test_exemption_of_a_user_holds_for_configuration_that_no_webhook_sees(user, severity):
     settings = GPUAdmissionPolicy(exemptions=(Exemption(("GA1*",), users=("alice",)),))
     request = Request(CONFIG, kind="ConfigMap", namespace="kube-system", user=UserInfo(user))

@@ -178,7 +178,7 @@ def test_names_of_namespaces_make_no_lines_of_their_own(files, k8s):
 
 def test_findings_that_are_left_out_are_reported(files, k8s):
     nodes = [
-        k8s.thing("Node", f"n-{number}", labels={"nvidia.com/gpu.workload.config": f"x-{number}"})
+        k8s.thing("Node", f"n-{number}", labels={"nvidia.com/mig.config": f"x,{number}"})
         for number in range(MOST_FINDINGS + 1)
     ]
     done = run("--cluster", files(*nodes))

@@ -178,7 +178,7 @@ def cluster(k8s):
         k8s.quota(),
         k8s.quota(namespace="team-b"),
         *(k8s.node_pool(name) for name in "ab"),
-        *(k8s.thing("Node", f"n-{number}", labels={"nvidia.com/gpu.workload.config": "x"}) for number in range(3)),
+        *(k8s.thing("Node", f"n-{number}", labels={"nvidia.com/mig.config": "x,y"}) for number in range(3)),
     ]
 
 
@@ -196,7 +196,7 @@ def test_gravest_findings_come_first(cluster, audited):
 
 def test_report_is_bounded_and_says_what_it_left_out(k8s, audited):
     nodes = [
-        k8s.thing("Node", f"n-{number:04}", labels={"nvidia.com/gpu.workload.config": f"x-{number}"})
+        k8s.thing("Node", f"n-{number:04}", labels={"nvidia.com/mig.config": f"x,{number}"})
         for number in range(MOST_FINDINGS + 7)
     ]
     report = audited(*nodes)

@@ -32,6 +32,7 @@ def node(name="gpu-1", **labels):
         "workload": "nvidia.com/gpu.workload.config",
         "mig": "nvidia.com/mig.config",
         "family": "nvidia.com/gpu.family",
+        "vgpu": "nvidia.com/vgpu.config",
     }
     text = "".join(f", {spelled[label]}: {value}" for label, value in labels.items())
     return f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}, labels: {{nvidia.com/gpu.present: 'true'{text}}}}}"

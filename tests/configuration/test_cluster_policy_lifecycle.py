@@ -31,14 +31,25 @@ def texts(findings, rule):
     return [plain_text(finding) for finding in findings if finding.rule.id == rule]
 
 
-def test_second_cluster_policy_is_refused(examined):
+def test_second_cluster_policy_is_warned_about(examined):
     found = examined(POLICY.replace("name: cluster-policy", "name: mine") + "---" + POLICY)
+    assert [one.severity for one in found if one.rule.id == "GA105"] == [Severity.WARN]
     assert texts(found, "GA105") == [
         (
             'metadata.name: "mine" would be ignored, because the operator follows the older "cluster-policy"; '
             "change the existing one, or delete it first"
         )
     ]
+
+
+def test_mistakes_in_a_cluster_policy_that_is_ignored_are_warnings(examined):
+    spec = "spec: {driver: {livenessProbe: {periodSeconds: 1}, kernelModuleType: openn}}\n"
+    found = examined(POLICY.replace("name: cluster-policy", "name: mine") + spec + "---" + POLICY)
+    severities = {one.rule.id: one.severity for one in found}
+    assert severities["GA124"] is Severity.WARN
+    assert severities["GA101"] is Severity.DENY
+    (ignored,) = [one for one in found if one.rule.id == "GA124"]
+    assert ignored.message.endswith('; the operator follows the ClusterPolicy "cluster-policy" and ignores this one')
 
 
 def test_update_of_the_only_cluster_policy_passes(examined):

@@ -242,6 +242,9 @@ def test_driver_directory_of_the_host_with_a_driver_container_warns(found):
         "{hostPaths: {rootFS: /, driverInstallDir: /run/nvidia/driver, kubeletRootDir: /var/lib/kubelet}}",
         "{driver: {enabled: false}, hostPaths: {driverInstallDir: /home/kubernetes/bin/nvidia}}",
         "{hostPaths: {driverInstallDir: '', rootFS: ''}}",
+        "{toolkit: {enabled: false, installDir: usr/local}}",
+        "{devicePlugin: {enabled: false, mps: {root: mps}}}",
+        "{dcgmExporter: {enabled: false}, hostPaths: {kubeletRootDir: kubelet}}",
     ],
 )
 def test_usual_host_paths_pass(texts, spec):
@@ -255,7 +258,7 @@ def test_kubelet_of_k0s_is_elsewhere(texts):
     assert texts("GA184", facts=node(kubelet="v1.34.1+k0s")) == [
         (
             'spec.hostPaths.kubeletRootDir: "/var/lib/kubelet" is not the kubelet\'s directory of '
-            'k0s on the node "gpu-1"; the device plugin would find no socket to register at; '
+            'k0s on the node "gpu-1"; metrics would not say which pods use the GPUs; '
             'write "/var/lib/k0s/kubelet"'
         )
     ]

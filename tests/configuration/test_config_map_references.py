@@ -46,7 +46,7 @@ def test_deletion_of_a_config_map_in_use_is_refused(examined):
         "{migManager: {config: {name: ours}}}",
         "{migManager: {gpuClientsConfig: {name: ours}}}",
         "{dcgmExporter: {config: {name: ours}}}",
-        "{vgpuDeviceManager: {enabled: true, config: {name: ours}}}",
+        "{sandboxWorkloads: {enabled: true}, vgpuDeviceManager: {enabled: true, config: {name: ours}}}",
         "{driver: {repoConfig: {configMapName: ours}}}",
         "{driver: {certConfig: {name: ours}}}",
         "{driver: {kernelModuleConfig: {name: ours}}}",

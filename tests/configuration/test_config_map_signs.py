@@ -34,7 +34,7 @@ def test_any_content_is_read_and_mistakes_only_add_roles(data):
 
 def test_texts_without_a_sign_are_not_parsed(monkeypatch):
     parsed = []
-    monkeypatch.setattr(roles, "load_document", lambda text, **_: parsed.append(text))
+    monkeypatch.setattr(roles, "first_document", lambda text, **_: parsed.append(text))
     data = {"ca.crt": "MIIB\n" * 1000, "values.json": '{"panels": [{"expr": "sum(x)"}]}', "run.sh": "exec sleep 1"}
     assert content_roles({"data": data}, with_mistakes=True) == set()
     assert parsed == []

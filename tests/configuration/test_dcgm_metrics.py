@@ -292,3 +292,17 @@ def test_every_record_is_where_it_says(text):
 def test_quoted_records_are_read_as_they_were_written(records):
     text = "\n".join(",".join('"' + field.replace('"', '""') + '"' for field in record) for record in records)
     assert [[field.text for field in record] for record in read_records(text)] == records
+
+
+def test_broken_list_that_nothing_names_is_only_warned_about(found):
+    unnamed = POLICY.replace("name: metrics-config", "name: other")
+    rule, severity, _, text = only(found("DCGM_FI_DEV_GPU_UTIL, gauge\n", unnamed))
+    assert (rule, severity) == ("GA163", "warn")
+    assert "nothing names this ConfigMap for the exporter" in text
+    assert only(found("DCGM_FI_DEV_GPU_UTIL, gauge\n", POLICY))[:2] == ("GA163", "deny")
+
+
+def test_broken_list_beside_the_one_that_is_mounted_is_only_warned_about(examined):
+    data = {"dcgm-metrics.csv": GOOD, "old.csv": "DCGM_FI_DEV_GPU_UTIL, gauge\n"}
+    (finding,) = examined(json.dumps({**CONFIG_MAP, "data": data}) + POLICY)
+    assert (finding.rule.id, str(finding.severity)) == ("GA163", "warn")

@@ -144,12 +144,17 @@ def test_a_default_that_is_no_key_is_refused(findings_of, default, keys, there_a
     assert findings_of(document, config_map(**dict.fromkeys(keys, SLICED))) == [("GA131", Severity.DENY, expected)]
 
 
-def test_a_default_without_a_name_is_refused(findings_of):
+def test_a_default_without_a_name_is_warned_about(findings_of):
     expected = (
         f'{DEFAULT}: is "any", but config.name is empty, so the operator ignores both; write '
         "config.name, the name of the ConfigMap"
     )
-    assert findings_of(policy({"default": "any"})) == [("GA131", Severity.DENY, expected)]
+    assert findings_of(policy({"default": "any"})) == [("GA131", Severity.WARN, expected)]
+
+
+def test_a_default_that_no_node_reads_is_only_warned_about(findings_of):
+    found = findings_of(policy({"name": "time-slicing", "default": "none"}), config_map(), labelled("any"))
+    assert [one[:2] for one in found] == [("GA131", Severity.WARN)]
 
 
 def test_a_label_that_is_no_key_warns(findings_of):
@@ -200,14 +205,20 @@ def test_mixed_with_an_mps_configuration_is_refused(findings_of):
     assert findings_of(policy(mig={"strategy": "single"}), config_map(any=MPS)) == []
 
 
-def test_a_strategy_that_a_configuration_was_not_written_for_is_refused(findings_of):
+def test_mixed_with_an_mps_configuration_that_nothing_reads_is_only_warned_about(findings_of):
+    config, mixed = config_map(any=SLICED, mps=MPS), {"strategy": "mixed"}
+    assert [one[:2] for one in findings_of(policy(mig=mixed), config)] == [("GA143", Severity.WARN)]
+    assert [one[:2] for one in findings_of(policy(mig=mixed), config, labelled("mps"))] == [("GA143", Severity.DENY)]
+
+
+def test_a_strategy_that_a_configuration_was_not_written_for_is_warned_about(findings_of):
     expected = (
         'spec.mig.strategy: is single, which overrides migStrategy: mixed in "any" of '
         'ConfigMap "time-slicing"; write mixed, or remove migStrategy there'
     )
     mixed = {**SLICED, "flags": {"migStrategy": "mixed"}}
     assert findings_of(policy(mig={"strategy": "single"}), config_map(any=mixed)) == [
-        ("GA143", Severity.DENY, expected)
+        ("GA143", Severity.WARN, expected)
     ]
 
 

@@ -356,3 +356,14 @@ def test_version_of_the_running_operator_is_known(examined):
     found = findings_of(examined(policy(labels="helm.sh/chart: gpu-operator-v26.7.0") + operator), "GA173")
     assert len(found) == 1
     assert "operator 25.10" in found[0][1]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"maxUnavailable": "half"}, {"drain": "{enable: true, podSelector: 'a in (b'}"}, {"maxUnavailable": "-1"}],
+)
+def test_upgrade_policy_beside_sandbox_workloads_is_not_read(examined, fields):
+    found = findings_of(examined(policy(fields, rest=SANDBOX)), "GA169", "GA171")
+    assert [severity for severity, _ in found] == [Severity.WARN]
+    assert "it is not read while sandboxWorkloads.enabled is true" in found[0][1]
+    assert findings_of(examined(policy(fields)), "GA169", "GA171")[0][0] is Severity.DENY

@@ -39,7 +39,7 @@ def test_config_map_that_is_not_found_is_a_warning_that_names_the_setting():
     assert found("GA146").severity is Severity.WARN
     assert plain_text(found("GA146")) == (
         'spec.migManager.config.name: ConfigMap "ours" not found in gpu-operator or nvidia-gpu-operator; these are only the '
-        'defaults of configuration.operatorNamespaces; the MIG manager\'s pods would not start; create ConfigMap "ours" in '
+        'defaults of configuration.operatorNamespaces; the MIG manager could cut no GPU; create ConfigMap "ours" in '
         "gpu-operator first, with the key config.yaml, or name the operator's namespace in that setting"
     )
 

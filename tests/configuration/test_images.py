@@ -46,7 +46,9 @@ def test_version_alone_is_refused_with_the_operators_words(findings_of):
 
 
 def test_remedy_for_a_component_without_a_usual_image_says_what_to_add(findings_of):
-    found = findings_of("GA110", "vfioManager: {enabled: true, repository: nvcr.io/nvidia}")
+    found = findings_of(
+        "GA110", "sandboxWorkloads: {enabled: true}\nvfioManager: {enabled: true, repository: nvcr.io/nvidia}"
+    )
     assert [remedy for *_, remedy in found] == ["add image and version"]
 
 
@@ -57,6 +59,10 @@ def test_remedy_for_a_component_without_a_usual_image_says_what_to_add(findings_
         "driver: {enabled: false, version: 580.95.05}",
         "driver: {useNvidiaDriverCRD: true, version: 580.95.05}",
         "vgpuManager: {version: 580.95.05}",
+        "vgpuManager: {enabled: true, version: 580.95.05}",
+        "vfioManager: {enabled: true, repository: nvcr.io/nvidia}",
+        "sandboxWorkloads: {enabled: true, mode: kata}\nsandboxDevicePlugin: {enabled: true, version: v1}",
+        "driver: {enabled: false}\ngds: {enabled: true, version: 2.29.4}",
         "driver: {image: registry.example.com/driver:580.95.05}",
         f"driver: {{image: registry.example.com/driver@{DIGEST}}}",
         "driver: {repository: '', image: '', version: ''}",
@@ -200,10 +206,19 @@ def test_part_that_makes_no_reference_is_refused(findings_of, field, value, mess
         "repository: 'registry.local:5000/gpu', image: nvidia/driver, version: 580.95.05",
         f"repository: nvcr.io/nvidia, image: driver, version: '{DIGEST}'",
         "repository: Registry.example.com/nvidia, image: driver, version: 580.95.05",
+        f"repository: nvcr.io/nvidia, image: driver, version: '580.95.05-ubuntu22.04@{DIGEST}'",
+        f"repository: nvcr.io/nvidia, image: 'driver:580.95.05-ubuntu22.04', version: '{DIGEST}'",
     ],
 )
 def test_valid_reference_passes(findings_of, parts):
     assert findings_of("GA111", f"driver: {{{parts}}}") == []
+
+
+def test_registry_in_the_path_of_a_mirror_is_warned_about(findings_of):
+    parts = "repository: mirror.example.com/proxy, image: nvcr.io/nvidia/driver, version: 580.95.05"
+    [(path, severity, message, _)] = findings_of("GA111", f"driver: {{{parts}}}")
+    assert (path, severity) == ("spec.driver.image", "warn")
+    assert message.endswith('nodes would pull "mirror.example.com/proxy/nvcr.io/nvidia/driver"')
 
 
 def test_operating_system_in_a_driver_tag_is_refused(findings_of):
@@ -248,6 +263,14 @@ def test_digest_of_a_driver_is_refused_when_nodes_differ(findings_of):
         )
     ]
     assert findings_of("GA112", spec, node("a", "ubuntu", "22.04")) == []
+    pinned = spec.replace(DIGEST, f"580.95.05-ubuntu22.04@{DIGEST}")
+    assert len(findings_of("GA112", pinned, node("a", "ubuntu", "22.04"), node("b", "ubuntu", "24.04"))) == 1
+
+
+@pytest.mark.parametrize("os", ["rhel", "rocky", "ol"])
+def test_minor_versions_of_one_operating_system_have_the_same_image(findings_of, os):
+    spec = f"driver: {{repository: nvcr.io/nvidia, image: driver, version: '{DIGEST}'}}"
+    assert findings_of("GA112", spec, node("a", os, "9.4"), node("b", os, "9.6")) == []
 
 
 def test_digest_of_a_driver_is_warned_of_when_nodes_are_unknown(findings_of):
@@ -332,15 +355,28 @@ def test_component_without_any_image_is_warned_of_when_the_operator_is_known(fin
     assert findings_of("GA113", "driver: {enabled: true}") == []
 
 
-def test_unknown_pull_policy_is_refused(findings_of):
+def test_unknown_pull_policy_is_warned_about(findings_of):
     assert findings_of("GA114", "devicePlugin: {imagePullPolicy: always}\ngfd: {imagePullPolicy: ''}") == [
         (
             "spec.devicePlugin.imagePullPolicy",
-            "deny",
+            "warn",
             '"always" is not a pull policy, so IfNotPresent is used silently',
             "write imagePullPolicy: Always",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "severity"),
+    [
+        (DRIVER, "{driverType: gpu, imagePullPolicy: always}", "deny"),
+        (DRIVER, "{driverType: gpu, manager: {imagePullPolicy: always}}", "deny"),
+        (DRIVER, "{driverType: gpu, gds: {enabled: true, imagePullPolicy: always}}", "warn"),
+        (CLUSTER, "draDriver: {imagePullPolicy: always}", "deny"),
+    ],
+)
+def test_pull_policy_that_the_operator_copies_into_a_daemonset_is_refused(findings_of, kind, spec, severity):
+    assert [one[1] for one in findings_of("GA114", spec, kind=kind)] == [severity]
 
 
 SECRET = """apiVersion: v1

@@ -54,25 +54,25 @@ NAMED = "{migManager: {config: {name: mig-config}}}"
     [
         (
             config_map("other"),
-            ('ConfigMap "mig-config" not found in gpu-operator; the MIG manager\'s pods would not start'),
+            ('ConfigMap "mig-config" not found in gpu-operator; the MIG manager could cut no GPU'),
             'create ConfigMap "mig-config" in gpu-operator first, with the key config.yaml',
         ),
         (
             config_map(namespace="default"),
             (
                 'ConfigMap "mig-config" not found in gpu-operator, only in default, where the '
-                "operator does not look; the MIG manager's pods would not start"
+                "operator does not look; the MIG manager could cut no GPU"
             ),
             'create ConfigMap "mig-config" in gpu-operator first, with the key config.yaml',
         ),
         (
             config_map(),
-            'ConfigMap "mig-config" has no key config.yaml; the MIG manager\'s pods would not start',
+            'ConfigMap "mig-config" has no key config.yaml; the MIG manager could cut no GPU',
             "add the key config.yaml to it",
         ),
         (
             config_map(**{"mig.yaml": FILE}),
-            'ConfigMap "mig-config" has "mig.yaml" and not config.yaml; the MIG manager\'s pods would not start',
+            'ConfigMap "mig-config" has "mig.yaml" and not config.yaml; the MIG manager could cut no GPU',
             'rename the key in ConfigMap "mig-config" to config.yaml',
         ),
         (
@@ -106,11 +106,16 @@ def test_config_map_that_serves_or_is_not_known_is_left_alone(findings_of, spec,
     assert findings_of("GA146", spec, *cluster) == []
 
 
+def test_config_map_of_a_manager_without_nodes_is_only_warned_about(findings_of):
+    assert [one[1] for one in findings_of("GA146", NAMED, config_map("other"), node("a", **T4))] == ["warn"]
+    assert [one[1] for one in findings_of("GA146", NAMED, config_map("other"), node("a", **A100))] == ["deny"]
+
+
 def test_clients_need_their_own_file(findings_of):
     found = findings_of(
         "GA146", "{migManager: {gpuClientsConfig: {name: mig-config}}}", config_map(**{"config.yaml": "a"})
     )
-    said = 'ConfigMap "mig-config" has "config.yaml" and not clients.yaml; the MIG manager\'s pods would not start'
+    said = 'ConfigMap "mig-config" has "config.yaml" and not clients.yaml; the MIG manager could cut no GPU'
     assert [one[:3] for one in found] == [("spec.migManager.gpuClientsConfig.name", "deny", said)]
 
 

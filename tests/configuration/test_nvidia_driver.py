@@ -69,6 +69,22 @@ def test_empty_selector_beside_another_driver_is_refused(findings_of):
     ]
 
 
+@pytest.mark.parametrize(
+    ("mine", "other"), [("{}", "nodeSelector: {pool: x}"), ("{pool: x}", "priorityClassName: system-node-critical")]
+)
+def test_selectors_that_share_no_gpu_node_are_only_warned_about(findings_of, mine, other):
+    found = findings_of("GA192", f"nodeSelector: {mine}", driver("other", other), node("gpu-1", pool="y"))
+    assert [one[1] for one in found] == ["warn"]
+
+
+def test_driver_that_the_operator_ignores_is_not_refused(findings_of):
+    cluster = (driver("other", "nodeSelector: {zone: a}"), node("gpu-1", pool="x", zone="a"))
+    assert findings_of("GA192", "nodeSelector: {pool: x}", *cluster, POLICY % "enabled: true")[0][1] == "warn"
+    assert findings_of("GA114", "imagePullPolicy: always", POLICY % "enabled: true")[0][1] == "warn"
+    delegating = POLICY % "useNvidiaDriverCRD: true"
+    assert findings_of("GA192", "nodeSelector: {pool: x}", *cluster, delegating)[0][1] == "deny"
+
+
 def test_selector_beside_an_empty_one_is_refused(findings_of):
     found = findings_of("GA192", "nodeSelector: {pool: x}", driver("other"))
     assert found[0][1:3] == (

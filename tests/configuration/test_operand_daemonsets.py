@@ -47,9 +47,8 @@ def test_roll_out_that_kubernetes_takes_is_left_alone(examined, text):
         ("101%", "is more than all nodes; the API server would refuse the DaemonSets: must not be greater than 100%"),
     ],
 )
-@pytest.mark.parametrize("kind", ["ClusterPolicy", "GPUCluster"])
-def test_roll_out_that_kubernetes_refuses_is_refused(examined, kind, text, reason):
-    assert findings_of(examined(daemonsets(rolling(f"'{text}'"), kind=kind)), "GA174") == [
+def test_roll_out_that_kubernetes_refuses_is_refused(examined, text, reason):
+    assert findings_of(examined(daemonsets(rolling(f"'{text}'"))), "GA174") == [
         (
             Severity.DENY,
             (
@@ -202,3 +201,42 @@ def test_operands_that_may_not_be_root_are_refused(examined):
 def test_operands_that_are_root_are_left_alone(examined):
     text = "podSecurityContext: {runAsNonRoot: false, runAsUser: 0, seLinuxOptions: {type: spc_t}}"
     assert findings_of(examined(daemonsets(text)), "GA178") == []
+
+
+def test_settings_that_a_gpu_cluster_does_not_read_are_warned_about(examined):
+    text = f"{rolling('half')}, podSecurityContext: {{runAsNonRoot: true, runAsUser: 1000}}"
+    found = findings_of(examined(daemonsets(text, kind="GPUCluster")), "GA174")
+    found += findings_of(examined(daemonsets(text, kind="GPUCluster")), "GA178")
+    assert found == [
+        (
+            Severity.WARN,
+            (
+                'spec.daemonsets.rollingUpdate.maxUnavailable: "half" has no effect, because the operator does not read it '
+                "in a GPUCluster; remove rollingUpdate"
+            ),
+        ),
+        (
+            Severity.WARN,
+            (
+                "spec.daemonsets.podSecurityContext.runAsNonRoot: has no effect, because the operator does not read "
+                "podSecurityContext in a GPUCluster; remove runAsNonRoot"
+            ),
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "severity"),
+    [
+        ("operator: {labels: {a b: c}}", Severity.WARN),
+        ("operator: {annotations: {a b: c}}", Severity.WARN),
+        ("dcgmExporter: {enabled: false, annotations: {a b: c}}", Severity.WARN),
+        ("dcgmExporter: {serviceMonitor: {enabled: false, additionalLabels: {a: b c}}}", Severity.WARN),
+        ("dcgmExporter: {serviceMonitor: {enabled: true, additionalLabels: {a: b c}}}", Severity.DENY),
+        ("dcgmExporter: {annotations: {a b: c}}", Severity.DENY),
+        ("operator: {metrics: {serviceMonitor: {additionalLabels: {a: b c}}}}", Severity.DENY),
+    ],
+)
+def test_invalid_labels_are_refused_only_where_something_gets_them(examined, spec, severity):
+    found = findings_of(examined(f"{HEADS['ClusterPolicy']}  {spec}\n"), "GA177")
+    assert [one[0] for one in found] == [severity]

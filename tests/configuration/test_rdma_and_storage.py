@@ -174,7 +174,7 @@ def test_storage_of_a_driver_needs_the_word_open(examined, version):
             Severity.DENY,
             (
                 'spec.kernelModuleType: is "auto", and gds needs "open"; the operator would report: GPUDirect Storage driver '
-                "'gds' is only supported with NVIDIA OpenRM drivers; write kernelModuleType: open, or disable gds"
+                f"'{version}' is only supported with NVIDIA OpenRM drivers; write kernelModuleType: open, or disable gds"
             ),
         )
     ]
@@ -183,6 +183,19 @@ def test_storage_of_a_driver_needs_the_word_open(examined, version):
 def test_storage_of_a_driver_with_open_modules_is_left_alone(examined):
     spec = f"kernelModuleType: open\ngds: {{enabled: true, {IMAGE}, version: 2.29.4}}"
     assert not findings_of(examined(of(DRIVER, spec)), "GA167")
+
+
+@pytest.mark.parametrize("version", ["2.16.1", "custom", ""])
+def test_storage_of_a_version_that_the_operator_takes_for_old_is_left_alone(examined, version):
+    assert not findings_of(examined(of(DRIVER, f"gds: {{enabled: true, {IMAGE}, version: '{version}'}}")), "GA167")
+
+
+@pytest.mark.parametrize("driver", ["enabled: false", "useNvidiaDriverCRD: true"])
+def test_storage_beside_another_driver_needs_no_image_and_no_modules(examined, driver):
+    spec = f"driver: {{{driver}, kernelModuleType: proprietary}}\ngds: {{enabled: true, version: 2.29.4}}\ngdrcopy: {{enabled: true}}"
+    found = examined(of(POLICY, spec))
+    assert not findings_of(found, "GA167")
+    assert not findings_of(found, "GA168")
 
 
 def test_gdrcopy_without_image_is_refused(examined):

@@ -204,3 +204,16 @@ def test_confidential_computing_on_older_gpus_is_warned_of(examined):
 def test_confidential_computing_where_it_is_possible_is_left_alone(examined):
     for nodes in ([node(family="hopper"), node("b", family="ampere")], [node(family="ampere"), node("b")], [node()]):
         assert findings_of(examined(policy(*nodes, sandbox=KATA, **CHART))) == []
+
+
+@pytest.mark.parametrize(
+    ("labels", "severity"),
+    [
+        ({"workload": "vm-vgpu"}, Severity.DENY),
+        ({"workload": "vm-vgpu", "vgpu": "A40-12Q"}, Severity.WARN),
+        ({"workload": "vm-passthrough"}, Severity.WARN),
+    ],
+)
+def test_default_for_vgpus_is_needed_only_by_nodes_for_vgpus(examined, labels, severity):
+    found = examined(device_manager("A40-24G", CONFIGS, node(**labels)))
+    assert [one.severity for one in found if one.rule.id == "GA190"] == [severity]

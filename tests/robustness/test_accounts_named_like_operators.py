@@ -13,7 +13,7 @@ NAMES = ("gpu-operator", "nvidia-gpu-operator", "nvidia-mig-manager", "node-feat
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
-    "metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.workload.config": "passthrough"}},
+    "metadata": {"name": "gpu-1", "labels": {"nvidia.com/mig.config": "1g.10gb-2,3g.40gb-1"}},
 }
 QUOTA = {
     "apiVersion": "gpu-admission.io/v1alpha1",
@@ -45,7 +45,7 @@ def test_account_of_a_tenant_is_refused_like_everyone(name, namespace):
 def test_accounts_of_the_operator_are_warned():
     answer = answered(NODE, "nvidia-vgpu-device-manager", "gpu-operator")
     assert answer.allowed
-    assert [finding.rule.id for finding in answer.findings] == ["GA157"]
+    assert [finding.rule.id for finding in answer.findings] == ["GA154"]
 
 
 def test_namespaces_of_the_operator_are_those_of_the_settings():

@@ -14,7 +14,7 @@ from policies.configuration.config_maps.plugin_documents import MOST_DOCUMENTS
 from policies.kubernetes.bounds import TooMuchWork, Work, bounded_by, count_work
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import ResultsPerObject
-from policies.kubernetes.yaml import load_document
+from policies.kubernetes.yaml import first_document
 from policies.rules.decision import MOST_FINDINGS, Decision, Finding, Severity
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, RuleOverride
 from tests.counted_work import RecordedWork
@@ -287,8 +287,8 @@ def deployment(variables):
 def documents_read(monkeypatch):
     """How many YAML texts are read."""
     read = []
-    where = "policies.configuration.config_maps.plugin_documents.load_document"
-    monkeypatch.setattr(where, lambda text, **more: (read.append(text), load_document(text, **more))[1])
+    where = "policies.configuration.config_maps.plugin_documents.first_document"
+    monkeypatch.setattr(where, lambda text, **more: (read.append(text), first_document(text, **more))[1])
     return read
 
 

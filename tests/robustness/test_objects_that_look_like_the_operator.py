@@ -39,7 +39,7 @@ USED = {
 NODE = {
     "apiVersion": "v1",
     "kind": "Node",
-    "metadata": {"name": "gpu-1", "labels": {"nvidia.com/gpu.workload.config": "passthrough"}},
+    "metadata": {"name": "gpu-1", "labels": {"nvidia.com/mig.config": "1g.10gb-2,3g.40gb-1"}},
 }
 ADMIN = {
     "apiVersion": "v1",

@@ -36,7 +36,8 @@ def exports_metrics(change: Change) -> bool:
     "GA158",
     "The metrics list of the exporter must exist",
     remedy="create the ConfigMap in the operator's namespace first",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter, "
+    "internal/state/dcgm_exporter.go buildDCGMExporterRenderData",
     rows=("I-01", "I-02"),
 )
 def metrics_list_exists(change: Change) -> Iterator[Problem]:
@@ -97,14 +98,16 @@ _SKIPPED = "the exporter would warn: Failed to compile pod label allowlist regex
     "The exporter must be able to add the labels of jobs and pods that are configured",
     remedy="write an absolute path such as /var/lib/dcgm-exporter/job-mapping",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter; "
-    "github.com/NVIDIA/dcgm-exporter internal/pkg/transformation/kubernetes.go; github.com/google/re2 Syntax",
+    "github.com/NVIDIA/dcgm-exporter internal/pkg/transformation/kubernetes.go newLabelFilterCache; "
+    "github.com/google/re2 Syntax",
     rows=("I-07", "I-08", "I-15"),
 )
 def labels_of_metrics(change: Change) -> Iterator[Problem]:
     """The directory of job files is mounted from the node; if it is not absolute, pods do not start.
 
     Patterns of pod labels are joined by commas and split at commas. The exporter skips a pattern that it cannot compile,
-    and if none is left it adds every label of every pod: Prometheus gets far too many series.
+    and if none is left it adds every label of every pod: Prometheus gets far too many series. It starts all the same, so
+    this is a warning.
     """
     if not exports_metrics(change):
         return
@@ -121,7 +124,7 @@ def labels_of_metrics(change: Change) -> Iterator[Problem]:
     patterns = exporter.items("podLabelAllowlistRegex")
     for index, pattern in enumerate(patterns):
         if isinstance(pattern, str) and (found := _pattern_problem(pattern)):
-            yield Problem(exporter.at("podLabelAllowlistRegex", index), *found)
+            yield Problem(exporter.at("podLabelAllowlistRegex", index), *found, severity=Severity.WARN)
     by_variable = any(name == _POD_LABELS and value in ("true", "1") for _, name, value in exporter.variables("env"))
     if patterns and not exporter.flag("enablePodLabels") and not by_variable:
         text, remedy = "has no effect, because enablePodLabels is not true", "write enablePodLabels: true beside it"
@@ -190,8 +193,9 @@ _CHOICES = {
     "GA160",
     "Prometheus must be able to scrape the exporter",
     remedy="write an interval that is at least the scrapeTimeout",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyServiceMonitorCustomEdits; "
-    "github.com/prometheus-operator/prometheus-operator pkg/prometheus; k8s.io/api/core/v1 ServiceType",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyServiceMonitorCustomEdits, "
+    "TransformDCGMExporterService; github.com/prometheus-operator/prometheus-operator pkg/prometheus/promcfg.go "
+    "CompareScrapeTimeoutToScrapeInterval; k8s.io/api/core/v1 ServiceType",
     rows=("I-09", "I-10", "I-11", "I-12", "I-13", "I-16"),
 )
 def scrapable(change: Change) -> Iterator[Problem]:

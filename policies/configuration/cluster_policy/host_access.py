@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, WITH_DRIVER
 from policies.configuration.cluster_facts import is_k0s, is_microk8s, is_openshift, namespaced_name, the_nodes
+from policies.configuration.drivers import drivers_of
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import items_at, lookup, namespace_of
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.yaml import YAMLError, load_document
+from policies.kubernetes.yaml import YAMLError, first_document
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -29,6 +30,12 @@ _PATHS = (
     ("devicePlugin", "mps", "root"),
 )
 _ROOT = ("hostPaths", "rootFS")
+_MOUNTED_BY = {
+    ("hostPaths", "kubeletRootDir"): "dcgmExporter",
+    ("toolkit", "installDir"): "toolkit",
+    ("devicePlugin", "mps", "root"): "devicePlugin",
+}
+"""The component that mounts a path, if it is one only; the path of a disabled component is not read."""
 _DRIVER_CONTAINER = "/run/nvidia/driver"
 _KUBELET = "/var/lib/kubelet"
 _K0S = "/var/lib/k0s/kubelet"
@@ -45,19 +52,21 @@ _KUBELETS: tuple[tuple[Callable[[Object], bool], str, tuple[str, ...]], ...] = (
     "Host paths must be absolute, and match the nodes",
     remedy="write an absolute path of its own without going up",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go transformForHostRoot, "
-    "transformForDriverInstallDir, TransformToolkit; k8s.io/kubernetes pkg/apis/core/validation",
+    "transformForDriverInstallDir, TransformToolkit, TransformDevicePlugin, TransformDCGMExporter; "
+    "k8s.io/kubernetes pkg/apis/core/validation",
     rows=("F-11", "F-16", "F-17"),
 )
 def host_paths(change: Change) -> Iterator[Problem]:
     """The operands mount these directories of the host, and some write into them.
 
     With a relative path, or one with `..`, their pods cannot be created. With the root of the host as an installation
-    directory, files are spread over it. With another directory than the kubelet's, the device plugin finds no socket to
-    register at, and the node has no GPUs.
+    directory, files are spread over it. With another directory than the kubelet's, the DCGM exporter does not find out
+    which pods use which GPUs; the device plugin always registers below /var/lib/kubelet.
     """
     for steps in _PATHS:
-        text = change.text(*steps)
-        if text and (found := _path_problem(text, is_root_allowed=steps == _ROOT)):
+        text, component = change.text(*steps), _MOUNTED_BY.get(steps)
+        is_mounted = component is None or change.flag(component, "enabled", default=True)
+        if text and is_mounted and (found := _path_problem(text, is_root_allowed=steps == _ROOT)):
             yield Problem(change.at(*steps), *found)
     directory = change.text("hostPaths", "driverInstallDir")
     is_valid = directory and not _path_problem(directory, is_root_allowed=False)
@@ -68,9 +77,9 @@ def host_paths(change: Change) -> Iterator[Problem]:
     directory = change.text("hostPaths", "kubeletRootDir") or _KUBELET
     for is_one, distribution, places in _KUBELETS:
         nodes = [node for node in change.facts.known_gpu_nodes() if is_one(node)]
-        if nodes and directory.rstrip("/") not in places:
+        if nodes and directory.rstrip("/") not in places and change.flag("dcgmExporter", "enabled", default=True):
             text = f'"{directory}" is not the kubelet\'s directory of {distribution} on {the_nodes(nodes)}; '
-            text += "the device plugin would find no socket to register at"
+            text += "metrics would not say which pods use the GPUs"
             path = change.at("hostPaths", "kubeletRootDir")
             yield Problem(path, text, f'write "{places[0]}"', severity=Severity.WARN)
 
@@ -210,7 +219,7 @@ def settings_take_effect(change: Change) -> Iterator[Problem]:
     data = lookup(change.facts.operator_object("ConfigMap", name) if name else None, ("data",))
     for key, text in data.items() if isinstance(data, dict) else ():
         try:
-            flags = lookup(load_document(text).value, ("flags",)) if isinstance(text, str) else None
+            flags = lookup(first_document(text).value, ("flags",)) if isinstance(text, str) else None
         except YAMLError:
             continue  # the rules of the ConfigMap report it
         for flag, (component, variable) in _OVERRULED.items():
@@ -235,36 +244,44 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     For a ClusterPolicy the operator does not check that, and the driver pods fail on every node. For an NVIDIADriver it
     does, and stops: `auto`, the default, is not enough there, although it often chooses the open modules.
     """
-    driver = _driver(change)
-    match = _VERSION.match(change.text("gds", "version"))
-    # A digest and the default count as recent.
-    is_recent = match is None or tuple(int(part or 0) for part in match.groups()) >= _OPEN_SINCE
+    version = change.text("gds", "version")
+    match = _VERSION.match(version)
+    # The operator takes a digest for a recent version, and a tag that it cannot read for an old one.
+    is_recent = version.startswith("sha256") if match is None else _version_of(match) >= _OPEN_SINCE
+    driver = next(drivers_of(change), None)
     if driver is None or not change.flag("gds", "enabled") or not is_recent:
         return
     chosen, path = driver.text("kernelModuleType") or "auto", driver.at("kernelModuleType")
     if change.kind == "NVIDIADriver" and chosen != "open":
-        error = f"GPUDirect Storage driver '{change.name}' is only supported with NVIDIA OpenRM drivers"
+        error = f"GPUDirect Storage driver '{version}' is only supported with NVIDIA OpenRM drivers"
         yield Problem(path, f'is "{chosen}", and gds needs "open"; the operator would report: {error}')
-    elif change.kind == "ClusterPolicy" and chosen == "proprietary" and driver.flag("enabled", default=True):
+    elif change.kind == "ClusterPolicy" and chosen == "proprietary":
         why = "nvidia-fs since 2.17.5 can be loaded only beside the open kernel modules"
         yield Problem(path, f'is "proprietary"; {why}, so gds fails')
+
+
+def _version_of(match: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(part or 0) for part in match.groups())
 
 
 @WITH_DRIVER.rule(
     "GA168",
     "GPUDirect Storage and GDRCopy must name their images",
     remedy="write repository, image and version",
-    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go ImagePath, "
-    "api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go transformGDSContainer, transformGDRCopyContainer, "
+    "api/nvidia/v1/clusterpolicy_types.go ImagePath, api/nvidia/v1alpha1/nvidiadriver_types.go GetImagePath",
     rows=("D-09",),
 )
 def sidecars_name_images(change: Change) -> Iterator[Problem]:
     """Both are containers of the driver's pod without a default image, so no driver is deployed.
 
+    A ClusterPolicy whose driver is the host's or that of NVIDIADrivers needs no image: there it only configures the device
+    plugin.
+
     Only OpenShift's installation of the operator includes an image of GDRCopy, for ClusterPolicies and not for
     NVIDIADrivers.
     """
-    if _driver(change) is None:
+    if next(drivers_of(change), None) is None:
         return
     for component, image in (("gds", "nvidia-fs"), ("gdrcopy", "gdrdrv")):
         named = any(change.value(component, part) for part in ("repository", "image", "version"))

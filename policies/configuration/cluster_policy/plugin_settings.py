@@ -90,19 +90,22 @@ def mountable_config_map(change: Change) -> Iterator[Problem]:
     "GA131",
     "A selected device-plugin configuration must be a key of the ConfigMap",
     remedy="write a key of the ConfigMap",
-    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfigName",
+    source="github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfigName; "
+    "github.com/NVIDIA/gpu-operator controllers/object_controls.go isCustomPluginConfigSet",
     rows=("G-02", "G-03", "G-04", "G-05", "S-03"),
 )
 def selected_keys(change: Change) -> Iterator[Problem]:
     """A node's label selects a configuration by its key, and config.default does if the label is missing.
 
-    If the key is missing, the config manager exits again and again, and the node has no device plugin. Without a
-    default, nodes without the label get an empty configuration, which silently hands out whole GPUs.
+    If the key is missing, the config manager exits again and again, and the node has no device plugin. A default is read
+    for nodes without the label only. Without a default, they get an empty configuration, which silently hands out whole
+    GPUs.
     """
     name, default = change.text(*_CONFIG, "name"), change.text(*_CONFIG, "default")
     if default and not name:
         text = f'is "{default}", but config.name is empty, so the operator ignores both'
-        yield Problem(change.at(*_CONFIG, "default"), text, "write config.name, the name of the ConfigMap")
+        remedy = "write config.name, the name of the ConfigMap"
+        yield Problem(change.at(*_CONFIG, "default"), text, remedy, severity=Severity.WARN)
     if name and _reads_config_map(change):
         config_map = _config_map(change)
         keys = data_keys(config_map)
@@ -117,7 +120,10 @@ def _missing_keys(change: Change, name: str, default: str, keys: list[str]) -> I
         has = f"which has {quoted_names(keys)}" if keys else "which has no key"
         text = f'"{default}" is not a key of ConfigMap "{name}", {has}; {_MISSING_KEY}  does not exist'
         guess = closest(default, keys) or (keys[0] if len(keys) == 1 else None)
-        yield Problem(change.at(*_CONFIG, "default"), text, f'write "{guess}"' if guess else None)
+        known = change.facts.known_gpu_nodes()
+        is_read = not known or any(not labels_of(node).get(PLUGIN_CONFIG_LABEL) for node in known)
+        severity = None if is_read else Severity.WARN
+        yield Problem(change.at(*_CONFIG, "default"), text, f'write "{guess}"' if guess else None, severity=severity)
     for key in sorted({labels_of(node)[PLUGIN_CONFIG_LABEL] for node in change.facts.nodes_with(PLUGIN_CONFIG_LABEL)}):
         if key and key not in keys:
             nodes = the_nodes(change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key))
@@ -152,8 +158,9 @@ def _without_default(change: Change, keys: list[str]) -> Iterator[Problem]:
 def agreeing_settings(change: Change) -> Iterator[Problem]:
     """The operator passes spec.mig.strategy and args to the device plugin, and both win over the file.
 
-    With another strategy than the file was written for, nodes offer other resources than pods request, and mixed with MPS
-    keeps the plugin from starting. An argument silently overrides the same setting of every configuration.
+    With another strategy than the file was written for, nodes offer other resources than pods request, which is a warning.
+    Mixed with MPS keeps the plugin from starting on nodes that read the configuration. An argument silently overrides the
+    same setting of every configuration.
     """
     arguments = _arguments(change.items("devicePlugin", "args"))
     strategy = change.text("mig", "strategy")
@@ -174,11 +181,21 @@ def _other_strategy(change: Change, configuration: Configuration, strategy: str,
     path, of_file = change.at("mig", "strategy"), configuration.mig_strategy
     if strategy == "mixed" and configuration.strategy("mps") is not None:
         text = f"is mixed, and {where} shares GPUs by mps; the device plugin would exit with:"
-        yield Problem(path, f"{text} {MPS_WITH_MIXED}", "write single or none")
+        severity = None if _reads_key(change, configuration.key) else Severity.WARN
+        yield Problem(path, f"{text} {MPS_WITH_MIXED}", "write single or none", severity=severity)
     # A configuration for nodes without MIG says none, and is right whatever the strategy is.
     elif strategy and of_file in STRATEGIES and of_file not in (strategy, "none"):
         text = f"is {strategy}, which overrides migStrategy: {of_file} in {where}"
-        yield Problem(path, text, f"write {of_file}, or remove migStrategy there")
+        yield Problem(path, text, f"write {of_file}, or remove migStrategy there", severity=Severity.WARN)
+
+
+def _reads_key(change: Change, key: str) -> bool:
+    """True if device plugins read a key of the ConfigMap: the default, or that of a node's label."""
+    nodes = change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key)
+    is_selected = any(runs_device_plugin(node, change.facts.view, change.object) for node in nodes)
+    return change.flag("devicePlugin", "enabled", default=True) and (
+        key == change.text(*_CONFIG, "default") or is_selected
+    )
 
 
 def _overridden_fields(
@@ -211,7 +228,8 @@ def _arguments(arguments: list[Any]) -> dict[str, tuple[int, str]]:
     "GA145",
     "The device plugin must not run on nodes whose GPUs are handed out by DRA",
     remedy='write devicePlugin.enabled: false, or label nodes of DRA nvidia.com/gpu.deploy.device-plugin: "false"',
-    source="github.com/NVIDIA/gpu-operator pull 1541; github.com/kubernetes-sigs/dra-driver-nvidia-gpu",
+    source="github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm/dra-driver-nvidia-gpu/templates/validation.yaml: "
+    "gpuResourcesEnabledOverride; github.com/NVIDIA/gpu-operator pull 1541",
     rows=("G-26", "S-06"),
 )
 def one_way_to_a_gpu(change: Change) -> Iterator[Problem]:
@@ -254,21 +272,26 @@ _FILES = {"config": "config.yaml", "gpuClientsConfig": "clients.yaml"}
     "ConfigMaps of the MIG manager must exist and have the files that it reads",
     remedy="create the ConfigMap first",
     source="github.com/NVIDIA/gpu-operator assets/state-mig-manager, controllers/object_controls.go "
-    "TransformMIGManager, controllers/nodelabeling_controller.go",
+    "TransformMIGManager, controllers/nodelabeling_controller.go updateGPUStateLabels",
     rows=("H-03", "H-04", "H-10"),
 )
 def mounted_files(change: Change) -> Iterator[Problem]:
-    """The pods of the MIG manager stay in ContainerCreating until the ConfigMap and the file exist.
+    """The pods of the MIG manager stay in ContainerCreating until the ConfigMap exists.
 
+    They read its file for each change of a node, and run only on nodes whose GPUs MIG can divide: if no known node is one, this is a warning.
     Nodes without a label get `nvidia.com/mig.config: all-disabled` from the operator, so a custom ConfigMap needs that
     name too. A ConfigMap that is not known here is judged when it is applied.
     """
     manager = change.section("migManager")
     if not manager.flag("enabled", default=True):
         return
+    nodes = change.facts.known_gpu_nodes()
+    is_idle = bool(nodes) and all(is_capable(labels_of(node)) is False for node in nodes)
     for field, file in _FILES.items():
         path = manager.at(field, "name")
-        yield from check_object(change, path, "ConfigMap", "the MIG manager's pods would not start", [file])
+        consequence = "the MIG manager could cut no GPU"
+        for found in check_object(change, path, "ConfigMap", consequence, [file]):
+            yield replace(found, severity=Severity.WARN) if is_idle else found
     name = manager.text("config", "name")
     config_map = change.facts.operator_object("ConfigMap", name) if name else None
     configs = configs_of(config_map) if isinstance(config_map, dict) else None

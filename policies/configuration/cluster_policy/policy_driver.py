@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, Section
 from policies.configuration.cluster_facts import counted_names, gpu_claims, gpu_pods, the_nodes
-from policies.configuration.drivers import Driver, drivers_of
+from policies.configuration.drivers import Driver, drivers_of, os_of
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
@@ -29,14 +29,16 @@ _IMAGE = ("version", "repository", "image")
     "A precompiled driver must not have settings that would build or change it",
     remedy="set usePrecompiled: false",
     source="docs.nvidia.com GPU Operator, precompiled driver containers, limitations; github.com/NVIDIA/gpu-operator "
-    "controllers/object_controls.go transformDriverContainer",
+    "controllers/object_controls.go transformGDSContainer, transformGDRCopyContainer, transformDriverContainer; "
+    "github.com/NVIDIA/gpu-driver-container ubuntu24.04/precompiled/nvidia-driver _resolve_kernel_type",
     rows=("C-03", "C-04", "C-05"),
 )
 def precompiled_limits(change: Change) -> Iterator[Problem]:
-    """A precompiled driver has one kernel module, built before, and nothing beside it.
+    """A precompiled driver has its kernel modules built before, and nothing beside them.
 
-    With GPUDirect Storage or GDRCopy the operator stops deploying the driver; vGPU drivers are never published
-    precompiled. Package repositories, certificates and the module type concern a build that does not happen.
+    With GPUDirect Storage or GDRCopy the operator stops deploying the driver. NVIDIA publishes no precompiled vGPU driver,
+    so such an image must be one's own. Package repositories and certificates concern a build that does not happen. Of the
+    published images only those for Ubuntu have both kinds of modules to choose from.
     """
     for driver in drivers_of(change):
         if not driver.is_precompiled:
@@ -47,17 +49,19 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
                 text = f"does not work with driver.usePrecompiled; the operator would report: {error}"
                 yield Problem(change.at(name, "enabled"), text, "write enabled: false, or driver.usePrecompiled: false")
         if name := next((each for each in ("secretName", "configMapName") if driver.text("licensingConfig", each)), ""):
-            text = "is for vGPU drivers, and precompiled ones do not exist"
-            yield Problem(driver.at("licensingConfig", name), text, _VGPU)
+            text = "is for vGPU drivers, of which NVIDIA publishes no precompiled ones"
+            yield Problem(driver.at("licensingConfig", name), text, _VGPU, severity=Severity.WARN)
         if driver.is_for_vgpu:
-            text = f'"{driver.text("image")}" is a vGPU driver, and precompiled ones do not exist'
-            yield Problem(driver.at("image"), text, _VGPU)
+            text = f'"{driver.text("image")}" is a vGPU driver, of which NVIDIA publishes no precompiled ones'
+            yield Problem(driver.at("image"), text, _VGPU, severity=Severity.WARN)
         for steps in (("repoConfig", "configMapName"), ("certConfig", "name"), ("secretEnv",)):
             if driver.text(*steps):
                 text = "has no effect with usePrecompiled, as nothing is built on the node"
                 yield Problem(driver.at(*steps), text, "remove it", severity=Severity.WARN)
-        if driver.text("kernelModuleType") not in ("", "auto"):
-            text = "cannot change the module that a precompiled driver comes with"
+        systems = [os_of(node) for node in driver.known_nodes()]
+        can_choose = bool(systems) and all(system.startswith("ubuntu") for system in systems)
+        if driver.text("kernelModuleType") not in ("", "auto") and not can_choose:
+            text = "cannot change the module that a precompiled driver comes with, except in images for Ubuntu"
             yield Problem(driver.at("kernelModuleType"), text, "write kernelModuleType: auto", severity=Severity.WARN)
 
 
@@ -67,14 +71,15 @@ def precompiled_limits(change: Change) -> Iterator[Problem]:
     default=Severity.WARN,
     remedy="remove it, or set driver.enabled: true",
     source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; "
-    "controllers/object_controls.go TransformDevicePlugin",
+    "controllers/object_controls.go TransformDevicePlugin; cmd/nvidia-validator/main.go NvidiaFs.runValidation",
     rows=("C-14", "C-15"),
 )
 def disabled_driver(change: Change) -> Iterator[Problem]:
     """With `driver.enabled: false` the operator uses the driver of the host and ignores `spec.driver`.
 
     GPUDirect Storage and GDRCopy are containers of the driver's pods. Without these pods nothing is installed, but the
-    operator configures the device plugin as if it was, and pods fail to find devices that do not exist.
+    operator configures the device plugin as if it was, and its validator waits for the module nvidia-fs. That is right
+    only where the hosts have these modules themselves.
     """
     driver = change.section("driver")
     if driver.flag("enabled", default=True):
@@ -82,8 +87,8 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
     for name in ("gds", "gdrcopy"):
         if change.flag(name, "enabled"):
             text = "is a part of the driver's pods, which driver.enabled: false leaves out, but the device plugin relies on it"
-            remedy = "write enabled: false, or set driver.enabled: true"
-            yield Problem(change.at(name, "enabled"), text, remedy, severity=Severity.DENY)
+            remedy = "write enabled: false unless the hosts have the module, or set driver.enabled: true"
+            yield Problem(change.at(name, "enabled"), text, remedy)
     unused = [("licensingConfig", "secretName")] if driver.text("licensingConfig", "secretName") else []
     for steps in (*_build_settings(driver), *unused):
         yield Problem(driver.at(*steps), "has no effect with driver.enabled: false")
@@ -98,8 +103,8 @@ def disabled_driver(change: Change) -> Iterator[Problem]:
     "A ClusterPolicy must not configure a driver that NVIDIADrivers replace",
     default=Severity.WARN,
     remedy="set the field in an NVIDIADriver, and remove it here",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled; docs.nvidia.com GPU "
-    "Operator, NVIDIA GPU driver custom resource definition",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go step; docs.nvidia.com GPU Operator, NVIDIA GPU "
+    "driver custom resource definition",
     rows=("C-16",),
 )
 def replaced_driver(change: Change) -> Iterator[Problem]:
@@ -184,7 +189,8 @@ _SUPERSEDED = {
     default=Severity.WARN,
     remedy="set driver.upgradePolicy instead",
     source="docs.nvidia.com GPU Operator, GPU driver upgrades; github.com/NVIDIA/gpu-operator "
-    "deployments/gpu-operator/values.yaml",
+    "controllers/nodelabeling_controller.go applyDriverAutoUpgradeAnnotation, deployments/gpu-operator/values.yaml; "
+    "github.com/NVIDIA/k8s-driver-manager cmd/driver-manager/main.go isAutoDrainEnabled, isGPUPodEvictionEnabled",
     rows=("C-32", "C-33", "S-14"),
 )
 def driver_manager(change: Change) -> Iterator[Problem]:
@@ -230,22 +236,23 @@ _USUAL_NAMES = ("cluster-policy", "gpu-cluster-policy")
     "GA105",
     "A cluster must have one ClusterPolicy, and no GPUCluster beside it",
     remedy="change the existing one, or delete it first",
-    source="github.com/NVIDIA/gpu-operator controllers/active_config.go resolveActiveConfig, "
+    source="github.com/NVIDIA/gpu-operator controllers/active_config.go getSingletonClusterPolicy, resolveActiveConfig, "
     "controllers/clusterpolicy_controller.go Reconcile",
     rows=("A-01", "A-02", "A-07"),
 )
 def one_cluster_policy(change: Change) -> Iterator[Problem]:
-    """The operator follows the oldest ClusterPolicy and silently ignores every other.
+    """The operator follows the oldest ClusterPolicy and silently ignores every other, which is a warning.
 
-    Edits of an ignored one have no effect. Beside a GPUCluster the operator reconciles neither of the two, and no longer
-    manages what runs on the nodes.
+    Edits of an ignored one have no effect, and mistakes in it break nothing. Beside a GPUCluster the operator reconciles
+    neither of the two, and no longer manages what runs on the nodes: that is refused.
     """
     if not change.is_created:
         return
     names = map(name_of, change.facts.view.known_objects("ClusterPolicy"))
     others = [name for name in names if name != change.name]
     if others:
-        yield Problem(_NAME, f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"')
+        text = f'"{change.name}" would be ignored, because the operator follows the older "{others[0]}"'
+        yield Problem(_NAME, text, severity=Severity.WARN)
     clusters = [name_of(cluster) for cluster in change.facts.view.known_objects("GPUCluster")]
     if clusters:
         error = (
@@ -266,7 +273,8 @@ def one_cluster_policy(change: Change) -> Iterator[Problem]:
     "A ClusterPolicy must not be deleted while pods use GPUs",
     default=Severity.WARN,
     remedy=f'end these pods first, or annotate the ClusterPolicy with {ALLOW_DELETION}: "true"',
-    source="github.com/NVIDIA/gpu-operator issues 303, 474, 367, 661, 2166",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go DaemonSet, whose owner is the ClusterPolicy; "
+    "issues 303, 474, 367, 661, 2166",
     rows=("A-03",),
     setting="configuration.clusterPolicyDeletion",
 )

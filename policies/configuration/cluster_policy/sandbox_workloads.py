@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, check_object
@@ -11,7 +12,8 @@ from policies.fleet.device_plugin import WORKLOAD_CONFIG, WORKLOADS, node_worklo
 from policies.kubernetes.names import write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.yaml import YAMLError, load_document
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.identifiers import FAMILY_LABEL, MIG_CONFIG_LABEL
 from policies.nvidia.mig_configs import WHOLE
 from policies.rules.checks import Problem
@@ -80,14 +82,15 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
     "GA187",
     "Components of sandbox workloads must fit the mode",
     remedy="enable the device plugin of the mode",
-    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, docs deploy-kata-containers",
+    source="github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, getEffectiveStateLabels; docs "
+    "deploy-kata-containers",
     rows=("J-02", "J-03", "J-07"),
 )
 def components_fit_mode(change: Change) -> Iterator[Problem]:
-    """Each mode has its own device plugin; with the other one no GPU is offered to machines.
+    """Each mode has its own device plugin, and the operator ignores the other one.
 
-    Confidential computing is only managed for Kata, and Kata cannot use vGPUs. With both device plugins enabled, as the
-    Helm chart has them, the right one runs.
+    KubeVirt, for one, can offer the GPUs of a node without a device plugin, so this is a warning. Confidential computing is only managed for
+    Kata, and Kata cannot use vGPUs. With both device plugins enabled, as the Helm chart has them, the right one runs.
     """
     mode = mode_of(change)
     own, other = _DEVICE_PLUGINS.get(mode), _DEVICE_PLUGINS["kata" if mode == "kubevirt" else "kubevirt"]
@@ -95,12 +98,12 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
         return
     if change.flag(other, "enabled") and not change.flag(own, "enabled"):
         text = f"is true, but with mode: {mode} the operator deploys {own} instead, which is not enabled"
-        yield Problem(change.at(other, "enabled"), text, f"write {own}.enabled: true, or another mode")
+        remedy = f"write {own}.enabled: true, or another mode"
+        yield Problem(change.at(other, "enabled"), text, remedy, severity=Severity.WARN)
     if mode == "kubevirt" and change.flag("ccManager", "enabled") and not change.flag(other, "enabled"):
         text = "is true, but the operator deploys it only with mode: kata"
-        yield Problem(
-            change.at("ccManager", "enabled"), text, "write sandboxWorkloads.mode: kata, or ccManager.enabled: false"
-        )
+        remedy = "write sandboxWorkloads.mode: kata, or ccManager.enabled: false"
+        yield Problem(change.at("ccManager", "enabled"), text, remedy, severity=Severity.WARN)
     if mode == "kata" and change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu":
         text = '"vm-vgpu" does not work with mode: kata: Kata machines get whole GPUs only'
         remedy = 'write "vm-passthrough", or mode: kubevirt'
@@ -110,15 +113,18 @@ def components_fit_mode(change: Change) -> Iterator[Problem]:
 @CLUSTER_POLICY.rule(
     "GA188",
     "The default workload must have the components that it needs",
+    default=Severity.WARN,
     remedy="enable the component",
-    source="docs gpu-operator-kubevirt",
+    source="docs gpu-operator-kubevirt; github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, "
+    "cmd/nvidia-validator/main.go VfioPCI.runValidation, VGPUManager.runValidation",
     rows=("J-05", "J-06", "S-29"),
 )
 def default_workload_served(change: Change) -> Iterator[Problem]:
     """A machine gets a GPU after vfio-pci has it, and a vGPU needs a vGPU Manager on the host.
 
     Both components are off by default, also with `sandboxWorkloads.enabled`. The Helm chart enables them, a ClusterPolicy
-    written by hand may not.
+    written by hand may not. Hosts can bind their GPUs to vfio-pci and have a vGPU Manager by themselves, so this is a
+    warning.
     """
     if not runs_sandboxes(change):
         return
@@ -126,32 +132,27 @@ def default_workload_served(change: Change) -> Iterator[Problem]:
     has_vfio = change.flag("vfioManager", "enabled")
     has_vgpu_manager = change.flag("vgpuManager", "enabled") or change.flag("driver", "useNvidiaDriverCRD")
     if workload == "vm-vgpu" and mode_of(change) == "kubevirt":
-        # The hosts may have a vGPU Manager as well.
-        severity, text = None, '"vm-vgpu" needs vgpuManager, which is not enabled; the hosts get no vGPU driver'
-        if change.flag("vgpuDeviceManager", "enabled"):
-            text = '"vm-vgpu" without vgpuManager works only on hosts where a vGPU Manager is installed already'
-            severity = Severity.WARN
         if not has_vgpu_manager:
-            place = change.at("sandboxWorkloads", "defaultWorkload")
-            yield Problem(place, text, _VGPU_MANAGER, severity=severity)
+            text = '"vm-vgpu" without vgpuManager works only on hosts where a vGPU Manager is installed already'
+            yield Problem(change.at("sandboxWorkloads", "defaultWorkload"), text, _VGPU_MANAGER)
         return
     if workload == "vm-passthrough" and not has_vfio:
         plugin = _DEVICE_PLUGINS["kata" if mode_of(change) == "kata" else "kubevirt"]
-        text = '"vm-passthrough" needs vfioManager, which is not enabled; nothing binds the GPUs to vfio-pci'
+        text = '"vm-passthrough" without vfioManager works only on hosts that bind their GPUs to vfio-pci themselves'
         remedy = f"write vfioManager.enabled: true and {plugin}.enabled: true"
         yield Problem(change.at("sandboxWorkloads", "defaultWorkload"), text, remedy)
     for_vgpu, for_machines = (change.facts.nodes_with(WORKLOAD_CONFIG, each) for each in ("vm-vgpu", "vm-passthrough"))
     if for_vgpu and not has_vgpu_manager:
         text = f"is true, but vgpuManager, which {the_nodes(for_vgpu)} would need, is not enabled"
         remedy = f"{_VGPU_MANAGER}, or label them {WORKLOAD_CONFIG}: vm-passthrough"
-        yield Problem(path, text, remedy, severity=Severity.WARN)
+        yield Problem(path, text, remedy)
     if workload in ("", "container") and for_machines and not has_vfio:
         text = f"is true, but vfioManager, which {the_nodes(for_machines)} would need, is not enabled"
-        yield Problem(path, text, "write vfioManager.enabled: true", severity=Severity.WARN)
+        yield Problem(path, text, "write vfioManager.enabled: true")
     elif workload in ("", "container") and not any(change.flag(component, "enabled") for component in _COMPONENTS):
         text = "is true, but no component that serves machines is enabled"
         remedy = "write vfioManager.enabled: true and sandboxDevicePlugin.enabled: true for whole GPUs"
-        yield Problem(path, text, remedy, severity=Severity.WARN)
+        yield Problem(path, text, remedy)
 
 
 @CLUSTER_POLICY.rule(
@@ -197,6 +198,8 @@ _BRANCH = re.compile(r"(\d{3})(\.|$|-)")
 _OPEN_GUESTS_SINCE = 550
 """The driver branch of vGPU 17, the first whose guests run on the open kernel modules."""
 _FILE = "config.yaml"
+_VGPU_CONFIG = "nvidia.com/vgpu.config"
+"""The label of a node that selects a configuration of the vGPU device manager."""
 
 
 @CLUSTER_POLICY.rule(
@@ -215,7 +218,9 @@ def vgpu_images(change: Change) -> Iterator[Problem]:
     manager, driver = change.section("vgpuManager"), change.section("driver")
     if runs_sandboxes(change) and manager.flag("enabled") and not driver.flag("useNvidiaDriverCRD"):
         repository, image, version = (manager.text(part) for part in ("repository", "image", "version"))
-        if not repository and not version and image in ("", "vgpu-manager"):
+        variables = change.facts.operator_variables()
+        has_default = image == "" and variables is not UNKNOWN and "VGPU_MANAGER_IMAGE" in variables
+        if not repository and not version and image in ("", "vgpu-manager") and not has_default:
             text = "is true without repository, image and version, and the vGPU Manager has no public image"
             yield Problem(manager.at("enabled"), text)
         elif image and (repository, image) == (driver.text("repository"), driver.text("image")):
@@ -238,10 +243,11 @@ def vgpu_images(change: Change) -> Iterator[Problem]:
     rows=("J-10", "J-11"),
 )
 def defaults_exist(change: Change) -> Iterator[Problem]:
-    """The vGPU device manager applies the default of its ConfigMap to nodes without a label.
+    """The vGPU device manager applies the default of its ConfigMap to nodes for vGPUs without a label.
 
-    If the default does not exist, these nodes get no vGPU and the state "failed". The mode of confidential computing has
-    no default in the ClusterPolicy: the one that is built into the manager's image applies.
+    If the default does not exist, these nodes get no vGPU and the state "failed"; as long as no known node is for vGPUs,
+    this is a warning. The mode of confidential computing has no default in the ClusterPolicy: the one that is built into the
+    manager's image applies.
     """
     if not runs_sandboxes(change):
         return
@@ -256,21 +262,34 @@ def defaults_exist(change: Change) -> Iterator[Problem]:
 
 def _vgpu_configs(change: Change) -> Iterator[Problem]:
     config = change.section("vgpuDeviceManager", "config")
-    yield from check_object(change, config.at("name"), "ConfigMap", "the pods would not start", [_FILE])
+    nodes = change.facts.gpu_nodes()
+    known = change.facts.known_gpu_nodes()
+    for_vgpus = [node for node in known if node_workload(labels_of(node), change.object) == "vm-vgpu"]
+    is_default = change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu"
+    runs = bool(for_vgpus) if known else is_default or nodes is UNKNOWN
+    for missing in check_object(change, config.at("name"), "ConfigMap", "the pods would not start", [_FILE]):
+        yield missing if runs else replace(missing, severity=Severity.WARN)
     name = config.text("name")
     found = change.facts.operator_object("ConfigMap", name) if name else None
     text = lookup(found, ("data", _FILE)) if isinstance(found, dict) else None
     if not isinstance(text, str):
         return
     try:
-        configs = lookup(load_document(text).value, ("vgpu-configs",))
+        configs = lookup(first_document(text).value, ("vgpu-configs",))
     except YAMLError as error:
-        yield Problem(config.at("name"), f'"{name}" cannot be read: {error}', f"correct {_FILE} in the ConfigMap first")
+        yield Problem(
+            config.at("name"),
+            f'"{name}" cannot be read: {error}',
+            f"correct {_FILE} in the ConfigMap first",
+            severity=None if runs else Severity.WARN,
+        )
         return
-    known = [each for each in configs if isinstance(each, str)] if isinstance(configs, dict) else []
+    names = [each for each in configs if isinstance(each, str)] if isinstance(configs, dict) else []
     chosen = config.text("default") or "default"
-    if chosen not in known:
-        has = f"has {quoted_names(known)}" if known else "has none"
+    if chosen not in names:
+        has = f"has {quoted_names(names)}" if names else "has none"
         message = f'"{chosen}" is not one of the vgpu-configs of "{name}", which {has}'
         message += "; nodes without a label would fail"
-        yield Problem(config.at("default"), message, write_closest(chosen, known, None))
+        is_applied = any(_VGPU_CONFIG not in labels_of(node) for node in for_vgpus) if for_vgpus else runs
+        severity = None if is_applied else Severity.WARN
+        yield Problem(config.at("default"), message, write_closest(chosen, names, None), severity=severity)

@@ -36,9 +36,15 @@ class UpgradePolicy(Section):
     """The `upgradePolicy` of a ClusterPolicy's driver or of an NVIDIADriver."""
 
     @property
-    def runs(self) -> bool:
-        """True if upgrades are automatic; otherwise the rest of the policy is not read."""
+    def is_automatic(self) -> bool:
+        """True if upgrades are to be automatic."""
         return self.flag("autoUpgrade", default=self.change.kind == "NVIDIADriver")
+
+    @property
+    def runs(self) -> bool:
+        """True if the operator reads the rest of the policy, which it does not beside sandbox workloads."""
+        has_sandboxes = self.change.kind == "ClusterPolicy" and self.change.flag("sandboxWorkloads", "enabled")
+        return self.is_automatic and not has_sandboxes
 
     @property
     def drains(self) -> bool:
@@ -67,16 +73,19 @@ def whole_number(text: str) -> int | None:
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
-_NOT_READ = "; it is not read while autoUpgrade is false"
+def _why_idle(policy: UpgradePolicy) -> str:
+    """The setting for which the operator does not read a policy; empty if it does."""
+    if policy.runs:
+        return ""
+    return "sandboxWorkloads.enabled is true" if policy.is_automatic else "autoUpgrade is false"
 
 
 @WITH_DRIVER.rule(
     "GA169",
     "Upgrades must set maxUnavailable to a number or a percentage above zero",
     remedy='write a number such as 1, without quotes, or a percentage such as "25%"',
-    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go "
-    "reconcileClusterPolicyDriverUpgrades; github.com/NVIDIA/k8s-operator-libs "
-    "pkg/upgrade/common_manager.go",
+    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go reconcileClusterPolicyDriverUpgrades, "
+    "reconcileNVIDIADriverUpgrades; github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go GetUpgradesAvailable",
     rows=("E-01", "E-02", "E-03"),
 )
 def unavailable_nodes(change: Change) -> Iterator[Problem]:
@@ -90,7 +99,8 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
     path, value = policy.at("maxUnavailable"), policy.value("maxUnavailable")
     share = percentage(value)
     number = policy.number("maxUnavailable") if share is None else share
-    idle, severity = ("", None) if policy.runs else (_NOT_READ, Severity.WARN)
+    why = _why_idle(policy)
+    idle, severity = (f"; it is not read while {why}", Severity.WARN) if why else ("", None)
     if isinstance(value, str) and share is None:
         whole = whole_number(value)
         cause = f'invalid value "{value}"' if value.endswith("%") else "invalid type: string is not a percentage"
@@ -112,7 +122,7 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
     "Upgrades must set maxParallelUpgrades to a number of nodes, at most maxUnavailable",
     default=Severity.WARN,
     remedy="write how many nodes may be upgraded at once",
-    source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go",
+    source="github.com/NVIDIA/k8s-operator-libs pkg/upgrade/common_manager.go GetUpgradesAvailable",
     rows=("E-04", "E-05"),
 )
 def parallel_upgrades(change: Change) -> Iterator[Problem]:
@@ -137,8 +147,9 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     "GA171",
     "Upgrades must select pods by valid label selectors",
     remedy='write a label selector such as "app=training" or "team in (a,b)"',
-    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go "
-    "reconcileClusterPolicyDriverUpgrades; k8s.io/apimachinery pkg/labels",
+    source="github.com/NVIDIA/gpu-operator controllers/upgrade_controller.go reconcileClusterPolicyDriverUpgrades, "
+    "reconcileNVIDIADriverUpgrades; github.com/NVIDIA/k8s-operator-libs pkg/upgrade/drain_manager.go ScheduleNodesDrain, "
+    "pkg/upgrade/pod_manager.go ScheduleCheckOnPodCompletion; k8s.io/apimachinery pkg/labels",
     rows=("E-06", "E-08"),
 )
 def pod_selectors(change: Change) -> Iterator[Problem]:
@@ -152,8 +163,8 @@ def pod_selectors(change: Change) -> Iterator[Problem]:
         return
     for step in ("drain", "waitForCompletion"):
         selector = policy.text(step, "podSelector")
-        switch = "autoUpgrade" if not policy.runs else "drain.enable" if step == "drain" and not policy.drains else ""
-        idle = f"; it is not read while {switch} is false" if switch else ""
+        why = _why_idle(policy) or ("drain.enable is false" if step == "drain" and not policy.drains else "")
+        idle = f"; it is not read while {why}" if why else ""
         try:
             parse_label_selector(selector)
         except LabelSelectorError as error:
@@ -291,7 +302,7 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     Helm chart writes into every policy do not count as a wish for upgrades.
     """
     policy = upgrade_policy(change)
-    if policy is None or not policy.runs or change.kind != "ClusterPolicy":
+    if policy is None or not policy.is_automatic or change.kind != "ClusterPolicy":
         return
     path = policy.at("autoUpgrade")
     selects = policy.text("waitForCompletion", "podSelector") != ""
@@ -299,7 +310,8 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     is_customised = selects or forces or any(policy.value(key) not in (None, usual) for key, usual in _CHART.items())
     if change.flag("sandboxWorkloads", "enabled") and is_customised:
         yield Problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
-    version = None if isinstance(policy.value("drain"), dict) else change.facts.operator_version(change.object)
+    is_safe = isinstance(policy.value("drain"), dict) or not policy.runs
+    version = None if is_safe else change.facts.operator_version(change.object)
     if version is not None and version <= _PANICS_UP_TO:
         running = f"operator {version[0]}.{version[1]}"
         text = f"is true without drain, and {running} would crash with a nil pointer dereference"
@@ -317,20 +329,25 @@ _BUILT_IN = ("system-node-critical", "system-cluster-critical")
     "GA174",
     "The rolling update of operands must be a number of nodes or a percentage",
     remedy='write a number or a percentage in quotes, such as "1" or "25%"',
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyUpdateStrategyConfig; "
-    "k8s.io/kubernetes pkg/apis/apps/validation",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyUpdateStrategyConfig, "
+    "manifests/state-dra-driver/0500_daemonset.yaml; k8s.io/kubernetes pkg/apis/apps/validation",
     rows=("E-13", "E-14", "E-15", "E-16"),
 )
 def rolling_update(change: Change) -> Iterator[Problem]:
     """The CRD accepts any text here; the operator parses it when it writes the DaemonSets of its operands.
 
     A text that is not a number stops the operator. The API server refuses zero and more than all nodes, and the operands
-    are not updated. With OnDelete the field is not read, and for the driver's DaemonSet it never is.
+    are not updated. With OnDelete the field is not read, and for the driver's DaemonSet it never is. In a GPUCluster it is
+    never read.
     """
     path, text = change.at(*_ROLLING_UPDATE), change.text(*_ROLLING_UPDATE)
     if not text:
         return
-    if change.text("daemonsets", "updateStrategy") == "OnDelete":
+    if change.kind == "GPUCluster":
+        if text != _USUAL_UPDATE:
+            message = f'"{text}" has no effect, because the operator does not read it in a GPUCluster'
+            yield Problem(path, message, "remove rollingUpdate", severity=Severity.WARN)
+    elif change.text("daemonsets", "updateStrategy") == "OnDelete":
         if text != _USUAL_UPDATE:
             message = f'"{text}" has no effect, because updateStrategy is OnDelete'
             remedy = "write updateStrategy: RollingUpdate, or remove rollingUpdate"
@@ -366,20 +383,24 @@ def _refusal(text: str) -> str:
     "GA178",
     "Operands must have a priority class that exists and the user that they need",
     remedy="remove runAsNonRoot",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig, "
+    "transformValidatorSecurityContext, manifests/state-driver/0500_daemonset.yaml",
     rows=("E-22", "E-23"),
 )
 def pods_may_run(change: Change) -> Iterator[Problem]:
     """Operands need root to load kernel modules; the kubelet refuses to start them as another user.
 
-    If the priority class does not exist, the pods are forbidden, and no DaemonSet gets any.
+    In a GPUCluster the operator does not read `podSecurityContext`. If the priority class does not exist, the pods are forbidden, and no DaemonSet gets any.
     """
     context = change.section(*(() if change.kind == "NVIDIADriver" else ("daemonsets",)), "podSecurityContext")
+    is_read = change.kind != "GPUCluster"
     if context.flag("runAsNonRoot"):
         text = "is true; the kubelet would report: container has runAsNonRoot and image will run as root"
-        yield Problem(context.at("runAsNonRoot"), text)
+        if not is_read:
+            text = "has no effect, because the operator does not read podSecurityContext in a GPUCluster"
+        yield Problem(context.at("runAsNonRoot"), text, severity=None if is_read else Severity.WARN)
     user = context.number("runAsUser")
-    if user:
+    if user and is_read:
         text = f"is {user}; as this user the driver and the toolkit cannot change anything on the host"
         yield Problem(context.at("runAsUser"), text, "remove runAsUser", severity=Severity.WARN)
     name = change.text("daemonsets", "priorityClassName")
@@ -404,33 +425,49 @@ _RESERVED = ("app", "app.kubernetes.io/part-of")
     "GA177",
     "Labels and annotations of operands must be valid and take effect",
     remedy="write a name of at most 63 letters, digits, -, _ and ., with a DNS name and a slash before it if need be",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetMetadata; "
-    "k8s.io/apimachinery pkg/util/validation",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go DaemonSet, applyCommonDaemonsetMetadata, "
+    "applyServiceMonitorCustomEdits, addExtraAnnotations; k8s.io/apimachinery pkg/util/validation",
     rows=("E-20", "E-21"),
 )
 def pod_metadata(change: Change) -> Iterator[Problem]:
     """The CRD accepts any text; the API server refuses the objects that get it.
 
     One invalid key on `daemonsets` affects every operand. The labels by which the operator finds its pods, `app` and
-    `app.kubernetes.io/part-of`, are silently dropped.
+    `app.kubernetes.io/part-of`, are silently dropped. Nothing reads the labels and annotations of `operator`, nor those of
+    an exporter or a ServiceMonitor that is disabled.
     """
     own = change.kind == "NVIDIADriver"
     for steps in (("labels",),) if own else _POLICY_LABELS:
+        idle, severity = ("", None) if own or _is_applied(change, steps) else (_UNREAD, Severity.WARN)
         for key, value in change.mapping(*steps).items():
             path = change.at(*steps, key)
             if not is_label_key(key):
-                yield Problem(path, f'"{key}" cannot be the key of a label')
+                yield Problem(path, f'"{key}" cannot be the key of a label{idle}', severity=severity)
             elif isinstance(value, str) and not is_label_value(value):
-                text = f'"{value}" cannot be the value of a label'
-                yield Problem(path, text, "write at most 63 letters, digits, -, _ and ., or make it an annotation")
+                text = f'"{value}" cannot be the value of a label{idle}'
+                remedy = "write at most 63 letters, digits, -, _ and ., or make it an annotation"
+                yield Problem(path, text, remedy, severity=severity)
             elif steps == ("daemonsets", "labels") and key in _RESERVED:
                 text = "is dropped by the operator, which finds its pods by this label"
                 yield Problem(path, text, "remove it, or use a key of your own", severity=Severity.WARN)
     for steps in (("annotations",),) if own else _POLICY_ANNOTATIONS:
+        idle, severity = ("", None) if own or _is_applied(change, steps) else (_UNREAD, Severity.WARN)
         for key in change.mapping(*steps):
             # The DNS name in the key of an annotation may have capitals.
             if not is_label_key(str(key).lower()):
-                yield Problem(change.at(*steps, key), f'"{key}" cannot be the key of an annotation')
+                text = f'"{key}" cannot be the key of an annotation{idle}'
+                yield Problem(change.at(*steps, key), text, severity=severity)
+
+
+_UNREAD = "; nothing reads it here"
+
+
+def _is_applied(change: Change, steps: tuple[str, ...]) -> bool:
+    """True if the operator gives labels or annotations to an object: it deploys what they are for."""
+    if steps[0] == "dcgmExporter":
+        has_monitor = "serviceMonitor" not in steps or change.flag("dcgmExporter", "serviceMonitor", "enabled")
+        return has_monitor and change.flag("dcgmExporter", "enabled", default=True)
+    return steps[0] == "daemonsets" or "serviceMonitor" in steps
 
 
 _DEFAULT = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}

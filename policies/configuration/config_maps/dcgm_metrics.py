@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from policies.configuration.change import Change
     from policies.configuration.cluster_facts import Facts
+    from policies.rules.decision import Finding
 
 
 _WELL_KNOWN = """
@@ -446,11 +447,25 @@ _MOST = 50
 """The most problems of one list."""
 
 
+def unread_reason(change: Change, finding: Finding) -> str:
+    """The reason, as a clause, why no exporter reads what a finding is about; empty if one may."""
+    facts = change.facts
+    is_known = isinstance(facts.cluster_policy(), dict) or bool(facts.view.known_or_reviewed("GPUCluster"))
+    if not change.is_read_by_operator or not is_known:
+        return ""
+    if not any(user.reference.role is Role.DCGM_METRICS for user in users(change)):
+        return "nothing names this ConfigMap for the exporter, so nothing reads it yet"
+    is_list = finding.rule is readable_list.rule and finding.path[1:2] != (LIST_KEY,)
+    has_other = lookup(change.object, ("data", LIST_KEY)) is not None
+    return f"the exporter reads {LIST_KEY} only" if is_list and has_other else ""
+
+
 @CONFIG_MAP.rule(
     "GA162",
     "A list of metrics must be at the key dcgm-metrics.csv",
     remedy=f"name the key {LIST_KEY}",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go MetricsConfigFileName; issues 1616, 648, 275",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformDCGMExporter, "
+    "manifests/state-dcgm-exporter/0700_daemonset.yaml; issues 1616, 648, 275",
     rows=("I-02", "S-04", "S-54"),
 )
 def list_key(change: Change) -> Iterator[Problem]:
@@ -483,7 +498,8 @@ def list_key(change: Change) -> Iterator[Problem]:
     "GA163",
     "A list of metrics must be readable by the exporter",
     remedy="write lines of three fields: DCGM field, type of metric, help text",
-    source="github.com/NVIDIA/dcgm-exporter internal/pkg/counters/counter_config.go; go.dev/src/encoding/csv/reader.go",
+    source="github.com/NVIDIA/dcgm-exporter internal/pkg/counters/counter_config.go ReadCSVFile, ExtractCounters; "
+    "go.dev/src/encoding/csv/reader.go",
     rows=("I-03",),
 )
 def readable_list(change: Change) -> Iterator[Problem]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import CONFIG_MAP, Embedded, too_large
+from policies.configuration.change import CONFIG_MAP, Embedded, silent_losses, too_large
 from policies.configuration.cluster_facts import quoted_names
 from policies.kubernetes.names import closest, write_field
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.yaml import YAMLError, load_document
+from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import CONFIGS, DEFAULT, FILE, LIMITS, Configs, Entry, configs_in, is_count
@@ -42,7 +42,7 @@ def clients_problems(text: Any) -> Iterator[Problem]:
         yield Problem(path, "must be a string", f"write {CLIENTS_FILE}: |- and indent the file below it")
         return
     try:
-        document = load_document(text, limits=LIMITS)
+        document = first_document(text, limits=LIMITS)
     except YAMLError as error:
         if error.is_limit:
             yield too_large(path, error)
@@ -51,6 +51,7 @@ def clients_problems(text: Any) -> Iterator[Problem]:
         said = f"is not YAML in line {error.line}: {error.message}; {_FAILS}"
         yield Problem(path, said, f"correct line {error.line}", place=place)
         return
+    yield from silent_losses(path, text, document, LIMITS, "the MIG manager")
     if document.value is None:
         return
     if not isinstance(document.value, dict):
@@ -130,7 +131,7 @@ def mig_file(change: Change) -> MIGFile | None:
     key = FILE if FILE in texts else next(iter(texts)) if len(texts) == 1 and CLIENTS_FILE not in texts else ""
     text = texts.get(key)
     try:
-        document = load_document(text, limits=LIMITS) if isinstance(text, str) else None
+        document = first_document(text, limits=LIMITS) if isinstance(text, str) else None
     except YAMLError:
         return None
     if document is None or not isinstance(document.value, dict):
@@ -152,7 +153,8 @@ def readable_file(change: Change) -> Iterator[Problem]:
 
     The ConfigMap is mounted as a folder, of which only `config.yaml` is read. Nodes then have the label
     `nvidia.com/mig.config.state: failed`, and the reason is in the log of the MIG manager's pod on that node. The list of
-    services to stop, `clients.yaml`, is read before each change of a node too.
+    services to stop, `clients.yaml`, is read before each change of a node too. Of a duplicate key the last one counts
+    silently, which is a warning.
     """
     data = change.object.get("data")
     if isinstance(data, dict) and CLIENTS_FILE in data:
@@ -175,7 +177,7 @@ def readable_file(change: Change) -> Iterator[Problem]:
         yield Problem(path, "must be a string; the API server refuses it", remedy)
         return
     try:
-        value = load_document(text, limits=LIMITS).value
+        document = first_document(text, limits=LIMITS)
     except YAMLError as error:
         if error.is_limit:
             yield too_large(path, error)
@@ -184,6 +186,8 @@ def readable_file(change: Change) -> Iterator[Problem]:
         said = f"is not YAML in line {error.line}: {error.message}; no node could be cut by MIG"
         yield Problem(path, said, f"correct line {error.line}", place=place)
         return
+    value = document.value
+    yield from silent_losses(path, text, document, LIMITS, "mig-parted")
     if value is None or value == {}:
         yield Problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
     elif not isinstance(value, dict):

@@ -255,14 +255,15 @@ def _on_known_gpus(file: MIGFile, entry: Entry) -> Iterator[Problem]:
     "GA153",
     "MIG configurations must have names that nodes can select, and include the default one",
     remedy=f"add {DEFAULT} with - devices: all and mig-enabled: false",
-    source="github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go, api/nvidia/v1/clusterpolicy_types.go "
-    "MIGPartedConfigSpec",
+    source="github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go updateGPUStateLabels, "
+    "api/nvidia/v1/clusterpolicy_types.go MIGPartedConfigSpec",
     rows=("H-04", "H-07"),
 )
 def selectable_names(file: MIGFile) -> Iterator[Problem]:
     """MIG-capable nodes without the label get `nvidia.com/mig.config: all-disabled`.
 
-    Where a ConfigMap of one's own lacks that name, all these nodes go to `nvidia.com/mig.config.state: failed`. A name that cannot be the value of a label can never be selected.
+    Where a ConfigMap of one's own lacks that name, all these nodes go to `nvidia.com/mig.config.state: failed`. A name that
+    cannot be the value of a label can never be selected.
     """
     for name in file.configs:
         if not is_label_value(name) or not name:
@@ -279,7 +280,8 @@ def selectable_names(file: MIGFile) -> Iterator[Problem]:
     text = f"has no {DEFAULT}, which the operator labels nodes with unless migManager.config.default is empty"
     if change.facts.cluster_policy() is UNKNOWN:
         text += "; whether the ClusterPolicy names this ConfigMap is not known here"
-    is_certain = used and change.facts.applies_default_layout()
+    is_managed = change.facts.policy_value("migManager", "enabled") is not False
+    is_certain = used and is_managed and change.facts.applies_default_layout()
     yield file.problem((CONFIGS,), text, severity=None if is_certain else Severity.WARN, of_key=True)
 
 

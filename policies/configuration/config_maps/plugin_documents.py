@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import CONFIG_MAP, Embedded, too_large
+from policies.configuration.change import CONFIG_MAP, Embedded, silent_losses, too_large
 from policies.configuration.cluster_facts import namespaced_name, the_nodes
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
@@ -14,7 +14,7 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, has_ended, items_at, lookup, name_of
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, Unknown
-from policies.kubernetes.yaml import YAMLError, load_document
+from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.config_grammar import GRAMMAR, grammar_problems
 from policies.nvidia.identifiers import PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
@@ -64,7 +64,7 @@ def configurations(change: Change) -> Iterator[Configuration]:
     for key, text in reviewed_texts(change.object):
         if isinstance(text, str):
             try:
-                document = load_document(text, limits=LIMITS)
+                document = first_document(text, limits=LIMITS)
             except YAMLError:
                 continue
             yield Configuration(document.value, Embedded(change, key, document))
@@ -167,7 +167,7 @@ def readable_documents(change: Change) -> Iterator[Problem]:
 
     A broken one shows when a node gets the label or a new node joins: the device plugin crash-loops there, and with it
     GPU Feature Discovery, so that the node loses its GPUs and its labels. Of a duplicate key the plugin keeps the last
-    one and says nothing, and of several documents it reads only the first.
+    one and says nothing, and of several documents it reads only the first: these are warnings.
     """
     data = change.object.get("data")
     if data is not None and not isinstance(data, dict):
@@ -198,23 +198,17 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         yield Problem(path, said, f"write {key}: |- and indent the configuration below it")
         return
     try:
-        value = load_document(text, limits=LIMITS).value
+        document = first_document(text, limits=LIMITS)
     except YAMLError as error:
         if error.is_limit:
             yield too_large(path, error)
             return
         place, where = Place(path, error.line, error.column), f"line {error.line}"
         exits = "the device plugin would exit, unable to parse its config file"
-        said, remedy = f"is not YAML in {where}: {error.message}; {exits}", f"correct {where}"
-        if error.message.startswith("duplicate key "):
-            duplicate, _, first = error.message.partition(": ")
-            said = f"has the {duplicate} in {where}, {first}; the device plugin would keep the last one and say nothing"
-            remedy = f"remove one {duplicate.removeprefix('duplicate ')}"
-        elif error.message.startswith("a second document "):
-            said = f"has a second document in {where}; the device plugin would read the first one only"
-            remedy = "give each document a key of its own"
-        yield Problem(path, said, remedy, place=place)
+        yield Problem(path, f"is not YAML in {where}: {error.message}; {exits}", f"correct {where}", place=place)
         return
+    value = document.value
+    yield from silent_losses(path, text, document, LIMITS, "the device plugin")
     stray = [name for name in change.object if name in GRAMMAR.fields]
     if value is None and stray:
         said = f"is empty, and {', '.join(stray)} stand outside of data; the indentation seems lost"
@@ -251,6 +245,7 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
 @CONFIG_MAP.rule(
     "GA135",
     "Fields of a device-plugin configuration must exist",
+    default=Severity.WARN,
     remedy="remove it",
     source="github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go parseConfigFrom",
     rows=("G-20", "S-02"),
@@ -258,13 +253,13 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
 def existing_fields(configuration: Configuration) -> Iterator[Problem]:
     """The device plugin silently drops a field that it does not know.
 
-    The setting never takes effect: GPUs stay whole although everything seems applied. A field that is clearly a
-    mistake is refused, another one only warned about, because the plugin may be newer than this list (v0.20).
+    The setting never takes effect: GPUs stay whole although everything seems applied. The plugin starts all the same, and
+    may be newer than this list (v0.20), so this is a warning. A misspelt field that the plugin requires is refused by
+    other rules.
     """
     for found in grammar_problems(configuration.value):
         if found.kind == "unknown":
-            at, severity = configuration.embedded.problem, None if found.is_clear else Severity.WARN
-            yield at(found.steps, found.message, found.remedy, severity=severity, of_key=True)
+            yield configuration.embedded.problem(found.steps, found.message, found.remedy, of_key=True)
 
 
 _DAEMON_SET = "daemonset/nvidia-device-plugin-daemonset"

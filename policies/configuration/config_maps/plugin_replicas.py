@@ -195,8 +195,8 @@ def effective_settings(configuration: Configuration) -> Iterator[Problem]:
     """The command line wins over the environment, which the operator sets, and that over the file.
 
     So a file under the operator cannot choose the MIG strategy once the ClusterPolicy does, nor how devices are listed.
-    Other fields the plugin parses, and then ignores with a line in its log. A MIG strategy that contradicts the
-    ClusterPolicy is refused, because then nodes offer other resources than the file was written for.
+    Other fields the plugin parses, and then ignores with a line in its log. With another MIG strategy than the file's, nodes
+    offer other resources than the file was written for.
     """
     yield from _contradicted_strategy(configuration)
     yield from _set_by_operator(configuration)
@@ -209,7 +209,6 @@ def _contradicted_strategy(configuration: Configuration) -> Iterator[Problem]:
     of_policy = policy_strategy(change)
     if of_file not in STRATEGIES or of_policy not in STRATEGIES or of_file == of_policy:
         return
-    severity: Severity | None = Severity.DENY
     text = f"is {of_file}, and spec.mig.strategy of the ClusterPolicy is {of_policy}, which wins"
     if of_file == "none":
         # On nodes without MIG the strategies are all the same, and saying none there is good style.
@@ -219,11 +218,10 @@ def _contradicted_strategy(configuration: Configuration) -> Iterator[Problem]:
         capable = [] if nodes is UNKNOWN else [n for n in nodes if labels_of(n).get(MIG_CAPABLE_LABEL) == "true"]
         if nodes is not UNKNOWN and not capable:
             return
-        severity = Severity.WARN if nodes is UNKNOWN else Severity.DENY
         known = "which nodes can do MIG is not known here" if nodes is UNKNOWN else f"{the_nodes(capable)} can do MIG"
         text = f"{text}; {known}"
     steps, _ = configuration.find("flags", "migStrategy")
-    yield configuration.embedded.problem(steps, text, f"remove it, or write {of_policy}", severity=severity)
+    yield configuration.embedded.problem(steps, text, f"remove it, or write {of_policy}")
 
 
 def _set_by_operator(configuration: Configuration) -> Iterator[Problem]:

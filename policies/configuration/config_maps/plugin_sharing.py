@@ -259,6 +259,7 @@ def has_mig_devices(node: Object) -> bool:
 @CONFIG_MAP.rule(
     "GA140",
     "A shared resource must be one that the device plugin has",
+    default=Severity.WARN,
     remedy="write nvidia.com/gpu, or nvidia.com/mig-<profile> with migStrategy mixed",
     source="github.com/NVIDIA/k8s-device-plugin internal/rm/device_map.go updateDeviceMapWithReplicas",
     runs="sharing",
@@ -266,6 +267,8 @@ def has_mig_devices(node: Object) -> bool:
 )
 def known_resources(configuration: Configuration) -> Iterator[Problem]:
     """A resource that no device belongs to is skipped: no error, no log line, and every GPU stays whole.
+
+    The device plugin starts and offers them, so this is a warning.
 
     MIG devices have resources of their own only under the mixed strategy; under single they are nvidia.com/gpu, and
     under none they are not handed out.
@@ -283,9 +286,8 @@ def _resource_problems(configuration: Configuration, resource: SharedResource) -
     strategy = policy_strategy(configuration.change) or configuration.mig_strategy
     if known is None:
         guess = guess_resource(resource.name)
-        severity = None if guess else Severity.WARN
         remedy = f'write "{guess}"' if guess else None
-        yield at(steps, f"is {resource.name}; {_NO_EFFECT}", remedy, severity=severity)
+        yield at(steps, f"is {resource.name}; {_NO_EFFECT}", remedy)
     elif known.shared:
         text = f"is {resource.name}, the name that a resource has after it is shared; {_NO_EFFECT}"
         yield at(steps, text, f'write "{resource.name.removesuffix(".shared")}", with renameByDefault: true')
@@ -299,7 +301,7 @@ def _resource_problems(configuration: Configuration, resource: SharedResource) -
         remedy = "write the strategy mixed"
         if strategy == "single":
             remedy += f", or {GPU_RESOURCE}, which a MIG device is under single"
-        yield at(steps, text, remedy, severity=Severity.WARN)
+        yield at(steps, text, remedy)
     elif not known.mig and strategy == "single" and resource.strategy.name == "timeSlicing":
         nodes = nodes_using(configuration.change, configuration.key)
         cut = [] if nodes is UNKNOWN else [node for node in nodes if has_mig_devices(node)]

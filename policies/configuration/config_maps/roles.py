@@ -14,7 +14,7 @@ from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
 from policies.kubernetes.names import closest
 from policies.kubernetes.objects import FieldPath, items_at, lookup, name_of
-from policies.kubernetes.yaml import YAMLError, load_document
+from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS
@@ -57,13 +57,23 @@ class Reference:
         return FieldPath(("spec", *self.steps))
 
     def name_in(self, document: Object) -> str:
-        """The ConfigMap that the field names; empty if there is none, or if the component is disabled."""
-        enabled = lookup(document, ("spec", self.steps[0], "enabled"))
+        """The ConfigMap that the field names; empty if there is none, or if the component is disabled.
+
+        Without sandbox workloads the components of these are not deployed, and the driver of a ClusterPolicy is not if
+        NVIDIADrivers replace it.
+        """
+        component = self.steps[0]
+        enabled = lookup(document, ("spec", component, "enabled"))
         name = lookup(document, self.path)
+        if component in _OF_SANDBOXES and lookup(document, ("spec", "sandboxWorkloads", "enabled")) is not True:
+            return ""
+        if component == "driver" and lookup(document, ("spec", "driver", "useNvidiaDriverCRD")) is True:
+            return ""
         is_enabled = enabled if isinstance(enabled, bool) else self.default
         return name if is_enabled and isinstance(name, str) else ""
 
 
+_OF_SANDBOXES = ("vgpuDeviceManager", "vgpuManager")
 _REFERENCES = {
     "ClusterPolicy": (
         Reference(("devicePlugin", "config", "name"), role=Role.DEVICE_PLUGIN),
@@ -157,7 +167,7 @@ class _Outline:
         if not any(_HINT.search(each[1]) for each in islice(_WORD.finditer(text), _MOST_KEYS)):
             return None
         try:
-            value = load_document(text, limits=LIMITS).value
+            value = first_document(text, limits=LIMITS).value
         except YAMLError:
             return cls._of_lines(text)
         if isinstance(value, dict):
@@ -363,7 +373,7 @@ def _data(document: Object | None) -> Mapping[str, Any]:
 def _mig_configs(text: Any) -> set[str]:
     """The names under `mig-configs`; empty if the document cannot be read, which other rules report."""
     try:
-        configs = lookup(load_document(text).value, ("mig-configs",)) if isinstance(text, str) else None
+        configs = lookup(first_document(text).value, ("mig-configs",)) if isinstance(text, str) else None
     except YAMLError:
         return set()
     return set(configs) if isinstance(configs, dict) else set()

@@ -53,9 +53,9 @@ NO_FIELD = "unknown field: the device plugin ignores it silently"
     ],
     ids=json.dumps,
 )
-def test_unknown_fields_are_refused_with_a_suggestion(document, text):
-    (found,) = refused(document)
-    assert (found.rule.id, plain_text(found)) == ("GA135", text)
+def test_unknown_fields_are_warned_about_with_a_suggestion(document, text):
+    (found,) = found_in(document)
+    assert (found.rule.id, found.severity, plain_text(found)) == ("GA135", Severity.WARN, text)
 
 
 def test_an_unknown_field_that_may_be_newer_only_warns():
@@ -117,24 +117,10 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
     ("text", "expected"),
     [
         (
-            "version: v1\nflags: {}\nversion: v1\n",
-            (
-                'has the duplicate key "version" in line 3, first given at line 1; the device plugin would keep the last one '
-                'and say nothing; remove one key "version"'
-            ),
-        ),
-        (
             "version: v1\nsharing:\n\ttimeSlicing: {}\n",
             (
                 "is not YAML in line 3: a tab cannot indent; use spaces; the device plugin would "
                 "exit, unable to parse its config file; correct line 3"
-            ),
-        ),
-        (
-            "version: v1\n---\nversion: v1\n",
-            (
-                "has a second document in line 3; the device plugin would read the first one only; give each document a key of "
-                "its own"
             ),
         ),
         (
@@ -152,11 +138,46 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
             ),
         ),
     ],
-    ids=["duplicate", "tab", "documents", "scalar", "list"],
+    ids=["tab", "scalar", "list"],
 )
 def test_texts_that_are_no_configuration_are_refused(text, expected):
     (found,) = refused(text)
     assert (found.rule.id, plain_text(found)) == ("GA133", f"data.any: {expected}")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "version: v1\nflags: {}\nversion: v1\n",
+            (
+                'has the duplicate key "version" in line 3, first given at line 1; the device plugin would keep the last one '
+                'and say nothing; remove one key "version"'
+            ),
+        ),
+        (
+            "version: v1\n---\nversion: v1\n",
+            (
+                "has a second document in line 3; the device plugin would read the first one only; give each document a key of "
+                "its own"
+            ),
+        ),
+        (
+            "version: v1\n---\n\tno: YAML\n",
+            None,
+        ),
+    ],
+    ids=["duplicate", "documents", "broken second document"],
+)
+def test_what_the_plugin_silently_ignores_in_a_text_is_warned_about(text, expected):
+    found = [(each.rule.id, each.severity, plain_text(each)) for each in found_in(text)]
+    assert found == ([("GA133", Severity.WARN, f"data.any: {expected}")] if expected else [])
+
+
+def test_the_last_of_duplicate_keys_is_judged():
+    text = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: %s}]}}\n"
+    assert {each.rule.id for each in refused(text % 4 + text % 1)} == {"GA132"}
+    assert {each.rule.id for each in found_in(text % 1 + text % 4)} == {"GA133"}
 
 
 def test_empty_text_warns():

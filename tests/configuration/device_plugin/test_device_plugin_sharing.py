@@ -239,12 +239,11 @@ NO_DEVICE = "the device plugin finds no device of that name and silently shares 
 
 
 @pytest.mark.parametrize(
-    ("name", "severity", "expected"),
+    ("name", "expected"),
     [
-        ("nvidia.com/gpus", Severity.DENY, f'is nvidia.com/gpus; {NO_DEVICE}; write "nvidia.com/gpu"'),
+        ("nvidia.com/gpus", f'is nvidia.com/gpus; {NO_DEVICE}; write "nvidia.com/gpu"'),
         (
             "nvidia.com/pgpu-a100-slices",
-            Severity.WARN,
             (
                 f"is nvidia.com/pgpu-a100-slices; {NO_DEVICE}; write nvidia.com/gpu, or nvidia.com/mig-<profile> with "
                 "migStrategy mixed"
@@ -252,7 +251,6 @@ NO_DEVICE = "the device plugin finds no device of that name and silently shares 
         ),
         (
             "gpu.shared",
-            Severity.DENY,
             (
                 f"is nvidia.com/gpu.shared, the name that a resource has after it is shared; {NO_DEVICE}; write "
                 '"nvidia.com/gpu", with renameByDefault: true'
@@ -260,7 +258,6 @@ NO_DEVICE = "the device plugin finds no device of that name and silently shares 
         ),
         (
             "nvidia.com/mig-1g5gb",
-            Severity.DENY,
             (
                 f"is nvidia.com/mig-1g5gb, which names no MIG profile; {NO_DEVICE}; write a profile as resources spell it, "
                 "such as nvidia.com/mig-1g.10gb"
@@ -268,10 +265,10 @@ NO_DEVICE = "the device plugin finds no device of that name and silently shares 
         ),
     ],
 )
-def test_resources_that_the_plugin_does_not_have_are_reported(findings_of, name, severity, expected):
+def test_resources_that_the_plugin_does_not_have_are_warned_about(findings_of, name, expected):
     document = config_map(any=sliced({"name": name, "replicas": 2}))
     path = "data.any.sharing.timeSlicing.resources[0].name"
-    assert findings_of(document, policy()) == [("GA140", severity, f"{path}: {expected}")]
+    assert findings_of(document, policy()) == [("GA140", Severity.WARN, f"{path}: {expected}")]
 
 
 def test_the_plus_of_a_profile_is_a_dot_in_names_of_resources(findings_of):
@@ -329,11 +326,11 @@ def test_slices_of_mig_devices_under_single_are_noted(findings_of):
     ]
 
 
-def test_a_strategy_that_contradicts_the_policy_is_refused(findings_of):
+def test_a_strategy_that_contradicts_the_policy_is_warned_about(findings_of):
     assert findings_of(config_map(any=sliced(flags={"migStrategy": "mixed"})), policy(mig={"strategy": "single"})) == [
         (
             "GA141",
-            Severity.DENY,
+            Severity.WARN,
             (
                 "data.any.flags.migStrategy: is mixed, and spec.mig.strategy of the ClusterPolicy is single, which wins; "
                 "remove it, or write single"
@@ -347,12 +344,12 @@ def test_strategy_that_the_policy_cannot_have_is_not_proposed(findings_of):
     assert findings_of(document, policy(mig={"strategy": "Mixed"})) == []
 
 
-def test_no_strategy_where_nodes_can_do_mig_is_refused(findings_of):
+def test_no_strategy_where_nodes_can_do_mig_is_warned_about(findings_of):
     document, facts = config_map(any=sliced(flags={"migStrategy": "none"})), policy(mig={"strategy": "single"})
     assert findings_of(document, facts, node(**{"mig.capable": "true"})) == [
         (
             "GA141",
-            Severity.DENY,
+            Severity.WARN,
             (
                 "data.any.flags.migStrategy: is none, and spec.mig.strategy of the ClusterPolicy is single, which wins; "
                 'the node "gpu-1" can do MIG; remove it, or write single'

@@ -68,8 +68,11 @@ def test_broken_yaml_is_reported_at_its_line(findings_of):
     assert message.startswith("is not YAML in line 3: ")
 
 
-def test_duplicate_name_is_refused(findings_of):
-    assert "duplicate key" in findings_of("GA149", HEAD + "  all-disabled: []\n")[0][2]
+def test_duplicate_name_is_warned_about_and_the_last_one_is_judged(findings_of):
+    text = HEAD + "  all-disabled: []\n"
+    ((_, severity, message, _, _),) = findings_of("GA149", text)
+    assert (severity, "mig-parted would keep the last one" in message) == ("warn", True)
+    assert "at least one entry in 'all-disabled' is required" in findings_of("GA150", text)[0][2]
 
 
 def test_deleted_config_map_gives_no_finding(examined):

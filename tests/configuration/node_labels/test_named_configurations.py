@@ -214,3 +214,23 @@ def test_node_that_goes_is_not_judged(examined):
 )
 def test_kubelets_and_operators_are_only_warned(findings_of, user):
     assert findings_of("GA154", {PLUGIN: "a10"}, *SHARING, user=user)[0][0] == "warn"
+
+
+T4 = {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/mig.capable": "false"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "manager"),
+    [({MIG: "halfs"}, {"enabled": False}), ({MIG: "halfs", **T4}, {}), ({MIG: "too-much"}, {"enabled": False})],
+)
+def test_mig_label_that_no_manager_reads_is_not_refused(findings_of, labels, manager):
+    cluster = (mig("single", migManager={"config": {"name": "cuts"}, **manager}), OWN[1])
+    assert findings_of("GA154", labels, *cluster) == []
+    assert [one[0] for one in findings_of("GA155", labels, *cluster)] == ["warn"]
+
+
+def test_plugin_label_that_nothing_reads_is_only_warned_about(findings_of):
+    config = {"config": {"name": "slices", "default": "any"}, "enabled": False}
+    cluster = (policy(devicePlugin=config, gfd={"enabled": False}), SHARING[1])
+    ((severity, message, _),) = findings_of("GA154", {PLUGIN: "a10"}, *cluster)
+    assert (severity, "is never read" in message) == ("warn", True)

@@ -13,9 +13,9 @@ from tests.configuration.node_labels.objects import OWNER, PLUGIN, SHARING, WORK
         ("kata", (), "the default", "write one of container, vm-passthrough, vm-vgpu"),
     ],
 )
-def test_unknown_workload_is_refused(findings_of, value, cluster, applied, remedy):
+def test_unknown_workload_is_warned_about(findings_of, value, cluster, applied, remedy):
     said = f'"{value}" is not a workload that the operator knows; {applied} would apply, and only its log tells'
-    assert findings_of("GA157", {WORKLOAD: value}, *cluster) == [("deny", said, remedy)]
+    assert findings_of("GA157", {WORKLOAD: value}, *cluster) == [("warn", said, remedy)]
 
 
 @pytest.mark.parametrize("value", ["container", "vm-passthrough", "vm-vgpu", ""])
