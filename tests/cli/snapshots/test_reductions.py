@@ -16,7 +16,6 @@ from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.snapshots.reductions import reduction_of, without_values
-from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
@@ -187,17 +186,6 @@ def test_secrets_are_never_kept():
 def test_config_maps_without_content_keep_their_keys():
     config_map = {"kind": "ConfigMap", "data": {"a": SECRET}, "binaryData": {"b": SECRET}}
     assert without_values(config_map) == {"kind": "ConfigMap", "data": {"a": ""}, "binaryData": {"b": ""}}
-
-
-def test_redaction_keeps_the_labels_by_which_gke_cuts_gpus():
-    selector = {
-        "cloud.google.com/gke-gpu-partition-size": "1g.10gb",
-        "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
-        "cloud.google.com/gke-nodepool": "secret-pool",
-    }
-    pod = {"kind": "Pod", "metadata": {"name": "a", "namespace": "b"}, "spec": {"nodeSelector": selector}}
-    renamed = ReplacedNames().rename(pod)["spec"]["nodeSelector"]
-    assert renamed == {**selector, "cloud.google.com/gke-nodepool": "value-1"}
 
 
 @pytest.mark.parametrize("key", ["kueue.x-k8s.io/pod-suspending-parent", "nvidia.com/use-gputype"])

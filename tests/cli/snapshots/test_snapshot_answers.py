@@ -8,6 +8,7 @@ import re
 import pytest
 
 from testbed import libyaml
+from tests.cli.conftest import EXAMPLES
 from tests.cli.snapshots.conftest import gpu_pod
 from tests.sandbox import faults
 
@@ -142,6 +143,24 @@ async def test_audit_of_a_redacted_snapshot_is_the_same_up_to_names(reported, ta
     plain = await reported("audit", "--cluster", await taken())
     redacted = await reported("audit", "--cluster", await taken("--redact", name="redacted"))
     assert verdicts(redacted) == verdicts(plain)
+
+
+async def test_reviews_of_redacted_pods_are_the_same_up_to_names(reported, taken):
+    async def reviewed(folder):
+        results = await reported("review", "--cluster", folder, folder / "pods.json", folder / "deployments.apps.json")
+        return sorted((each["verdict"], sorted(finding["rule"] for finding in each["findings"])) for each in results)
+
+    plain = await reviewed(await taken())
+    assert await reviewed(await taken("--redact", name="redacted")) == plain
+    assert any(findings for _, findings in plain)
+
+
+async def test_plan_of_a_redacted_snapshot_is_the_same_up_to_names(reported, taken):
+    async def planned(folder):
+        found = await reported("plan", "--cluster", folder, EXAMPLES / "plan" / "time-slicing.yaml")
+        return re.sub(r'"[^"]*"', '""', json.dumps({key: found[key] for key in sorted(found)}, sort_keys=True))
+
+    assert await planned(await taken("--redact", name="redacted")) == await planned(await taken())
 
 
 async def test_explanations_of_a_redacted_snapshot_are_the_same_up_to_names(reported, taken):

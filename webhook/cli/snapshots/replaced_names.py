@@ -1,23 +1,23 @@
-"""Replaces the names that users choose, consistently in all objects of a snapshot."""
+"""Replaces every word of a snapshot that is not public, consistently in all objects."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from dataclasses import replace
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
+from policies.conversion.templates import content_name
 from policies.kubernetes.names import IGNORE
-from policies.kubernetes.objects import lookup, mappings_at, name_of
-from policies.quota.ledger.open_charges import Reservations, compact_text
-from policies.quota.ledger.status import GarbageError, read_charges
+from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.rules.settings import DEFAULTS
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.rules.settings.exemptions import NEVER_MATCHED
+from webhook.cli.snapshots.public_words import PUBLIC_WORDS
 from webhook.cli.snapshots.reductions import REDACTED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from policies.kubernetes.objects import Object
 
 
@@ -31,222 +31,115 @@ _OF_KINDS = {
     "ResourceSlice": "slice",
     "PodGroup": "group",
 }
-"""The words that replace the names of a kind, with a number; those of other kinds with `workload`."""
-_KEPT_KINDS = frozenset(
-    {
-        *("ClusterPolicy", "ConfigMap", "CustomResourceDefinition", "DeviceClass", "GPUAdmissionPolicy", "GPUCluster"),
-        *("GPUQuota", "MutatingWebhookConfiguration", "NVIDIADriver", "PriorityClass", "RuntimeClass"),
-        *("ValidatingWebhookConfiguration",),
-    }
-)
-"""Kinds whose names rules, patterns or other objects give a meaning."""
-_REFERENCES = {
+"""What the names of a kind are replaced with, and a number; those of other kinds with `name`."""
+_OF_FIELDS = {
     "namespace": "namespace",
+    "matchNames": "namespace",
     "nodeName": "node",
+    "pool": "node",
     "resourceClaimName": "claim",
     "resourceClaimTemplateName": "template",
     "serviceAccountName": "account",
     "serviceAccount": "account",
     "podGroupName": "group",
-    "pool": "node",
-    "matchNames": "namespace",
-}
-"""Fields that name an object, and what its name is replaced with. The pools of NVIDIA's DRA driver are named after nodes."""
-_NAMED = {
-    "configMapRef": "config",
-    "configMapKeyRef": "config",
-    "configMap": "config",
+    "image": "image",
+    "uid": "uid",
+    "uuid": "uid",
+    "labels": "label",
+    "matchLabels": "label",
+    "nodeSelector": "label",
+    "env": "variable",
+    "secret": "secret",
     "secretRef": "secret",
     "secretKeyRef": "secret",
-    "secret": "secret",
     "imagePullSecrets": "secret",
-    "nodePublishSecretRef": "secret",
-    "pool": "node",
-    "runtimeRef": "workload",
-    "workloadRef": "workload",
-    "resourceClaimTemplate": "template",
+    "configMap": "config",
+    "configMapRef": "config",
+    "configMapKeyRef": "config",
 }
-"""Fields with a `name`, and what that is replaced with."""
-_OF_RESOURCES = {"pods": "pod", "podgroups": "group"}
-"""Resources of the consumers of a claim."""
-_LABELS = ("labels", "matchLabels", "nodeSelector")
-_CONDITIONS = ("matchExpressions", "matchFields", "requirements", "taints", "tolerations")
-_HOSTNAME, _NAMESPACE_NAME = "kubernetes.io/hostname", "kubernetes.io/metadata.name"
-_NAMES_IN_LABELS = {
-    _HOSTNAME: "node",
-    _NAMESPACE_NAME: "namespace",
-    "metadata.name": "node",
-    "karpenter.sh/nodepool": "nodepool",
-}
-"""Keys of labels and fields whose values are names of objects."""
-_KNOWN_DOMAINS = (
-    "kubernetes.io",
-    "k8s.io",
-    "x-k8s.io",
-    "nvidia.com",
-    "gpu-admission.io",
-    "karpenter.sh",
-    "cloud.google.com",
-    "amazonaws.com",
-)
-"""Domains whose keys are kept, those below them included."""
-_KNOWN_VALUES = re.compile(
-    r"(?:[\w.-]+\.)?nvidia\.com/|gpu-admission\.io/|(?:beta\.)?kubernetes\.io/(?:os|arch|instance-type)$"
-    r"|(?:[\w.-]+\.)?node(?:-role)?\.kubernetes\.io/|topology\.kubernetes\.io/|pod-security\.kubernetes\.io/"
-    r"|resource\.kubernetes\.io/|karpenter\.sh/|cloud\.google\.com/gke-(?:accelerator|gpu-partition-size|gpu-sharing-strategy)$"
-)
-"""Keys whose values are a vocabulary, not names."""
-_PUBLIC_VALUES = re.compile(
-    r"true|false|[0-9]+|(?:nvidia-|gpu-)[a-z-]*(?:operator|plugin|driver|exporter|manager|validator)[a-z-]*|"
-)
-"""Values that are kept under every key: those of NVIDIA's components, and those that are no names."""
-_PUBLIC_NAMESPACES = ("default", "kube-node-lease", "kube-public", *NEVER_MATCHED, *DRA_DRIVER_NAMESPACES)
-_OWN_TEMPLATE = re.compile(r"gpu-[0-9a-f]{16}")
-"""Names of our templates, which are hashes of their specs."""
-_OF_NVIDIA = re.compile(r"(?:.*/)?(nvcr\.io/nvidia/.+)|((?:(?:index\.|registry-1\.)?docker\.io/)?nvidia/.+)")
-"""NVIDIA's images, in its registry, in a mirror named after it, and in Docker Hub."""
-_SUBJECTS = {"users": "user", "groups": "usergroup"}
-_ACCOUNTS = ("serviceAccounts", "exemptServiceAccounts")
-"""Settings with patterns of users, and with patterns `namespace/name` of service accounts."""
+"""The same for the texts of fields, so that people see what a word was. The pools of NVIDIA's DRA driver are named after nodes."""
+_SORTS = frozenset({"name", *_OF_KINDS.values(), *_OF_FIELDS.values()})
+_PROSE = frozenset({"message", "summary", "description", "displayName"})
+"""Fields with sentences for people."""
 _REASON = re.compile(r"because [^;\n]+")
-"""The reason of a waiver, which is free text."""
-_PATTERN = re.compile(r"[*?\[]")
+"""The reason of a waiver, which is a sentence too."""
+_WORD = re.compile(r"[^\W_]+(?:[-_]+[^\W_]+)*")
+"""A word; everything between words is kept, such as dots, slashes, quotes and wildcards."""
+_HARDWARE = "|".join(
+    {
+        *(re.escape(part) for product in KNOWN_PRODUCTS for part in product.split("-")),
+        *("MIG", "SHARED", "SXM[0-9]", r"[0-9]+GB", r"[0-9]+[cg]", r"[0-9]+Q"),
+    }
+)
+_PUBLIC = re.compile(
+    rf"(?:{_HARDWARE})(?:-(?:{_HARDWARE}))*"
+    r"|v?[0-9]+(?:(?:alpha|beta)[0-9]+)?|[0-9]+(?:-[0-9]+)+"
+    r"|[0-9]+(?:e[0-9]+|[num]|[kKMGTPE]i?B?|gb?|[cshd]|ms)"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}|[0-9]+Z"
+    r"|[0-9]+(?:-[0-9]+)*-(?:distroless|grid|py|rc|rhcos|rhel|ubi|ubuntu)[0-9]*|gpu-operator-v[0-9]+"
+    r"|GA[0-9]{3}|DCGM_[A-Z0-9_]+|(?:all-|mig-)[0-9]+g|gpu-[0-9a-f]{16}|nvidia[0-9]+|0x[0-9A-F]{8}"
+)
+"""Products, numbers, quantities, times, versions of NVIDIA's images, rules, metrics, MIG profiles, the names of our templates,
+device files and device IDs."""
+_HEX = re.compile(r"(GPU-|MIG-|)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32,})")
+"""UUIDs of objects and devices, and digests. They are replaced with others."""
 
 
 class ReplacedNames:
-    """Gives every name its replacement, such as `namespace-1`; equal names of one sort have the same."""
+    """Replaces every word that is not public, such as by `namespace-1`; equal words by the same."""
 
-    def __init__(self, operator_namespaces: Iterable[str] = ()) -> None:
-        """The operator's namespaces keep their names, which the settings have too."""
-        self._public = frozenset((*_PUBLIC_NAMESPACES, *operator_namespaces))
-        self._names: defaultdict[str, dict[str, str]] = defaultdict(dict)
-
-    def name(self, sort: str, name: str) -> str:
-        """The replacement of a name of a sort, such as `node`."""
-        if not name or (sort == "namespace" and name in self._public) or _OWN_TEMPLATE.fullmatch(name):
-            return name
-        names = self._names[sort]
-        return names.setdefault(name, f"{sort}-{len(names) + 1}")
+    def __init__(self) -> None:
+        namespaces = (*DEFAULTS.configuration.operator_namespaces, *DRA_DRIVER_NAMESPACES, *NEVER_MATCHED)
+        self._replacements = {word: word for word in (*PUBLIC_WORDS, *namespaces)}
+        self._counts: Counter[str] = Counter()
 
     def rename(self, document: Object) -> Object:
         """An object of a snapshot with other names."""
-        kind = str(document.get("kind"))
-        metadata = self._value("", document["metadata"])
+        metadata = dict(document["metadata"])
         metadata.pop("generateName", None)
-        metadata["name"] = self._name_of(kind, name_of(document))
-        return {**document, **self._content(kind, document), "metadata": metadata}
-
-    def _content(self, kind: str, document: Object) -> Object:
-        """The fields of an object that change, beside its metadata."""
-        if kind == "GPUQuota":
-            return {"status": self._charges(document.get("status"))}
-        if kind == "GPUAdmissionPolicy":
-            return {"spec": self._settings("", document.get("spec")), "status": {}}
-        if kind in _KEPT_KINDS:
-            status = document.get("status")
-            if not isinstance(status, dict) or not isinstance(namespace := status.get("namespace"), str):
-                return {}
-            return {"status": {**status, "namespace": self.name("namespace", namespace)}}
-        return {field: self._value(field, value) for field, value in document.items() if field != "metadata"}
-
-    def _name_of(self, kind: str, name: str) -> str:
-        return name if kind in _KEPT_KINDS else self.name(_OF_KINDS.get(kind, "workload"), name)
+        kind, name = document.get("kind"), str(metadata.pop("name", ""))
+        # The name comes first, so that it is replaced with the word of its kind.
+        renamed_to = self._text(_OF_KINDS.get(str(kind), "name"), name)
+        renamed = self._value("", {field: part for field, part in document.items() if field != "metadata"})
+        if kind == "ResourceClaimTemplate" and name == content_name(document.get("spec")):
+            renamed_to = self._replacements[name] = content_name(renamed["spec"])
+        return {**renamed, "metadata": {"name": renamed_to, **self._value("metadata", metadata)}}
 
     def _value(self, field: str, value: Any) -> Any:
-        if field in _LABELS and isinstance(value, dict) and "nodeSelectorTerms" not in value:
-            return {self._key(key): self._label(key, text) for key, text in value.items()}
-        if field in _CONDITIONS and isinstance(value, list):
-            return [self._condition(item) for item in value]
-        if field == "ownerReferences" and isinstance(value, list):
-            return [{**each, "name": self._name_of(str(each.get("kind")), str(each.get("name")))} for each in value]
-        if field == "reservedFor" and isinstance(value, list):
-            return [self._consumer(each) for each in value]
-        if field == "annotations" and isinstance(value, dict):
-            return {
-                key: _REASON.sub(f"because {REDACTED}", text) if key == IGNORE else text for key, text in value.items()
-            }
-        if field == "env" and isinstance(value, list):
-            return [self._variable(each) for each in value]
-        if field == "image" and isinstance(value, str):
-            return self._image(value)
+        if isinstance(value, str):
+            return REDACTED if field in _PROSE and value else self._text(_OF_FIELDS.get(field, "name"), value)
         if isinstance(value, list):
             return [self._value(field, item) for item in value]
-        if isinstance(value, dict):
-            renamed = {name: self._value(name, part) for name, part in value.items()}
-            if field == "metadata" and isinstance(name := value.get("name"), str):
-                renamed["name"] = self.name("workload", name)
-            if field in _NAMED and isinstance(name := value.get("name"), str):
-                renamed["name"] = self.name(_NAMED[field], name)
-            return renamed
-        return self.name(_REFERENCES[field], value) if field in _REFERENCES and isinstance(value, str) else value
-
-    def _key(self, key: str) -> str:
-        """The key of a label or taint. Keys without a domain, and those of well-known domains, are kept."""
-        domain, slash, _ = key.rpartition("/")
-        is_known = not slash or any(domain == each or domain.endswith(f".{each}") for each in _KNOWN_DOMAINS)
-        return key if is_known else self.name("label", key)
-
-    def _label(self, key: Any, value: Any) -> Any:
-        if not isinstance(value, str) or not isinstance(key, str):
+        if not isinstance(value, dict):
             return value
-        if key in _NAMES_IN_LABELS:
-            return self.name(_NAMES_IN_LABELS[key], value)
-        return value if _KNOWN_VALUES.match(key) or _PUBLIC_VALUES.fullmatch(value) else self.name("value", value)
+        if field == "annotations" and isinstance(waiver := value.get(IGNORE), str):
+            value = {**value, IGNORE: _REASON.sub(f"because {REDACTED}", waiver)}
+        sort = _OF_FIELDS.get(field, "name")
+        return {
+            self._text(sort, key): self._value(field if key == "name" else key, part) for key, part in value.items()
+        }
 
-    def _condition(self, condition: Any) -> Any:
-        """A condition on labels or fields, a taint or a toleration."""
-        if not isinstance(condition, dict):
-            return condition
-        key = condition.get("key")
-        renamed = dict(condition)
-        if isinstance(key, str):
-            renamed["key"] = self._key(key)
-        if "value" in condition:
-            renamed["value"] = self._label(key, condition["value"])
-        if isinstance(values := condition.get("values"), list):
-            renamed["values"] = [self._label(key, each) for each in values]
-        return renamed
+    def _text(self, sort: str, text: str) -> str:
+        return self._replacements.get(text) or _WORD.sub(partial(self._word, sort), text)
 
-    def _consumer(self, consumer: Any) -> Any:
-        sort = _OF_RESOURCES.get(str(lookup(consumer, ("resource",))), "workload")
-        return {**consumer, "name": self.name(sort, str(consumer.get("name")))} if isinstance(consumer, dict) else None
+    def _word(self, sort: str, found: re.Match[str]) -> str:
+        word = found[0]
+        if word not in self._replacements:
+            # Pods, requests and devices are numbered: `train-0` belongs to `train`.
+            base, dash, number = word.rpartition("-")
+            if _PUBLIC.fullmatch(word):
+                self._replacements[word] = word
+            elif base and number.isdigit() and base not in _SORTS:
+                self._replacements[word] = self._text(sort, base) + dash + number
+            else:
+                self._replacements[word] = self._replacement(sort, word)
+        return self._replacements[word]
 
-    def _variable(self, variable: Any) -> Any:
-        if isinstance(variable, dict) and variable.get("value") == REDACTED:
-            return {"name": "VARIABLE", "value": REDACTED}
-        return self._value("", variable)
-
-    def _image(self, image: str) -> str:
-        """An image; of NVIDIA's, only the registry that has it is replaced."""
-        found = _OF_NVIDIA.fullmatch(image)
-        return (found[1] or found[2]) if found else self.name("image", image)
-
-    def _charges(self, status: Any) -> Any:
-        """The status of a quota, with other names in its charges and without the messages of its conditions."""
-        if not isinstance(status, dict):
-            return status
-        try:
-            reservations = read_charges(status)
-        except GarbageError:
-            reservations = Reservations()
-        charges = compact_text(replace(each, name=self._name_of(each.kind, each.name)) for each in reservations)
-        conditions = [
-            {field: text for field, text in each.items() if field != "message"}
-            for each in mappings_at(status, ("conditions",))
-        ]
-        return {**status, "openCharges": charges, "conditions": conditions}
-
-    def _settings(self, field: str, value: Any) -> Any:
-        """Settings, with other names of namespaces, users and service accounts; patterns are kept."""
-        if isinstance(value, list):
-            return [self._settings(field, item) for item in value]
-        if isinstance(value, dict):
-            return {name: self._settings(name, item) for name, item in value.items()}
-        if not isinstance(value, str) or _PATTERN.search(value):
-            return value
-        if field in _SUBJECTS:
-            return value if value.startswith("system:") else self.name(_SUBJECTS[field], value)
-        if field in _ACCOUNTS:
-            namespace, slash, account = value.partition("/")
-            return f"{self.name('namespace', namespace)}{slash}{self.name('account', account)}"
-        return self._names["namespace"].get(value, value)
+    def _replacement(self, sort: str, word: str) -> str:
+        if digits := _HEX.fullmatch(word):
+            self._counts["hex"] += 1
+            number = f"{self._counts['hex']:0{len(digits[2].replace('-', ''))}x}"
+            return digits[1] + (str(UUID(number)) if "-" in digits[2] else number)
+        self._counts[sort] += 1
+        # Identifiers of CEL have no dashes.
+        return f"{sort}{'-' if '-' in word else ''}{self._counts[sort]}"

@@ -97,7 +97,7 @@ async def _take(client: APIClient, folder: Path, namespace: str, progress: Progr
     settings, notes = await stored_settings(client)
     snapshot = Snapshot(client.url, notes=notes)
     with replaced_folder(folder) as written:
-        rename = ReplacedNames(settings.configuration.operator_namespaces).rename if renames else None
+        rename = ReplacedNames().rename if renames else None
         writer = _Writer(client, written, namespace, settings, progress, snapshot, rename)
         await writer.write()
         head = {
@@ -131,7 +131,9 @@ class _Writer:
 
     async def write(self) -> None:
         watched = self._by_kind()
-        for kind in (*_FIRST, *(kind for kind in watched if kind not in _FIRST)):
+        # A redacted template is named after its redacted content, and others refer to it.
+        kinds = dict.fromkeys((*_FIRST, "ResourceClaimTemplate", *watched))
+        for kind in kinds:
             if kind == _CONFIG_MAP:
                 await self._write_config_maps(watched[kind])
             else:

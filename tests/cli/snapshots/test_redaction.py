@@ -1,0 +1,158 @@
+"""Redacted objects have no name that users chose, and the findings of the objects that they stand for."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.conversion.templates import content_name
+from policies.kubernetes.yaml import load_document
+from policies.rules.settings import DEFAULTS
+from tests.cli.snapshots.test_reductions import FOLDERS, ROOT, documents_of, examples, is_reduced, reduced
+from webhook.cli.manifest_reader import Manifest
+from webhook.cli.snapshots.public_words import PUBLIC_WORDS
+from webhook.cli.snapshots.replaced_names import ReplacedNames
+from webhook.cli.subjects import Circumstances, SubjectReader, admit
+from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
+
+SHAPES = ("{word}", "{before} {word}", '{before}["{word}"]', "{word}/{before}", "{before}: {word}-7\n")
+"""Names alone, and in texts such as CEL, lists and configuration."""
+FIRST = ("Namespace", "Node", "ResourceClaimTemplate")
+"""A snapshot reads these kinds first."""
+MISSPELT = {"corpus/resource-of-a-misspelt-vendor.yaml", "corpus/field-beside-its-misspelling.yaml"}
+"""Files with words of users that resemble public ones, which a replacement does not."""
+
+
+def planted(value, word, shape, numbers):
+    """A value with a new word in each text, and in a further key of each mapping."""
+    if isinstance(value, str):
+        return shape.format(before=value, word=f"{word}{next(numbers)}")
+    if isinstance(value, list):
+        return [planted(item, word, shape, numbers) for item in value]
+    if not isinstance(value, dict):
+        return value
+    fields = {key: planted(item, word, shape, numbers) for key, item in value.items()}
+    return {**fields, f"{word}{next(numbers)}": f"{word}{next(numbers)}"}
+
+
+def documents_by_kind():
+    """The objects of all example files, and one of each kind that a snapshot has and the files do not."""
+    found = defaultdict(list)
+    for folder in FOLDERS:
+        for file in sorted(folder.rglob("*.yaml")):
+            for each in documents_of(file):
+                found[each["kind"]].append(each)
+    for resource in (*RESOURCES.values(), *WORKLOAD_RESOURCES.values()):
+        bare = {
+            "kind": resource.kind,
+            "metadata": {"name": "a", "labels": {"a": "b"}},
+            "spec": {"a": ["b", {"c": "d"}]},
+        }
+        found[resource.kind].append(bare)
+    return found
+
+
+@pytest.mark.parametrize("word", ["acme", "acme-vision", "ACME_TOKEN", "команда"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_name_in_any_text_of_any_kind_is_kept(word, shape):
+    for kind, documents in documents_by_kind().items():
+        for document in documents:
+            numbers = count()
+            planted_in = {**planted(document, word, shape, numbers), "kind": kind}
+            text = json.dumps(ReplacedNames().rename(planted_in), ensure_ascii=False)
+            assert next(numbers) > 4
+            assert word not in text, (kind, text)
+
+
+NAMES = st.from_regex(re.compile(r"[a-zA-Z][a-zA-Z0-9]{2,8}(?:[-_][a-z][a-z0-9]{2,8}){0,2}", re.ASCII), fullmatch=True)
+
+
+@given(names=st.lists(NAMES, unique=True, min_size=1, max_size=20))
+def test_different_names_stay_different_and_equal_ones_equal(names):
+    names = [name for name in names if name not in PUBLIC_WORDS]
+    replaced = ReplacedNames()
+    labels = {"kind": "Pod", "metadata": {"name": "a", "labels": {name: name for name in names}}}
+    found = replaced.rename(labels)["metadata"]["labels"]
+    assert len(found) == len(names)
+    assert [*found] == [*found.values()]
+    assert replaced.rename(labels)["metadata"]["labels"] == found
+
+
+def findings(documents):
+    """The rules that each object breaks, with all others at hand."""
+    view, place = ManifestsView((), documents), load_document("{}")
+    reader = SubjectReader(Circumstances(), [], view=view)
+    subjects = reader.subjects([Manifest(document, "x.yaml", place, ()) for document in documents])
+    return [
+        sorted((each.rule.id, each.severity) for each in admit(subject, view, DEFAULTS).findings)
+        for subject in subjects
+    ]
+
+
+def test_redacted_objects_have_the_findings_of_the_reduced_ones():
+    different = set()
+    for file, documents in examples().items():
+        kept = [reduced(each) if is_reduced(each) else each for each in documents]
+        kept.sort(key=lambda each: each["kind"] not in FIRST)
+        replaced = ReplacedNames()
+        if findings([replaced.rename(each) for each in kept]) != findings(kept):
+            different.add(str(file.relative_to(ROOT / "tests" / "configuration")))
+    assert different == MISSPELT
+
+
+def renamed(kind, name="a", **fields):
+    return ReplacedNames().rename({"kind": kind, "metadata": {"name": name}, **fields})
+
+
+def test_labels_by_which_gke_cuts_gpus_are_kept():
+    selector = {
+        "cloud.google.com/gke-gpu-partition-size": "1g.10gb",
+        "cloud.google.com/gke-gpu-sharing-strategy": "time-sharing",
+        "cloud.google.com/gke-nodepool": "secret-pool",
+    }
+    found = renamed("Pod", spec={"nodeSelector": selector})["spec"]["nodeSelector"]
+    assert found == {**selector, "cloud.google.com/gke-nodepool": "name-1"}
+
+
+def test_uuids_in_selectors_are_those_of_the_redacted_devices():
+    uuid = "GPU-5b0b1c2d-1234-4abc-9def-0123456789ab"
+    replaced = ReplacedNames()
+    attributes = {"uuid": {"string": uuid}}
+    devices = {"kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": {"devices": [{"attributes": attributes}]}}
+    expression = f'device.attributes["gpu.nvidia.com"].uuid == "{uuid}"'
+    device_class = {"kind": "DeviceClass", "metadata": {"name": "a"}, "spec": {"expression": expression}}
+    published = replaced.rename(devices)["spec"]["devices"][0]["attributes"]["uuid"]["string"]
+    assert published == "GPU-00000000-0000-0000-0000-000000000001"
+    selector = replaced.rename(device_class)["spec"]["expression"]
+    assert selector == f'device.attributes["gpu.nvidia.com"].uuid == "{published}"'
+
+
+def test_pods_keep_their_numbers():
+    replaced = ReplacedNames()
+    names = [
+        replaced.rename({"kind": "Pod", "metadata": {"name": name}})["metadata"]["name"] for name in ("x-0", "x-1")
+    ]
+    assert names == ["pod1-0", "pod1-1"]
+
+
+def test_template_of_ours_is_named_after_its_redacted_content():
+    spec = {"spec": {"devices": {"requests": [{"name": "acme", "exactly": {"deviceClassName": "gpu.nvidia.com"}}]}}}
+    replaced = ReplacedNames()
+    name = content_name(spec)
+    template = replaced.rename({"kind": "ResourceClaimTemplate", "metadata": {"name": name}, "spec": spec})
+    assert template["metadata"]["name"] == content_name(template["spec"]) != name
+    pod = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"resourceClaimTemplateName": name}}
+    assert replaced.rename(pod)["spec"]["resourceClaimTemplateName"] == template["metadata"]["name"]
+
+
+def test_sentences_for_people_are_replaced_as_a_whole():
+    limit = {"name": "acme", "summary": "all of the GPUs"}
+    found = renamed("GPUQuota", spec={"limits": [limit]}, status={"conditions": [{"message": "of the pods"}]})
+    assert found["spec"]["limits"][0]["summary"] == found["status"]["conditions"][0]["message"] == "redacted"
