@@ -107,7 +107,7 @@ def test_golden_file_that_cannot_be_written_leaves_nothing(run, suite, folder):
 def test_golden_file_that_is_a_pipe_is_not_read(run, suite, folder, arguments):
     os.mkfifo(folder / "golden.yaml")
     done = run(*arguments, suite(good={"golden": "golden.yaml"}))
-    assert (done.exit_code, "expect.golden: golden.yaml: not a regular file" in done.stdout) == (2, True)
+    assert (done.exit_code, "expect.golden: golden.yaml: is a pipe; name a regular file" in done.stdout) == (2, True)
 
 
 def test_junit_has_a_case_for_each_case(run, suite, folder):
