@@ -6,6 +6,7 @@ import copy
 from dataclasses import dataclass
 from functools import cached_property
 
+import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 
@@ -38,7 +39,10 @@ BY_IMAGE = ("an old image, which gets every GPU", "sets NVIDIA_VISIBLE_DEVICES t
 """Ways that no rule refuses: they depend on what is in an image."""
 OF_CHARGES = ("GA5", "GA231")
 """Rules that tell why something is not charged, or only later."""
+BY_UNKNOWN_IMAGE = ("train:1 sets NVIDIA_VISIBLE_DEVICES to all",)
+"""The only such way that is left with `access.legacyRuntime`: the name of the image does not tell."""
 DENY = GPUAdmissionPolicy(access=Access(mode="deny"))
+LEGACY = GPUAdmissionPolicy(access=Access(mode="deny", legacy_runtime=True))
 KNOWN_LATER = st.fixed_dictionaries(
     {kind: st.integers(0, 9).map(lambda number: number == 0) for kind in ("classes", "templates", "claims", "slices")}
 )
@@ -175,17 +179,20 @@ def test_no_way_to_a_gpu_without_a_finding(pod, namespace, classes, claims, temp
     assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways
 
 
+@pytest.mark.parametrize(
+    ("policy", "excused"), [(DENY, BY_IMAGE), (LEGACY, BY_UNKNOWN_IMAGE)], ids=["deny", "legacy runtime"]
+)
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(pod=PODS, namespace=NAMESPACES, classes=CLASSES, claims=CLAIMS, templates=TEMPLATES)
 def test_no_way_to_a_gpu_for_containers_that_request_none_if_access_is_denied(
-    pod, namespace, classes, claims, templates
+    pod, namespace, classes, claims, templates, policy, excused
 ):
     """Containers that request devices of another driver request no GPU."""
     world = World(
         namespace, classes, claims, templates, dict.fromkeys(("classes", "templates", "claims", "slices"), False)
     )
-    ways = [way for way in ways_to_gpus(pod, world, only_without=True) if not way.endswith(BY_IMAGE)]
-    answer = create(pod, namespace, world.now, DENY)
+    ways = [way for way in ways_to_gpus(pod, world, only_without=True) if not way.endswith(excused)]
+    answer = create(pod, namespace, world.now, policy)
     assert not ways or not answer.allowed, ways
 
 
