@@ -314,7 +314,7 @@ def privileges(subject: Subject) -> Iterator[Problem]:
         place = subject.node_places.parents.get(mount.source)
         if place is not None:
             text = f"{container.title} mounts all of {mount.text} of the node as well, and in it {place.what}"
-            yield Problem(mount.path, text, _remedy(container))
+            yield Problem(mount.path, text, _remedy(container, "the mount"))
 
 
 def _of_container(container: Container) -> Iterator[Problem]:
@@ -324,7 +324,7 @@ def _of_container(container: Container) -> Iterator[Problem]:
             f"{container.title} is privileged as well: it may use every device node of the node, whatever NVIDIA's "
             "container runtime injects, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
         )
-        yield Problem(path / "privileged", text, _remedy(container))
+        yield Problem(path / "privileged", text, _remedy(container, "privileged"))
     added = lookup(container.fields, ("securityContext", "capabilities", "add"))
     for index, capability in enumerate(added if isinstance(added, list) else ()):
         if capability in _TAKEN_FOR_PRIVILEGED:
@@ -332,8 +332,10 @@ def _of_container(container: Container) -> Iterator[Problem]:
                 f"{container.title} has the capability {shown(capability)} as well: NVIDIA's container runtime takes it "
                 "for privileged, and its NVIDIA_VISIBLE_DEVICES counts where that of others is ignored"
             )
-            yield Problem(path / "capabilities" / "add" / index, text, _remedy(container))
+            yield Problem(path / "capabilities" / "add" / index, text, _remedy(container, capability))
 
 
-def _remedy(container: Container) -> str | None:
-    return _START_WITHOUT if container.list_name == "ephemeralContainers" else None
+def _remedy(container: Container, what: str) -> str:
+    if container.list_name == "ephemeralContainers":
+        return _START_WITHOUT
+    return f"remove {what}, or what the other findings on this pod name"

@@ -141,10 +141,11 @@ def converting_workloads(
         becomes = "would be refused" if is_refused else "would stay with the device plugin"
         subject = f"{format_count(number, 'workload')}, such as {first}," if first else "a pod that requests 1 GPU"
         # Who labels a namespace can do what an administrator can.
-        remedy = finding.administrator or finding.remedy
+        remedy = finding.administrator or (finding.remedy and f"in {first or 'such a pod'}, {finding.remedy}")
         yield Problem(path, f"{subject} {becomes}: {finding.path}: {finding.message} ({finding.rule})", remedy)
     if len(stopped) > _MOST_REASONS:
-        yield Problem(path, f"there are {len(stopped) - _MOST_REASONS} more reasons", "see gpu-admission audit")
+        more = format_count(len(stopped) - _MOST_REASONS, "more reason")
+        yield Problem(path, f"{more} would stop workloads", "see gpu-admission audit")
 
 
 def _changed_labels(request: Request) -> Iterator[tuple[str, object]]:

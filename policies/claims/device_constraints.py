@@ -111,7 +111,7 @@ def _is_without(subject: Subject, subrequest: Subrequest, place: Place) -> bool:
 def _instead(subject: Subject, covered: Sequence[Subrequest], place: Place) -> str:
     part, domain, name = place
     if name == "parentUUID":
-        return "remove it; only MIG slices, of class mig.nvidia.com, have a parentUUID"
+        return "remove the constraint; only MIG slices, of class mig.nvidia.com, have a parentUUID"
     if place in REMOVED:
         return REMOVED[place].remedy
     known: set[tuple[str, str]] = set()

@@ -87,7 +87,8 @@ def shortage(
                 remedy = f'write "{identifiers[guess]}"'
             elif found:
                 more = f" and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
-                remedy = f"remove it; there are {printable(', '.join(found[:_LISTED]))}{more}"
+                there = "there is only" if len(found) == 1 else "there are"
+                remedy = f"remove it; {there} {printable(', '.join(found[:_LISTED]))}{more}"
             return name, f"is an unknown capacity: {whose} {lacks}", remedy
         if with_capacity(known, having, {name: value}) == []:
             apart = known.divide(having, frozenset({Read("capacity", None, name.rpartition("/")[2])})) or having
@@ -220,7 +221,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         name, message, remedy = short
         yield Problem(path / name, f"{message}, {_PENDING}", remedy)
     elif not enough:
-        text = f"requests more than any one device has together, {_PENDING}"
+        text = f"is more than any one device has together, {_PENDING}"
         yield Problem(path, text, "request less of one capacity")
     elif subrequest.allocation_mode == "ExactCount" and (most := _most_for(enough, subrequest.count)):
         text = f"requests {format_count(subrequest.count, 'device')}, and no node has more than {most[1]} of this kind"
@@ -244,7 +245,7 @@ def _too_few_together(subject: Subject) -> Iterator[Problem]:
         if seen is None or seen[1].failed or not seen[1].complete or not seen[1].matched:
             continue
         if most := _most_for(seen[1].matched, count):
-            text = f'request {format_count(count, "device")} of class "{printable(name)}" together'
+            text = f'{format_count(count, "device")} of class "{printable(name)}" are requested together'
             text += f", and no node has more than {most[1]} ({most[0]}); a claim is for one node"
             remedy = f"request at most {most[1]}, and use more pods for more nodes"
             yield Problem(subject.devices_path / "requests", text, remedy)

@@ -489,7 +489,8 @@ def _remedy(found: NvidiaConfig, wrong: SchemaProblem, inner: FieldPath) -> str:
         return f"write it under {parent}" if parent else "write it beside apiVersion and kind"
     for step in inner[:-1]:
         schema = schema.fields[str(step)]
-    return f"remove it; there are {', '.join(sorted(schema.fields.keys() - {'apiVersion', 'kind'}))}"
+    fields = sorted(schema.fields.keys() - {"apiVersion", "kind"})
+    return f"remove it; {'there is only' if len(fields) == 1 else 'there are'} {', '.join(fields)}"
 
 
 def _places(schema: Field, path: FieldPath) -> Iterator[FieldPath]:

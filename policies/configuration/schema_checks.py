@@ -242,7 +242,9 @@ def existing_kind(change: Change) -> Iterator[Problem]:
             return
         listed = ", ".join(sorted(kind for kind, version in _VERSIONS.items() if version.startswith("nvidia.com/")))
         remedy = (
-            f"write apiVersion: {_VERSIONS[meant]} and kind: {meant}" if meant else f"there are {listed}; remove it"
+            f"write apiVersion: {_VERSIONS[meant]} and kind: {meant}"
+            if meant
+            else f"remove the object; there are {listed}"
         )
         # A newer driver may have more kinds, so only what looks like one of these is a mistake.
         severity = None if meant or change.kind in _NEVER_KINDS else Severity.AUDIT

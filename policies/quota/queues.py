@@ -193,9 +193,9 @@ def _unoffered_resource(path: FieldPath, name: str, view: ClusterView) -> Iterat
         return
     offered = {*nodes.offers, *classes.extended_resources, *RESOURCES_OF_NEIGHBOURS}
     if name not in offered and not (groups and parse_resource(name) is not None):
-        meant = closest(name, offered)
+        meant, wait = closest(name, offered), "wait for a node that offers it"
         text = f"no node offers {name}, and no DeviceClass stands for it"
-        yield Problem(path, text, f'write "{meant}", or wait for such a node' if meant else "wait for such a node")
+        yield Problem(path, text, f'write "{meant}", or {wait}' if meant else wait)
 
 
 def _missing_class(path: FieldPath, name: str, view: ClusterView, prefix: str = "") -> Iterator[Problem]:

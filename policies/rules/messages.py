@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _PREDICATE = re.compile(
     r"(?:is|was|has|does|cannot|must|would|allows|applies|becomes|compares|contradicts|counts|cuts|"
     r"describes|disables|ends|excludes|exempts|exists|fails|fits|gets|gives|hands|holds|lacks|leaves|"
-    r"lets|links|loads|looks|loses|makes|matches|mentions|names|needs|overrules|publishes|reads|removes|"
-    r"replaces|requests|says|selects|serves|sets|stands|stays|steers|stops|takes|tells|upgrades|uses)(?: |$)"
+    r"lets|links|lists|loads|looks|loses|makes|matches|mentions|names|needs|overrides|overrules|publishes|reads|removes|"
+    r"replaces|requests|says|selects|serves|sets|stands|stays|steers|stops|takes|tells|upgrades|uses|wants)(?: |$)"
 )
 """The beginning of a message that lacks a subject, which is the field."""
 _MENDING = frozenset(("indent", "move", "put", "remove", "shorten", "write"))

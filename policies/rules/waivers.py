@@ -159,7 +159,7 @@ def parse_waivers(text: Any, rules: RuleBook) -> Waivers:
             remedy = f"{_ENTRIES}; gpu-admission rules lists the rules"
             problems.append(Problem(_PATH, f"unknown rule {shown(name)}", remedy))
         elif known in (valid_waivers.rule, matching_waiver.rule):
-            problems.append(Problem(_PATH, f"{known} is about waivers and cannot be ignored", "remove it here"))
+            problems.append(Problem(_PATH, f"{known} is about waivers and cannot be ignored", f"remove {known} here"))
         elif because != "because" or not reason:
             problems.append(Problem(_PATH, f"{known} has no reason", f"write {known} because REASON"))
         elif known in reasons:
@@ -248,7 +248,7 @@ def valid_waivers(problems: Iterable[Problem], refused: Iterable[Rule]) -> Itera
     """
     yield from problems
     for each in refused:
-        remedy = f"correct what {each} reports, and remove it here"
+        remedy = f"correct what {each} reports, and remove {each} here"
         yield Problem(_PATH, f"{each} is a refusal and cannot be ignored", remedy)
 
 

@@ -6,7 +6,6 @@ from policies.admission.all_rules import rule_book
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy, RuleOverride
 
-REMEDY = "remove it, or what the other findings on this pod name"
 ALL = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
 
 
@@ -25,6 +24,7 @@ PRIVILEGES = [
             "node of the node, whatever NVIDIA's container runtime injects, and its NVIDIA_VISIBLE_DEVICES counts where "
             "that of others is ignored"
         ),
+        "privileged",
     ),
     (
         {"context": {"capabilities": {"add": ["NET_ADMIN", "SYS_ADMIN"]}}},
@@ -33,6 +33,7 @@ PRIVILEGES = [
             "NVIDIA's container runtime takes it for privileged, and its NVIDIA_VISIBLE_DEVICES counts where that of "
             "others is ignored"
         ),
+        "SYS_ADMIN",
     ),
     (
         {"hostPID": True},
@@ -40,6 +41,7 @@ PRIVILEGES = [
             "spec.hostPID: is true as well: the pod sees every process of the node, and through /proc/PID/root what they "
             "see"
         ),
+        "it",
     ),
     (
         {"volume": "/dev"},
@@ -47,6 +49,7 @@ PRIVILEGES = [
             'spec.containers[0].volumeMounts[0]: container "a" mounts all of /dev of the node as well, and in it the '
             "device nodes of its GPUs"
         ),
+        "the mount",
     ),
     (
         {"volume": "/"},
@@ -54,6 +57,7 @@ PRIVILEGES = [
             'spec.containers[0].volumeMounts[0]: container "a" mounts all of / of the node as well, and in it the device '
             "nodes of its GPUs"
         ),
+        "the mount",
     ),
     (
         {"volume": "/var/run"},
@@ -61,6 +65,7 @@ PRIVILEGES = [
             'spec.containers[0].volumeMounts[0]: container "a" mounts all of /run of the node as well, and in it the '
             "driver of its GPUs, with their device nodes"
         ),
+        "the mount",
     ),
     (
         {"volume": "/etc"},
@@ -68,23 +73,24 @@ PRIVILEGES = [
             'spec.containers[0].volumeMounts[0]: container "a" mounts all of /etc of the node as well, and in it CDI '
             "specs, by which container runtimes inject GPUs"
         ),
+        "the mount",
     ),
 ]
 privileges = pytest.mark.parametrize(
-    ("privilege", "text"), PRIVILEGES, ids=[str(privilege) for privilege, _ in PRIVILEGES]
+    ("privilege", "text", "what"), PRIVILEGES, ids=[str(privilege) for privilege, *_ in PRIVILEGES]
 )
 
 
 @privileges
-def test_privilege_alone_is_nothing(rules, privilege, text):
+def test_privilege_alone_is_nothing(rules, privilege, text, what):
     assert rules(pod(**privilege)) == []
 
 
 @privileges
-def test_privilege_beside_a_finding_is_reported(findings_of, privilege, text):
+def test_privilege_beside_a_finding_is_reported(findings_of, privilege, text, what):
     first, second = findings_of(pod(env=ALL, **privilege))
     assert first.startswith("GA601 deny ")
-    assert second == f"GA609 deny {text}; {REMEDY}"
+    assert second == f"GA609 deny {text}; remove {what}, or what the other findings on this pod name"
 
 
 GROUNDS = {

@@ -101,11 +101,14 @@ def test_workload_counts_once_for_a_reason_that_stops_several_of_its_containers(
     assert reason.message.startswith("1 workload, such as ReplicaSet a, would be refused: ")
 
 
-def test_remedy_of_a_reason_is_that_of_its_rule():
+def test_remedy_of_a_reason_names_the_workload():
     found = decision(ENABLED, pod("b-0", "b", **REFUSED), old=OFF).findings
-    assert [each.remedy.partition(",")[0] for each in found] == [
-        f"label the namespace {DRA}: preview first",
-        "remove nvidia.com/gpu.count from nodeSelector",
+    assert [each.remedy.partition(", ")[::2] for each in found] == [
+        (f"label the namespace {DRA}: preview first", "so that its pods get warnings and nothing else"),
+        (
+            "in ReplicaSet b",
+            "remove nvidia.com/gpu.count from nodeSelector, or select by nvidia.com/gpu.product, .memory or .family",
+        ),
     ]
     assert {str(each.path) for each in found} == {f"metadata.labels[{DRA}]"}
 

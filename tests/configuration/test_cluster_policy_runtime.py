@@ -64,7 +64,7 @@ def test_default_runtime_with_cdi_warns(texts, value):
     assert texts("GA180", spec) == [
         (
             "spec.toolkit.env[0].name: NVIDIA_RUNTIME_SET_AS_DEFAULT overrides what the operator sets with CDI, which is on "
-            "unless cdi.enabled is false; remove it"
+            "unless cdi.enabled is false; remove the variable"
         )
     ]
 

@@ -75,9 +75,15 @@ def test_class_that_a_template_names_and_that_is_missing_is_reported_at_the_pod(
     result = requested(pod(resourceClaims=[entry]), example(template(request_for("tpu.example.com"))))
     (reported,) = result.problems
     assert result.pieces["a"][0].is_open
-    assert reported.message == (
-        'there is no DeviceClass "tpu.example.com", so its GPUs are unknown; the most that they can be is '
-        'charged (ResourceClaimTemplate "gpus", spec.spec.devices.requests[0].exactly.deviceClassName)'
+    assert (reported.message, reported.remedy) == (
+        (
+            'there is no DeviceClass "tpu.example.com", so its GPUs are unknown; the most that they can be is '
+            "charged (spec.spec.devices.requests[0].exactly.deviceClassName)"
+        ),
+        (
+            "install the driver that brings it, or write the name of a class that exists: gpu.nvidia.com, mig.nvidia.com, "
+            'vfio.gpu.nvidia.com in the ResourceClaimTemplate "gpus"'
+        ),
     )
 
 

@@ -14,34 +14,48 @@ OF_SCHEMA = {"GA100", "GA101", "GA102", "GA103", "GA104"}
 """Rules on the schema of a CRD, which apply to incomplete examples too."""
 _WRITE = re.compile(r"\b(?:write|rename the key to|name the key) (?:(?!such as)[a-z ,]*?such as )?(.+)")
 _SET = re.compile(r"\b(?:add|set|use) (.+)")
+_REMOVE = re.compile(r"\bremove (?:it|the (?:annotation|config|constraint|label|mount|variable))(?=$|,)")
 _FIELD = re.compile(r'((?:"[^"]+")|[A-Za-z][\w.\-/]*): ("[^"]*"|\{.*\}|\[.*\]|[^\s,;]+)')
 _VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|\{.*\}|\[.*\]|[^\s,;]+')
 _TOKEN = re.compile(r'"[^"]*"|[\w.\-/]+|\s+|.')
 _PROSE = re.compile(
-    r"(an?|the|one of|some of|its?|it (?:as|in|on|under|with|without)|what|how|which|their|them|names?|text|commas?|more|"
-    r"less|shorter|exactly|every|all settings|metadata|for|repository|config|waitForCompletion|version: v1 and|"
-    r"one (?:value|VfioDeviceConfig)|[\w.]+: \|-|systemd-services|\[\] or|driver\.upgradePolicy too|none\b)\b"
+    r"(an?|the|one of|some of|its?|it (?:as|in|on|under|with|without)|what|how|which|their|them|names?|text|commas?|more|fewer|"
+    r"less|shorter|exactly|every|all settings|metadata|for|repository|config|waitForCompletion|version: v1 and|profiles that|"
+    r"one (?:value|VfioDeviceConfig)|[\w.]+: \|-|systemd-services|\[\] or|driver\.upgradePolicy too|none\b)(?!\w)"
 )
 """What follows `write` where it is words, not a value: `write one of a, b`."""
-_ELSEWHERE = re.compile(r" (?:in|on) the (?:NVIDIADriver|ClusterPolicy|DeviceClass|namespace)")
+_ELSEWHERE = re.compile(r" (?:in|on) the (?:NVIDIADriver|ClusterPolicy|DeviceClass|ResourceClaimTemplate|namespace)")
 """Of advice to change another object."""
+
+
+_IN_ANOTHER = re.compile(r"in [A-Z]\w+ ")
+"""The beginning of advice to change another object, which its kind names."""
 
 
 def proposals(finding):
     """What a finding says to write: a value, a field with its value, a part of an expression; nothing for other words."""
     advice = f"{finding.message}; {finding.remedy}" if finding.path else finding.remedy
-    parts = [part for part in re.split(r"(?=\b(?:write|add|set|use) )|; ", advice) if not _ELSEWHERE.search(part)]
+    clauses = [clause for clause in advice.split("; ") if not _IN_ANOTHER.match(clause)]
+    verbs = (part for clause in clauses for part in re.split(r"(?=\b(?:write|add|set|use) )", clause))
+    parts = [part for part in verbs if not _ELSEWHERE.search(part)]
     written = [(part, match[1]) for part in parts if (match := _WRITE.match(part))]
     return [
         *(text for part, text in written if "such as" in part or not _PROSE.match(text)),
         *(match[1] for part in parts if (match := _SET.match(part)) and _FIELD.match(match[1])),
+        *(match[0] for clause in clauses if not _ELSEWHERE.search(clause) and (match := _REMOVE.search(clause))),
     ]
 
 
 def written(document, finding, text):
     """The document with a proposal written where a finding is, in each way in which the words can be meant."""
     path = list(finding.path)
-    if path and path[-1] == "expression":
+    if _REMOVE.match(text):
+        yield _changed(document, path, lambda _: _GONE)
+        # The field of a mount or variable may be named.
+        items = [depth for depth, step in enumerate(path, 1) if isinstance(step, int)]
+        if items and text != "remove it":
+            yield _changed(document, path[: items[-1]], lambda _: _GONE)
+    elif path and path[-1] == "expression":
         yield from _in_text(document, path, text, None)
     elif finding.place and finding.place.path == finding.path:
         yield from _in_text(document, path, text, finding.place.line)
@@ -144,7 +158,9 @@ def _changed(document, path, change):
     step, rest = path[0], path[1:]
     if isinstance(document, list) and isinstance(step, int) and step < len(document):
         changed = _changed(document[step], rest, change)
-        return None if changed is None else [*document[:step], changed, *document[step + 1 :]]
+        if changed is None:
+            return None
+        return [*document[:step], *([] if changed is _GONE else [changed]), *document[step + 1 :]]
     if not isinstance(document, dict) or not isinstance(step, str):
         return None
     changed = _changed(document.get(step, {} if rest else None), rest, change)

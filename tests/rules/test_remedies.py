@@ -2,12 +2,14 @@
 
 Every rule is tried: its own example where that is a whole object, the catalogue of misconfigurations, the cases of
 conversion. A new rule needs an example that is whole: the object that is reviewed, and behind it what the cluster has.
-A rule with several remedies has further documents in `places/`, one for each place in the code that gives one.
+A rule with several remedies has further documents in `places/`, so that each place in the code that gives one is reached.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -15,37 +17,41 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import policies
 from policies.admission import review
 from policies.admission.all_rules import rule_book
 from policies.kubernetes.objects import FieldPath
+from policies.rules.checks import Problem
 from policies.rules.messages import reason
-from policies.rules.request import Request
+from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS, GPUAdmissionPolicy, parse_settings
 from testbed import libyaml
 from tests.configuration.conftest import completed
 from tests.conversion import test_golden as golden
 from tests.findings import labelled_text
 from tests.rules.advice import OF_SCHEMA, proposals, written
+from tests.rules.large_documents import large_documents
 from webhook.cli.shipped_files import read_examples
-from webhook.cluster.manifests import ManifestsView
+from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
 if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
+    from policies.rules.decision import Decision
 
+POLICIES = Path(policies.__file__).parent
 CATALOGUE = Path(__file__).parents[1] / "configuration" / "catalogue"
 CORPUS = CATALOGUE.with_name("corpus")
 PLACES = Path(__file__).with_name("places")
 UNTRIED = {
-    "GA106": "is about the deletion of an object",
-    "GA320": "is about what another webhook did",
-    "GA321": "is about what another webhook did",
-    "GA328": "proposes to create the pod again",
-    "GA329": "is about marks that are left out of an update",
-    "GA334": "is about who creates the pod",
     "GA709": "is about all findings on an object together",
     "GA710": "is about the text of a document",
 }
 """Rules that no document here breaks, with the reason. They propose no value."""
+UNTRIED_MODULES = ("rules/settings/", "rules/idle_settings.py", "quota/limits/")
+"""Modules whose places have no document each: those of settings and GPUQuotas, which tests/settings and tests/quota review."""
+
+
+_HEADER = re.compile(r"(?m)^# (operation|entry|user|compares): (.+)$")
 
 
 @dataclass
@@ -60,8 +66,8 @@ class Document:
 
     def review(self, changed):
         """The decision on another form of the object; offline, where the cluster may lack the object itself."""
-        kind, group = kind_and_group(changed)
-        view = self.view or ManifestsView(self.cluster, [changed])
+        kind, group = kind_and_group(changed or self.request.old_object)
+        view = self.view or ManifestsView(self.cluster, [changed] if changed else [])
         return review(replace(self.request, object=changed, kind=kind, group=group), view, self.settings)
 
 
@@ -74,20 +80,39 @@ def load(text):
 
 
 def document(name, text, cluster=(), old=None):
-    """What a text is about: its first object, the object as it was behind `--- # before`, and what the cluster has."""
+    """What a text is about: its first object, the object as it was behind `--- # before`, and what the cluster has.
+
+    Comments such as `# operation: DELETE`, `# entry: check-conversion` and `# user: NAME` say more about the request.
+    """
+    header = dict(_HEADER.findall(text))
     new, *parts = re.split(r"(?m)^(?=---)", text)
     if not load(new):
         new, *parts = parts
     before = next((load(part)[0] for part in parts if part.startswith("--- # before")), old)
     given = [*cluster, *(item for part in parts if not part.startswith("--- # before") for item in load(part))]
-    (new,) = load(new)
+    return whole(name, *load(new), given, before, header)
+
+
+def whole(name, new, given, before=None, header=None):
+    """What is needed to review an object, with the settings among what the cluster has."""
+    header = header or {}
     if name not in OF_SCHEMA:
         new, before = completed(new), completed(before)
-    settings = [parse_settings(each) for each in given if each.get("kind") == "GPUAdmissionPolicy"]
+    objects = [item for each in given for item in unwrap_lists(each)]
+    settings = [parse_settings(each) for each in objects if each.get("kind") == "GPUAdmissionPolicy"]
     (kind, group), metadata = kind_and_group(new), new.get("metadata") or {}
-    namespace = metadata.get("namespace") or ("team-a" if kind == "Pod" else "")
-    operation = "UPDATE" if before else "CREATE"
-    request = Request(new, before, operation, group, kind, namespace=namespace, name=metadata.get("name") or "")
+    operation = header.get("operation") or ("UPDATE" if before else "CREATE")
+    request = Request(
+        *((None, new) if operation == "DELETE" else (new, before)),
+        operation,
+        group,
+        kind,
+        namespace=metadata.get("namespace") or ("team-a" if kind == "Pod" else ""),
+        name=metadata.get("name") or "",
+        user=UserInfo(header.get("user", "")),
+        entry=header.get("entry", ""),
+        compares=header.get("compares") != "no",
+    )
     return Document(name, request, given, *settings)
 
 
@@ -101,18 +126,15 @@ def rules():
 def catalogue(folder=CATALOGUE):
     for file in sorted(folder.glob("*.yaml")):
         text, cluster, old = file.read_text(), folder / "cluster" / file.name, folder / "old" / file.name
-        if "# operation: DELETE" not in text:
-            given = load(cluster.read_text()) if cluster.exists() else []
-            yield document(file.stem, text, given, load(old.read_text())[0] if old.exists() else None)
+        given = load(cluster.read_text()) if cluster.exists() else []
+        yield document(file.stem, text, given, load(old.read_text())[0] if old.exists() else None)
 
 
 def conversion():
     for file in golden.CASES:
-        header, pod = golden.load(file.read_text())[:2]
-        case = header["case"]
-        if pod["kind"] == "Pod" and not case.keys() & {"operation", "entry"}:
-            request = Request(pod, namespace=case.get("namespace", "team-a"))
-            yield Document(file.stem, request, [], golden.settings_of(case), golden.view_of(case))
+        case = golden.load(file.read_text())[0]["case"]
+        for place, request, _, _ in golden.reviews(file):
+            yield Document(f"{file.stem}{place}", request, [], golden.settings_of(case), golden.view_of(case))
 
 
 def corpus():
@@ -124,21 +146,43 @@ def places():
     for file in sorted(PLACES.glob("*.yaml")):
         for number, text in enumerate(re.split(r"(?m)^---\n", file.read_text()), 1):
             yield document(f"{file.stem} {number}", text)
+    for name, new, given in large_documents():
+        yield whole(f"too many {name}", new, given)
 
 
 SOURCES = {"rules": rules, "catalogue": catalogue, "conversion": conversion, "corpus": corpus, "places": places}
 
 
+@dataclass
+class Reviews:
+    """The documents of a source with their decisions, and the lines of code that ran when a problem was made."""
+
+    decisions: list[tuple[Document, Decision]]
+    lines: set[tuple[str, int]]
+
+
 @cache
 def reviewed(source):
-    return [(each, each.review(each.request.object)) for each in SOURCES[source]()]
+    lines = set()
+    make = Problem.__init__
+
+    def make_and_record(problem, *args, **kwargs):
+        frame = sys._getframe(1)
+        while frame is not None and frame.f_code is not Document.review.__code__:
+            lines.add((frame.f_code.co_filename, frame.f_lineno))
+            frame = frame.f_back
+        make(problem, *args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Problem, "__init__", make_and_record)
+        return Reviews([(each, each.review(each.request.object)) for each in SOURCES[source]()], lines)
 
 
 def failure(document, decision, finding, proposal):
     """Why writing a proposal does not help; empty where it does."""
     # An object of a kind that does not exist was not looked into before.
     is_new_kind = str(finding.path) in ("kind", "apiVersion")
-    before = {(each.rule.id, each.path) for each in decision.denials}
+    before = [(each.rule, tuple(each.path)) for each in decision.denials]
     problem = "cannot be written"
     for changed in written(document.request.object, finding, proposal):
         if not isinstance(changed, dict) or changed == document.request.object:
@@ -148,8 +192,12 @@ def failure(document, decision, finding, proposal):
             (each.rule.id, each.path, each.message) == (finding.rule.id, finding.path, finding.message)
             for each in after.findings
         )
+        # What is left of several missing fields is no new finding.
         refused = [
-            labelled_text(each) for each in after.denials if not is_new_kind and (each.rule.id, each.path) not in before
+            labelled_text(each)
+            for each in after.denials
+            if not is_new_kind
+            and not any(each.rule is rule and each.path[: len(path)] == path for rule, path in before)
         ]
         if not stays and not refused and after.not_reviewed == decision.not_reviewed:
             return ""
@@ -161,7 +209,7 @@ def failure(document, decision, finding, proposal):
 def test_what_a_remedy_proposes_works(source):
     failures = [
         f"{document.name}: {finding}\n  {proposal}: {problem}"
-        for document, decision in reviewed(source)
+        for document, decision in reviewed(source).decisions
         for finding in decision.findings
         for proposal in proposals(finding)
         if (problem := failure(document, decision, finding, proposal))
@@ -170,9 +218,47 @@ def test_what_a_remedy_proposes_works(source):
 
 
 def test_no_rule_is_forgotten():
-    tried = {finding.rule.id for source in SOURCES for _, decision in reviewed(source) for finding in decision.findings}
+    tried = {
+        finding.rule.id
+        for source in SOURCES
+        for _, decision in reviewed(source).decisions
+        for finding in decision.findings
+    }
     forgotten = {rule.id for rule in rule_book().rules} - tried - UNTRIED.keys()
     assert not forgotten, "make the example of the rule a whole object, so that what its remedy proposes is tried"
+
+
+def test_no_place_of_a_remedy_is_forgotten():
+    """Every call that makes a problem runs for some document; the rules without a document are left out."""
+    reached = {line for source in SOURCES for line in reviewed(source).lines}
+    forgotten = [
+        f"{file.relative_to(POLICIES)}:{call.lineno}"
+        for file in sorted(POLICIES.rglob("*.py"))
+        if not str(file.relative_to(POLICIES)).startswith(UNTRIED_MODULES)
+        for call in calls_for_problems(file)
+        if not any((str(file), line) in reached for line in range(call.lineno, (call.end_lineno or call.lineno) + 1))
+    ]
+    assert not forgotten, "add a document to tests/rules/places whose review gives these remedies"
+
+
+def calls_for_problems(file):
+    """The calls of `problem`, `Problem` and methods of these names in a module, without those of rules in UNTRIED."""
+    text = file.read_text()
+    if not re.search(r"from policies\.rules\.checks import .*\b[pP]roblem\b", text):
+        return
+    calls = [ast.parse(text)]
+    while calls:
+        node = calls.pop()
+        decorators = getattr(node, "decorator_list", ())
+        if any(
+            isinstance(each, ast.Call) and each.args[:1] and ast.unparse(each.args[0])[1:-1] in UNTRIED
+            for each in decorators
+        ):
+            continue
+        calls += ast.iter_child_nodes(node)
+        name = getattr(getattr(node, "func", None), "id", "") or getattr(getattr(node, "func", None), "attr", "")
+        if name in ("problem", "_problem", "Problem"):
+            yield node
 
 
 @pytest.mark.parametrize("rule_id", UNTRIED)
@@ -186,7 +272,7 @@ _NOUNS = ("its", "slices")
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_verb_at_the_beginning_of_a_message_gets_its_field_as_subject(source):
-    messages = [each for _, decision in reviewed(source) for each in decision.findings if each.path]
+    messages = [each for _, decision in reviewed(source).decisions for each in decision.findings if each.path]
     begun = [each for each in messages if re.match(r"[a-z]+s |cannot |must |would ", each.message)]
     verbs = [each for each in begun if each.message.partition(" ")[0] not in _NOUNS]
     assert [str(each) for each in verbs if reason(each.path, each.message) == each.message] == []

@@ -67,7 +67,7 @@ def test_refusal_is_not_waived(waiving):
     assert not decision.allowed
     assert said(decision) == [("GA406", "deny", ""), ("GA708", "warn", "")]
     assert decision.findings[1].text == (
-        "Correct what GA406 reports, and remove it here: GA406 is a refusal and cannot be ignored; "
+        "Correct what GA406 reports, and remove GA406 here: GA406 is a refusal and cannot be ignored; "
         "metadata.annotations[gpu-admission.io/ignore]"
     )
 

@@ -50,7 +50,7 @@ def test_annotation_names_rules_with_reasons(text, expected):
         ("GA405 the GPUs arrive", "GA405 has no reason; write GA405 because REASON"),
         ("GA999 because x", f'unknown rule "GA999"; {UNKNOWN}'),
         ("\x1b[2J\u202e because x", f'unknown rule "\\u001b[2J\\u202e"; {UNKNOWN}'),
-        ("GA708 because x", "GA708 is about waivers and cannot be ignored; remove it here"),
+        ("GA708 because x", "GA708 is about waivers and cannot be ignored; remove GA708 here"),
         (7, f"must be a string; {SYNTAX}"),
         ("x" * 5000, "has 5,000 characters and at most 4,096 are read; shorten it"),
     ],

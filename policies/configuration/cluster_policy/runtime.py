@@ -40,7 +40,7 @@ def installs_toolkit(change: Change) -> bool:
     "GA180",
     "With CDI, the nvidia runtime must not be the default",
     default=Severity.WARN,
-    remedy="remove it",
+    remedy="remove the variable",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go TransformToolkit",
     rows=("F-10",),
 )

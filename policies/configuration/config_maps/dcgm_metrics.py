@@ -339,7 +339,7 @@ class MetricsList:
                 yield from self._field_problems(*record)
         if empty:
             text = "lists no metric, so the exporter would serve none"
-            yield self._problem(1, 1, text, "add lines such as: DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).")
+            yield self._problem(1, 1, text, 'add lines such as "DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %)"')
 
     def value_problems(self, facts: Facts) -> Iterator[Problem]:
         """The problems of metrics that the exporter serves with wrong or missing values."""

@@ -377,5 +377,5 @@ def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
 
 def _of_template(found: Problem, claim: PodClaim) -> Problem:
     """A problem of a template, reported at the pod that names it."""
-    said = f"{found.message} (ResourceClaimTemplate {shown(claim.object_name)}, {found.path})"
-    return Problem(claim.path, said, found.remedy)
+    said = f"{found.message} ({found.path})"
+    return Problem(claim.path, said, f"{found.remedy} in the ResourceClaimTemplate {shown(claim.object_name)}")

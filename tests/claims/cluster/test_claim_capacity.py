@@ -34,7 +34,7 @@ def test_capacity_like_none_is_reported_with_what_there_is(said, asking, cluster
     assert said("GA222", asking(capacity=wanting(bandwidth="1")), *cluster) == [
         (
             "capacity.requests.bandwidth: is an unknown capacity: none of the 2 devices that match has it, "
-            f"{PENDING}; remove it; there are memory"
+            f"{PENDING}; remove it; there is only memory"
         )
     ]
 
@@ -78,7 +78,7 @@ def test_capacities_that_no_device_has_together_are_reported(said, asking, devic
     second["capacity"]["shares"] = {"value": "4"}
     claim = asking(capacity=wanting(memory="81559Mi", shares="4"))
     assert said("GA222", claim, device_class(), on_node("node-1", first, second)) == [
-        f"capacity.requests: requests more than any one device has together, {PENDING}; request less of one capacity"
+        f"capacity.requests: is more than any one device has together, {PENDING}; request less of one capacity"
     ]
 
 

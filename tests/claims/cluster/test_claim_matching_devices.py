@@ -105,7 +105,7 @@ def requests_for(claim, *counts, **fields):
 def test_requests_that_no_node_meets_together_are_reported(said, asking, cluster):
     assert said("GA222", requests_for(asking(), 2, 2), *cluster) == [
         (
-            'spec.devices.requests: request 4 devices of class "gpu.nvidia.com" together, and no node has more than 3 '
+            'spec.devices.requests: 4 devices of class "gpu.nvidia.com" are requested together, and no node has more than 3 '
             "(node-a); a claim is for one node; request at most 3, and use more pods for more nodes"
         )
     ]

@@ -76,8 +76,8 @@ def test_attribute_that_no_device_has_is_reported(said, asking, device_class, gp
     claim = asking(count=2, constraints=[match("gpu.nvidia.com/parentUUID", "gpu")])
     assert said("GA226", claim, *slices, path=PATH) == [
         (
-            'matchAttribute: is on gpu.nvidia.com/parentUUID, which no device has that request "gpu" can get; remove it; only '
-            "MIG slices, of class mig.nvidia.com, have a parentUUID"
+            'matchAttribute: is on gpu.nvidia.com/parentUUID, which no device has that request "gpu" can get; remove the '
+            "constraint; only MIG slices, of class mig.nvidia.com, have a parentUUID"
         )
     ]
 

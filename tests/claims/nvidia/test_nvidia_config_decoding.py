@@ -29,7 +29,7 @@ PARAMETERS = "spec.devices.config[0].opaque.parameters"
         ),
         (
             "{kind: GpuConfig, metadata: {name: a}}",
-            '.metadata: strict decoding error: unknown field "metadata"; remove it; there are sharing',
+            '.metadata: strict decoding error: unknown field "metadata"; remove it; there is only sharing',
         ),
         (
             "{kind: GpuConfig, sharing: {strategy: MPS, mpsConfig: {replicas: 2}}}",
@@ -52,7 +52,7 @@ PARAMETERS = "spec.devices.config[0].opaque.parameters"
         ),
         (
             "{kind: VfioDeviceConfig, sharing: {}}",
-            '.sharing: strict decoding error: unknown field "sharing"; remove it; there are iommu',
+            '.sharing: strict decoding error: unknown field "sharing"; remove it; there is only iommu',
         ),
     ],
 )
