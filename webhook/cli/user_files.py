@@ -102,7 +102,7 @@ def replace_file(name: str, content: bytes, before: FileVersion | None = None) -
     Raises:
         OSError: The file is not written; it is as before then.
     """
-    if is_special(name):
+    if os.path.exists(name) and not os.path.isfile(name):
         with open(name, "wb") as opened:
             opened.write(content)
         return

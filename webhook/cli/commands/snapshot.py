@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @connection_options
 @namespace_option("Read only this namespace, and what is in no namespace.")
 @click.option(
-    "--redact", is_flag=True, help="Replace the names of namespaces, nodes, pods and other objects, for bug reports."
+    "--redact",
+    is_flag=True,
+    help="Keep only the words of Kubernetes, NVIDIA and gpu-admission, and replace all others, for bug reports.",
 )
 @takes_cluster
 def command(*, folder: Path, source: ClusterOptions, redact: bool) -> None:
