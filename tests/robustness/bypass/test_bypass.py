@@ -158,8 +158,17 @@ def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, lat
         assert spoken or charged >= given_gpus, (entry, charged, given_gpus)
 
 
-def requests_missing_class(pod):
-    """Whether a container requests a device of a class that never exists, so that the scheduler never places the pod."""
+def requests_missing_class(pod, world):
+    """Whether the pod requests a device of a class that never exists, so that it never starts."""
+    known = {each["metadata"]["name"] for each in world.classes}
+    wanted = (
+        each["deviceClassName"]
+        for spec in spec_of_each_claim(pod, world.claims, world.templates).values()
+        for request in spec["devices"]["requests"]
+        for each in request.get("firstAvailable") or [request["exactly"]]
+    )
+    if not known.issuperset(wanted):
+        return True
     if "nodeName" in pod["spec"] or pod["spec"]["schedulerName"] != "default-scheduler":
         return False
     containers = (*pod["spec"]["initContainers"], *pod["spec"]["containers"])
@@ -173,7 +182,7 @@ def test_no_way_to_a_gpu_without_a_finding(pod, namespace, classes, claims, temp
     world = World(namespace, classes, claims, templates, later)
     answer = create(pod, namespace, world.now, DEFAULTS)
     ways = list(ways_to_gpus(pod, world))
-    if any(later.values()) or requests_missing_class(pod):
+    if any(later.values()) or requests_missing_class(pod, world):
         # Claims and classes that cannot be seen (yet) count as GPUs, which end what CUDA_VERSION does.
         ways = [way for way in ways if "CUDA_VERSION" not in way]
     assert not ways or not answer.allowed or answer.has_finding(ACCESS), ways
@@ -254,7 +263,7 @@ def test_no_way_to_a_gpu_of_a_stored_pod_that_the_audit_misses(pods, namespace, 
     found = [each for each in audit(world.now, DEFAULTS, survey).findings if each.rule.id.startswith(ACCESS)]
     for pod in named:
         ways = [*ways_to_gpus(pod, world), *ways_of_ephemeral_containers(pod)]
-        if requests_missing_class(pod):
+        if requests_missing_class(pod, world):
             ways = [way for way in ways if "CUDA_VERSION" not in way]
         # A finding on both pods has the name of the first.
         assert not ways or any(each.count == len(named) or each.name == pod["metadata"]["name"] for each in found), ways
