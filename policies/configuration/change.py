@@ -332,7 +332,7 @@ def silent_losses(path: FieldPath, text: str, read: Document, limits: Limits, co
             yield Problem(path, said, f"remove one {duplicate}", severity=Severity.WARN, place=place)
         elif error.message.startswith("a second document "):
             said = f"has a second document in {where}; {component} would read the first one only"
-            yield Problem(path, said, "give each document a key of its own", severity=Severity.WARN, place=place)
+            yield Problem(path, said, "merge the second document into the first", severity=Severity.WARN, place=place)
 
 
 MADE_BY_THE_OPERATOR = {

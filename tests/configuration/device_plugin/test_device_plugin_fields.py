@@ -158,8 +158,8 @@ def test_texts_that_are_no_configuration_are_refused(text, expected):
         (
             "version: v1\n---\nversion: v1\n",
             (
-                "has a second document in line 3; the device plugin would read the first one only; give each document a key of "
-                "its own"
+                "has a second document in line 3; the device plugin would read the first one only; merge the "
+                "second document into the first"
             ),
         ),
         (
