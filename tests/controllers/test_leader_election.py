@@ -146,6 +146,28 @@ def test_lease_is_given_back_although_a_cancelled_renewal_was_stored(in_virtual_
     assert lease_server.stored["spec"]["holderIdentity"] == ""
 
 
+def test_lease_is_given_back_although_the_attempt_that_took_it_was_cancelled(in_virtual_time, candidate, lease_server):
+    elector, term, client = candidate()
+    taking = asyncio.Event()
+
+    async def slow(method):
+        if method == "PUT":
+            taking.set()
+            await asyncio.sleep(1)
+
+    client.after = slow
+
+    async def story():
+        async with standing(elector) as (task,):
+            await taking.wait()
+            assert lease_server.stored["spec"]["holderIdentity"] == "a"
+            await stop(task)
+
+    in_virtual_time(story())
+    assert term.began == []
+    assert lease_server.stored["spec"]["holderIdentity"] == ""
+
+
 def test_next_leader_inherits_the_annotations_and_keeps_them(in_virtual_time, candidate, lease_server):
     first, _, _ = candidate("a", annotations=lambda: {"counted": "7"})
     second, _, _ = candidate("b")

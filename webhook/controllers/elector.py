@@ -101,6 +101,8 @@ class Elector:
     _holder: str = field(default="", init=False)
     _seen: tuple[object, float] = field(default_factory=lambda: (None, 0.0), init=False)
     _trouble: str = field(default="", init=False)
+    _may_hold: bool = field(default=False, init=False)
+    """True from a write that takes the lease until it is known to be released, or held by another replica."""
     _handed_over: float = field(default=_NEVER, init=False)
     """When this replica handed the lease over, by the clock."""
 
@@ -121,13 +123,18 @@ class Elector:
 
     async def run(self) -> None:
         """Take part in the election until cancelled; then ends the led task, releases the lease, and returns."""
-        while True:
-            began = self.clockwork.clock()
-            if await self._attempt():
-                await self._lead()
-            # After a hand-over, the others come first: they take a released lease at their second look.
-            pause = self.timing.lease if self._handed_over >= began else self.clockwork.with_jitter(self.timing.retry)
-            await self.clockwork.sleep(pause)
+        try:
+            while True:
+                began = self.clockwork.clock()
+                if await self._attempt():
+                    await self._lead()
+                # After a hand-over, the others come first: they take a released lease at their second look.
+                retry = self.clockwork.with_jitter(self.timing.retry)
+                await self.clockwork.sleep(self.timing.lease if self._handed_over >= began else retry)
+        finally:
+            # An attempt that was cancelled may have taken the lease.
+            if self._may_hold:
+                await self._release()
 
     async def _lead(self) -> None:
         _logger.info("this replica, %s, is the leader now", self.identity)
@@ -135,7 +142,8 @@ class Elector:
         try:
             await self._renew_beside(led)
         finally:
-            held, self._until = self.is_leading, _NEVER
+            held = self._may_hold = self.is_leading
+            self._until = _NEVER
             await self._end(led)
             if held:
                 await self._release()
@@ -176,6 +184,7 @@ class Elector:
             )
 
     async def _release(self) -> None:
+        self._may_hold = False
         try:
             async with asyncio.timeout(self.timing.call):
                 # Read first, and again after a conflict: a renewal that was cancelled may be stored at any moment.
@@ -209,13 +218,13 @@ class Elector:
         lease = await self._read()
         self._holder = holder_of(lease)
         if self._holder != self.identity:
-            self._until = _NEVER
+            self._until, self._may_hold = _NEVER, False
             if not self._stood(lease):
                 return False
         if not self.is_leading:
             self.inherited = annotations_of(lease)
         began, seconds, now = self.clockwork.clock(), self.timing.lease, self.clockwork.now()
-        annotations = self.annotations() if self.is_leading else {}
+        annotations, self._may_hold = self.annotations() if self.is_leading else {}, True
         await self._write(held_lease(lease, self.identity, seconds, now, annotations))
         self._until = began + self.timing.renew
         self._holder = self.identity
