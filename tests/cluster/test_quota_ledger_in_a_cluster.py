@@ -1,9 +1,15 @@
 """The status of a GPUQuota, which is a ledger: what the API server keeps apart, and who writes over whom."""
 
+import time
+
 import pytest
 
 from testbed import manifests
 from testbed.waiting import until
+from tests.controllers.caches import Caches
+from webhook.cluster.client import APIClient
+from webhook.cluster.resources import RESOURCES
+from webhook.controllers.quota_count import Lists
 
 TOLD = {"observedGeneration": 1, "summary": "told by the test", "limits": [], "openCharges": ""}
 
@@ -95,3 +101,28 @@ def test_ledger_of_a_quota_that_was_made_anew_is_not_written(cluster, team):
 def test_status_that_the_schema_does_not_take_is_refused(cluster, team):
     wrong = {**TOLD, "limits": [{"name": "gpus"}]}
     assert written(cluster, team, lambda quota: {**quota, "status": wrong}, "status").code == 422
+
+
+def test_leader_reads_what_was_deleted_before_its_caches_were_listed(cluster, background):
+    """The API server still knows a deletion, and sends it to a watch that begins before it."""
+    path = RESOURCES["Pod"].path(namespace := cluster.namespace())
+    waiting = manifests.pod(namespace, "short", schedulingGates=[{"name": "example.com/wait"}])
+
+    async def story():
+        client = await APIClient.connect(str(cluster.kubeconfig), environ={})
+        try:
+            before, after = (Caches(client, ("Pod", "ResourceClaim"), time.monotonic) for _ in range(2))
+            last, new = (
+                Lists(client, each.view, lambda each=each: each.stores, time.monotonic) for each in (before, after)
+            )
+            await before.see()
+            uid = (await client.post(path, waiting))["metadata"]["uid"]
+            await client.delete(f"{path}/short", {"gracePeriodSeconds": 0})
+            await after.see()
+            was_known = uid in after.stores["Pod"].gone
+            await new.note_deletions(last.versions())
+            return was_known, uid in after.stores["Pod"].gone
+        finally:
+            await client.close()
+
+    assert background.run(story()) == (False, True)
