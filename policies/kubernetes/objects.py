@@ -158,6 +158,41 @@ def in_namespace(document: Object, namespace: str) -> Object:
     return {**document, "metadata": {**(metadata or {}), "namespace": namespace}}
 
 
+_TEXTS_OF_METADATA = ("labels", "annotations")
+
+
+def fill_nulls(document: Any, field: str = "") -> Any:
+    """The object or list with empty text for null in labels, annotations and node selectors.
+
+    The API server decodes it so. Metadata and pod specs inside of it, as workloads have them, are read as well; its status,
+    which no author writes, is not. The given document is not changed, and returned itself if it has no such null.
+
+    Args:
+        document: The object, a list, or a value in it.
+        field: The name of the field that has the value.
+
+    Source: Go's encoding/json, which sets the key of a map and leaves its text empty; k8s.io/apimachinery ObjectMeta.
+    """
+    if isinstance(document, list):
+        items = [fill_nulls(item) if isinstance(item, dict | list) else item for item in document]
+        return document if all(new is old for new, old in zip(items, document, strict=True)) else items
+    if not isinstance(document, dict):
+        return document
+    changed = {}
+    for key, value in document.items():
+        if key == "status" or not isinstance(value, dict | list):
+            continue
+        is_selector = key == "nodeSelector" and "containers" in document
+        if isinstance(value, dict) and (is_selector or (field == "metadata" and key in _TEXTS_OF_METADATA)):
+            has_null = None in value.values()
+            filled = {name: "" if text is None else text for name, text in value.items()} if has_null else value
+        else:
+            filled = fill_nulls(value, key)
+        if filled is not value:
+            changed[key] = filled
+    return {**document, **changed} if changed else document
+
+
 @cache
 def documents_adapter(kind: Any) -> TypeAdapter[list[Any]]:
     """Reads, writes and describes lists of values of a type.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+
+from webhook.cli.manifest_reader import ManifestReader
 
 NODES = """\
 apiVersion: v1
@@ -60,3 +64,14 @@ def test_reviewed_node_with_such_a_label_is_looked_at_without_it(reviewed, write
         for objects in ([pod(affinity=affinity)], [pod(affinity=affinity), node])
     )
     assert alone == with_node
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "json"])
+def test_null_of_a_label_in_the_cluster_is_empty_text(write, suffix):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "labels": {"example.com/gpu": None}}}
+    nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [node]}
+    file = write(f"nodes.{suffix}", json.dumps(nodes) if suffix == "json" else nodes)
+    reader = ManifestReader()
+    (found,) = reader.cluster([file])
+    reader.check()
+    assert found["items"][0]["metadata"]["labels"] == {"example.com/gpu": ""}

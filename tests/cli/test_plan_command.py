@@ -41,6 +41,16 @@ def test_change_that_breaks_nothing(planned):
     assert done.stdout == "Nothing would break.\n\nNot affected: 1 workload with 1 pod.\n"
 
 
+def test_null_in_a_manifest_of_a_node_removes_its_label(planned):
+    removed = planned(
+        gpu_node(labels={"rack": None}), objects=[gpu_node(labels={"rack": ""}), bound("a", nodeSelector={"rack": ""})]
+    )
+    kept = planned(
+        gpu_node(labels={"rack": ""}), objects=[gpu_node(labels={"rack": ""}), bound("a", nodeSelector={"rack": ""})]
+    )
+    assert (removed.exit_code, kept.exit_code) == (1, 0)
+
+
 @pytest.fixture
 def elsewhere(invoke, write):
     """Plan in a cluster whose operator runs in the namespace nvidia, as its ClusterPolicy says."""

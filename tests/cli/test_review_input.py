@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import yaml
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}
 SETTINGS = {"apiVersion": "gpu-admission.io/v1alpha1", "kind": "GPUAdmissionPolicy", "metadata": {"name": "default"}}
@@ -175,3 +176,45 @@ def test_namespace_of_a_cluster_scoped_object_is_ignored_as_the_api_server_ignor
     done = invoke("review", write("one.yaml", text))
     assert done.stdout.splitlines()[0].split()[:3] == ["one.yaml:1", kind, "one"]
     assert "not reviewed" not in done.stdout
+
+
+def marked(document, text):
+    """The object with a value in labels, annotations and the node selector."""
+    document = json.loads(json.dumps(document))
+    pod = document["spec"].get("template", document)
+    pod.setdefault("metadata", {}).update(labels={"app": text}, annotations={"note": text})
+    pod["spec"]["nodeSelector"] = {"node-role.kubernetes.io/gpu": text}
+    return document
+
+
+@pytest.mark.parametrize("kind", ["Pod", "Job", "List", "AdmissionReview"])
+def test_null_in_labels_and_node_selectors_is_empty_text_as_for_the_api_server(reviewed, write, pod, kind):
+    def wrapped(text):
+        plain = marked(pod(), text)
+        plain["spec"]["containers"][0]["resources"]["requests"] = {"nvidia.com/gpu": 1}
+        job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "team-a"}}
+        request = {"uid": "1", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "CREATE"}
+        return {
+            "Pod": plain,
+            "Job": marked({**job, "spec": {"template": {"spec": {**plain["spec"], "restartPolicy": "Never"}}}}, text),
+            "List": {"apiVersion": "v1", "kind": "List", "items": [plain]},
+            "AdmissionReview": {
+                "apiVersion": "admission.k8s.io/v1",
+                "kind": "AdmissionReview",
+                "request": {**request, "namespace": "team-a", "object": plain},
+            },
+        }[kind]
+
+    (with_null,), (with_text,) = (
+        reviewed(write("object.json", json.dumps(wrapped(text), indent=1))) for text in (None, "")
+    )
+    assert with_null == with_text
+    assert with_null["verdict"] == "admitted"
+    assert with_null["patch"] or kind == "Job"
+
+
+def test_admitted_pod_has_empty_text_where_the_file_has_null(invoke, cluster, write, pod):
+    done = invoke("review", "--cluster", cluster, "-o", "yaml", write("pod.json", json.dumps(marked(pod(), None))))
+    admitted = next(each for each in yaml.safe_load_all(done.stdout) if each["kind"] == "Pod")
+    assert admitted["metadata"]["labels"]["app"] == ""
+    assert admitted["spec"]["nodeSelector"]["node-role.kubernetes.io/gpu"] == ""

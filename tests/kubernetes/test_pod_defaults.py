@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.kubernetes.objects import fill_nulls
 from policies.kubernetes.pod_templates import with_defaults
 
 
@@ -104,3 +105,32 @@ def test_pod_is_not_changed_in_place(document):
 def test_defaults_of_defaults_are_the_same(document):
     once = with_defaults(document)
     assert with_defaults(once) is once
+
+
+def marked(text):
+    """A Deployment with a value in each map of text that the API server decodes."""
+    metadata = {"labels": {"a": text}, "annotations": {"b": text, "c": "d"}}
+    spec = {"containers": [{"name": "train"}], "nodeSelector": {"node-role.kubernetes.io/gpu": text}}
+    template = {"metadata": metadata, "spec": spec}
+    return {"kind": "Deployment", "metadata": {**metadata, "name": "x"}, "spec": {"template": template}}
+
+
+def test_null_in_maps_of_text_is_decoded_as_empty_text():
+    given_list = {"kind": "List", "items": [marked(None)]}
+    before = copy.deepcopy(given_list)
+    assert fill_nulls(given_list) == {"kind": "List", "items": [marked("")]}
+    assert given_list == before
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        marked("text"),
+        {"kind": "NVIDIADriver", "metadata": {"labels": None}, "spec": {"nodeSelector": {"a": None}}},
+        {"kind": "ClusterPolicy", "spec": {"daemonsets": {"labels": {"a": None}}}},
+        {"kind": "X", "spec": {"metadata": {"labels": [None], "name": None}}},
+    ],
+    ids=["text", "other selector", "other labels", "no map"],
+)
+def test_document_without_such_a_null_is_returned_itself(document):
+    assert fill_nulls(document) is document

@@ -12,7 +12,7 @@ import click
 import yaml
 
 from policies.kubernetes.names import printable, shown
-from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, fill_nulls, lookup
 from policies.kubernetes.yaml import Document, Limits, Position, YAMLError, scan_documents
 from policies.kubernetes.yaml_events import value as settled_value
 from policies.kubernetes.yaml_nodes import Node
@@ -146,9 +146,16 @@ class ManifestReader:
         if self.problems:
             raise UnreadableInputError(list(dict.fromkeys(self.problems)))
 
-    def manifests(self, paths: Iterable[str]) -> list[Manifest]:
-        """The objects of files and folders; the items of lists one by one."""
+    def manifests(self, paths: Iterable[str], *, keeps_nulls: bool = False) -> list[Manifest]:
+        """The objects of files and folders; the items of lists one by one.
+
+        Args:
+            paths: Files and folders, or `-`.
+            keeps_nulls: True for manifests that are merged into stored objects, where a null removes a field.
+        """
         documents = self.documents(paths, self.others)
+        if keeps_nulls:
+            return [manifest for file, document in documents for manifest in self._written_objects(file, document)]
         return [manifest for file, document in documents for manifest in self._objects_of(file, document)]
 
     def cluster(self, paths: Iterable[str]) -> list[Object]:
@@ -250,10 +257,10 @@ class ManifestReader:
                 facts.append(value)
                 continue
             known = len(self.problems)
-            for manifest in self._objects_of(file, document):
+            for manifest in self._written_objects(file, document):
                 self._check_labels(manifest)
             if len(self.problems) == known:
-                facts.append(value)
+                facts.append(fill_nulls(value))
         return facts
 
     def _files(self, path: str, exclusion: Exclusion | None) -> list[str]:
@@ -288,6 +295,12 @@ class ManifestReader:
         self.problems.append(Problem(str(error.filename), reason_of(error)))
 
     def _objects_of(self, file: str, document: Document) -> Iterator[Manifest]:
+        """The objects of a document as the API server decodes them."""
+        for manifest in self._written_objects(file, document):
+            yield replace(manifest, object=fill_nulls(manifest.object))
+
+    def _written_objects(self, file: str, document: Document) -> Iterator[Manifest]:
+        """The objects of a document as the file has them."""
         yield from self._objects(document.value, _with_source(file, document.text), document, FieldPath())
 
     def _objects(self, value: Any, file: str, document: Document, path: FieldPath) -> Iterator[Manifest]:
@@ -308,10 +321,10 @@ class ManifestReader:
             yield Manifest(value, _with_origin(file, value), document, path)
 
     def _check_labels(self, manifest: Manifest) -> None:
-        """Report labels that are not strings: no cluster has such labels, so the file is wrong."""
+        """Report labels that are neither text nor null: no cluster has such labels, so the file is wrong."""
         labels = lookup(manifest.object, _LABELS)
         for key, value in labels.items() if isinstance(labels, dict) else ():
-            if not isinstance(value, str):
+            if not isinstance(value, str | None):
                 message = f"{_LABELS / key}: is {shown(value)}; the value of a label must be text, in quotes"
                 self._problem(message, manifest.file, manifest.document, FieldPath((*manifest.path, *_LABELS, key)))
 

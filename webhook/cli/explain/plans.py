@@ -92,7 +92,7 @@ def make_plan(given: PlanInput, running: RunningFacts | None, progress: Progress
     """
     reader = ManifestReader()
     files = read_facts(given.source, running, reader)
-    manifests = reader.manifests(given.paths)
+    manifests = reader.manifests(given.paths, keeps_nulls=True)
     view = files.view()
     before = Situation(view, files.settings)
     by_key = _by_key(manifests, given.source.namespace, before, reader)

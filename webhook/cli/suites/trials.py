@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.explain import explain
 from policies.kubernetes.names import format_list, printable, shown
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, generate_name_of, in_namespace, lookup, name_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, fill_nulls, generate_name_of, in_namespace, lookup, name_of
 from policies.outcome import questions
 from policies.quota.counting import charged_amounts
 from policies.quota.demands.bills import Uncountable
@@ -160,7 +160,7 @@ def _inline(case: SuiteCase, document: dict[str, object], field: str) -> Manifes
         raise UntriedCaseError(case.problem("is a list; a case is about one object", field))
     if untyped := untyped_problem(document):
         raise UntriedCaseError(case.problem(untyped[1], field))
-    return Manifest(document, case.suite_file.file, case.suite_file.document, case.path / field)
+    return Manifest(fill_nulls(document), case.suite_file.file, case.suite_file.document, case.path / field)
 
 
 def _of_file(case: SuiteCase, name: str, field: str) -> list[Manifest]:
