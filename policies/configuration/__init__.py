@@ -291,7 +291,7 @@ def _ignored_reason(change: Change) -> str:
     followed = f'the ClusterPolicy "{name_of(policy)}"'
     if change.kind == "ClusterPolicy" and name_of(policy) != change.name:
         return f"the operator follows {followed} and ignores this one"
-    if change.severity_if_unread is not None:
+    if change.is_disabled_driver:
         return f"{followed} does not say driver.useNvidiaDriverCRD: true, so the operator ignores NVIDIADrivers"
     return ""
 

@@ -173,16 +173,13 @@ class Change(_Fields):
         return self.namespace in ("", *self.facts.config_map_namespaces)
 
     @cached_property
-    def severity_if_unread(self) -> Severity | None:
-        """WARN for an NVIDIADriver that the operator disables, because the ClusterPolicy has the driver.
-
-        None for an object that is read, which leaves the severity to the rule.
+    def is_disabled_driver(self) -> bool:
+        """True for an NVIDIADriver that the operator disables, because the ClusterPolicy has the driver.
 
         Source: github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go Reconcile.
         """
         policy = self.facts.cluster_policy() if self.kind == "NVIDIADriver" else None
-        is_delegated = lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is True
-        return Severity.WARN if isinstance(policy, dict) and not is_delegated else None
+        return isinstance(policy, dict) and lookup(policy, ("spec", "driver", "useNvidiaDriverCRD")) is not True
 
     @property
     def api_version(self) -> str:

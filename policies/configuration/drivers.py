@@ -428,13 +428,7 @@ def nvidia_driver_objects(change: Change) -> Iterator[Problem]:
     of the ConfigMaps and without its licence. The ConfigMap's name becomes the name of a volume, which has stricter rules
     than the name of a ConfigMap and must be unique.
     """
-    for found in _object_problems(Driver(change, ())):
-        yield replace(found, severity=change.severity_if_unread or found.severity)
-
-
-def _object_problems(driver: Driver) -> Iterator[Problem]:
-    """Problems of the objects that an NVIDIADriver refers to, if the operator reads it."""
-    change = driver.change
+    driver = Driver(change, ())
     yield from _volumes(driver, [(field, "name") for field in (*_ONLY_FOR_BUILDS, "kernelModuleConfig")])
     yield from _topology(driver, "virtualTopologyConfig", "name")
     error = f'the operator would report: secrets "{driver.text("secretEnv")}" not found'

@@ -47,12 +47,12 @@ def named_image(change: Change) -> Iterator[Problem]:
     if image not in ("", _DEFAULT_IMAGE):
         return
     repository, version = change.text("repository"), change.text("version")
-    field, by_default, severity = "image", " by default" if not image else "", change.severity_if_unread
+    field, by_default = "image", " by default" if not image else ""
     if repository and version:
         mark = "@" if version.startswith("sha256:") else ":"
         text = f'is "{_DEFAULT_IMAGE}"{by_default}, so nodes would pull "{repository}/{_DEFAULT_IMAGE}{mark}{version}"'
         is_nvidias = repository.startswith(_NVIDIAS_REGISTRY)
-        yield Problem(change.at(field), text, "write image: driver", severity=severity if is_nvidias else Severity.WARN)
+        yield Problem(change.at(field), text, "write image: driver", severity=None if is_nvidias else Severity.WARN)
     elif repository or version:
         field, missing = ("version", "repository") if version else ("repository", "version")
         shown = f"repository={repository}, image={_DEFAULT_IMAGE}, version={version}"
@@ -60,10 +60,10 @@ def named_image(change: Change) -> Iterator[Problem]:
             f"is set without {missing}; the operator would report: invalid image specification: repository, image and "
         )
         text += f"version must all be set ({shown})"
-        yield Problem(change.at(field), text, severity=severity)
+        yield Problem(change.at(field), text)
     else:
         text = f'is "{_DEFAULT_IMAGE}"{by_default} and the whole reference, so nodes would pull "{_DEFAULT_IMAGE}-<os>"'
-        yield Problem(change.at(field), text, severity=severity)
+        yield Problem(change.at(field), text)
 
 
 @NVIDIA_DRIVER.rule(
@@ -87,7 +87,8 @@ def fitting_kind(change: Change) -> Iterator[Problem]:
                 "GPUDirect Storage driver (nvidia-fs) and/or GDRCopy driver is not supported along with pre-compiled"
             )
             text = f"does not work with usePrecompiled: true; the operator would report: {error} NVIDIA drivers"
-            yield Problem(change.at(component, "enabled"), text, severity=change.severity_if_unread)
+            severity = Severity.WARN if change.is_disabled_driver else None
+            yield Problem(change.at(component, "enabled"), text, severity=severity)
     yield from _vgpu(change)
     if change.old is not None:
         yield from _type_changes(change)
@@ -175,7 +176,7 @@ def _startup_probe(change: Change) -> Iterator[Problem]:
             f"leaves out {' and '.join(missing)}, which become Kubernetes' defaults and not the operator's; the driver "
         )
         text += f"would be killed after {seconds} seconds, while it compiles its modules"
-        severity = change.severity_if_unread if seconds <= _LEAST_SECONDS else Severity.WARN
+        severity = None if seconds <= _LEAST_SECONDS else Severity.WARN
         yield Problem(probe.at(), text, remedy, severity=severity)
     elif not probe.number("timeoutSeconds"):
         text = "leaves out timeoutSeconds, which becomes 1 and not the operator's 60, too short for nvidia-smi at times"
@@ -218,16 +219,15 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
         if name_of(driver) != change.name and not lookup(driver, ("metadata", "deletionTimestamp"))
     ]
     defaults = [driver for driver in others if lookup(driver, ("spec", "default")) is True]
-    unread = change.severity_if_unread
     if _OWNER in change.mapping("nodeSelector"):
         error = f'NVIDIADriver "{change.name}" nodeSelector cannot use reserved label "{_OWNER}"'
         text = f"is the operator's own mark of the nodes that a driver has; it would report: {error}"
-        yield Problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own", severity=unread)
+        yield Problem(change.at("nodeSelector", _OWNER), text, "select nodes by a label of your own")
     if change.flag("default") and defaults:
         names = [name_of(driver) for driver in defaults]
         error = f"multiple default NVIDIADrivers found: [{' '.join(sorted([*names, change.name]))}]"
         text = f"is true for {quoted_names(names)} too; the operator would report: {error}"
-        yield Problem(change.at("default"), text, "write default: false, and a nodeSelector", severity=unread)
+        yield Problem(change.at("default"), text, "write default: false, and a nodeSelector")
     for other in others if not change.flag("default") else ():
         if other not in defaults:
             yield from _conflict(change, other)
@@ -236,17 +236,16 @@ def one_driver_per_node(change: Change) -> Iterator[Problem]:
 def _conflict(change: Change, other: Object) -> Iterator[Problem]:
     mine, theirs, name = selector_of(change.object), selector_of(other), name_of(other)
     path, pair = change.at("nodeSelector"), " ".join(sorted([change.name, name]))
-    unread = change.severity_if_unread
     shared = [
         name_of(node)
         for node in change.facts.view.known_objects("Node")
         if selects(mine, node) and selects(theirs, node)
     ]
-    severity = Severity.WARN if change.facts.known_gpu_nodes() else unread
+    severity = Severity.WARN if change.facts.known_gpu_nodes() else None
     if shared:
         text = f'selects {counted_names("node", shared)}, and so does "{name}"; the operator would report: '
         text += f"multiple NVIDIADrivers match the same node {shared[0]}: [{pair}]"
-        yield Problem(path, text, severity=unread)
+        yield Problem(path, text)
     elif not change.mapping("nodeSelector"):
         text = f'is empty, which selects every GPU node, and "{name}" is for some of them'
         remedy = "add a nodeSelector, or default: true if it is for the nodes that are left"
@@ -288,7 +287,7 @@ def nodes_to_run_on(change: Change) -> Iterator[Problem]:
     NVIDIADriver is `disabled`.
     """
     policy = change.facts.cluster_policy()
-    if isinstance(policy, dict) and change.severity_if_unread is not None:
+    if isinstance(policy, dict) and change.is_disabled_driver:
         text = f'"{change.name}" would be disabled; the operator would report: useNvidiaDriverCRD is not enabled in '
         text += "ClusterPolicy"
         remedy = f'write driver.useNvidiaDriverCRD: true in the ClusterPolicy "{name_of(policy)}"'

@@ -162,7 +162,7 @@ _TEXTS_OF_METADATA = ("labels", "annotations")
 
 
 def fill_nulls(document: Any, field: str = "") -> Any:
-    """The object or list with empty text for null in labels, annotations and node selectors.
+    """The object or list with empty text for null in labels, annotations, node selectors and ConfigMaps.
 
     The API server decodes it so. Metadata and pod specs inside of it, as workloads have them, are read as well; its status,
     which no author writes, is not. The given document is not changed, and returned itself if it has no such null.
@@ -182,8 +182,12 @@ def fill_nulls(document: Any, field: str = "") -> Any:
     for key, value in document.items():
         if key == "status" or not isinstance(value, dict | list):
             continue
-        is_selector = key == "nodeSelector" and "containers" in document
-        if isinstance(value, dict) and (is_selector or (field == "metadata" and key in _TEXTS_OF_METADATA)):
+        is_text = (
+            (field == "metadata" and key in _TEXTS_OF_METADATA)
+            or (key == "nodeSelector" and "containers" in document)
+            or (key == "data" and document.get("kind") == "ConfigMap")
+        )
+        if is_text and isinstance(value, dict):
             has_null = None in value.values()
             filled = {name: "" if text is None else text for name, text in value.items()} if has_null else value
         else:

@@ -160,6 +160,10 @@ def test_default_image_in_a_mirror_is_warned_about(findings_of):
         ("GA194", "usePrecompiled: true\ngds: {enabled: true}", IMAGE),
         ("GA196", "startupProbe: {timeoutSeconds: 30}", IMAGE),
         ("GA197", "repoConfig: {name: same}\nkernelModuleConfig: {name: same}", IMAGE),
+        ("GA117", "version: '580'", "repository: nvcr.io/nvidia, image: driver"),
+        ("GA110", "version: ''", "image: driver, repository: nvcr.io/nvidia"),
+        ("GA112", "version: 580.95.05-ubuntu22.04", "repository: nvcr.io/nvidia, image: driver"),
+        ("GA116", "resources: {limits: {cpu: 1}, requests: {cpu: 2}}", IMAGE),
     ],
 )
 def test_mistake_is_refused_only_if_the_operator_reads_the_driver(findings_of, rule, spec, image):

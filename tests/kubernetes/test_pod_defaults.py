@@ -116,9 +116,11 @@ def marked(text):
 
 
 def test_null_in_maps_of_text_is_decoded_as_empty_text():
-    given_list = {"kind": "List", "items": [marked(None)]}
+    given_list, expected = (
+        {"kind": "List", "items": [marked(text), {"kind": "ConfigMap", "data": {"any": text}}]} for text in (None, "")
+    )
     before = copy.deepcopy(given_list)
-    assert fill_nulls(given_list) == {"kind": "List", "items": [marked("")]}
+    assert fill_nulls(given_list) == expected
     assert given_list == before
 
 
