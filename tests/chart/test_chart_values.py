@@ -67,7 +67,7 @@ CASES = {
     "resources": (
         {"limits": {"memory": "1Gi"}},
         lambda o: container(o)["resources"],
-        {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "320Mi"}},
+        {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "384Mi"}},
     ),
     "logLevel": ("debug", lambda o: {"name": "LOG_LEVEL", "value": "debug"} in container(o)["env"], True),
     "port": (10250, lambda o: [each["containerPort"] for each in container(o)["ports"]], [10250, 8080, 8444, 8445]),
