@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import OPERATOR, Section
 from policies.configuration.schemas import SCHEMAS
+from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.checks import Problem
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from policies.configuration.change import Change
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.schema import Field
 
 
@@ -59,31 +61,36 @@ class Component(Section):
 def components_with(change: Change, *fields: str) -> Iterator[Component]:
     """The components that are deployed and may have these fields, by the schema of the kind."""
     for steps in _PATHS[fields].get(change.kind, ()):
-        if isinstance(change.value(*steps), dict) and _is_deployed(change, steps):
+        if isinstance(change.value(*steps), dict) and is_deployed(change.object, *steps):
             yield Component(change, steps)
 
 
-def _is_deployed(change: Change, steps: tuple[str, ...]) -> bool:
-    """True if the operator deploys a component: it is enabled, and so is what it is a part of.
+def is_deployed(document: Object, *steps: str) -> bool:
+    """True if the operator deploys a component of an object: it is enabled, and so is what it is a part of.
 
     Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, step.
     """
+
+    def flag(*field: str, default: bool = False) -> bool:
+        value = lookup(document, ("spec", *field))
+        return value if isinstance(value, bool) else default
+
     if not steps:
         return True
     name = steps[0]
-    if change.kind == "ClusterPolicy":
-        is_replaced = change.flag("driver", "useNvidiaDriverCRD")
-        has_driver = change.flag("driver", "enabled", default=True) and not is_replaced
+    if document.get("kind") == "ClusterPolicy":
+        is_replaced = flag("driver", "useNvidiaDriverCRD")
+        has_driver = flag("driver", "enabled", default=True) and not is_replaced
         if (name in _OF_THE_DRIVER and not has_driver) or (name == "vgpuManager" and is_replaced):
             return False
         is_validation = name == "validator" and steps[1:2] and steps[1] in _SANDBOX_VALIDATIONS
-        if (name in _OF_SANDBOXES or is_validation) and not change.flag("sandboxWorkloads", "enabled"):
+        if (name in _OF_SANDBOXES or is_validation) and not flag("sandboxWorkloads", "enabled"):
             return False
-        mode = change.text("sandboxWorkloads", "mode") or "kubevirt"
+        mode = lookup(document, ("spec", "sandboxWorkloads", "mode")) or "kubevirt"
         if mode not in _OF_SANDBOXES.get(name, (mode,)):
             return False
-    return change.flag(name, "enabled", default=name not in _OFF_UNLESS_ENABLED) and all(
-        change.flag(*steps[:depth], "enabled", default=True) for depth in range(2, len(steps) + 1)
+    return flag(name, "enabled", default=name not in _OFF_UNLESS_ENABLED) and all(
+        flag(*steps[:depth], "enabled", default=True) for depth in range(2, len(steps) + 1)
     )
 
 

@@ -17,6 +17,7 @@ from policies.configuration.change import (
     not_found,
 )
 from policies.configuration.cluster_facts import the_nodes
+from policies.configuration.components import is_deployed
 from policies.fleet.device_plugin import node_workload
 from policies.kubernetes.names import format_list, is_dns_label
 from policies.kubernetes.nodes import allocatable, labels_of
@@ -97,11 +98,7 @@ def drivers_of(change: Change) -> Iterator[Driver]:
     """The driver that a change describes, if the operator deploys it."""
     if change.kind == "NVIDIADriver":
         yield Driver(change, ())
-    elif (
-        change.kind == "ClusterPolicy"
-        and change.flag("driver", "enabled", default=True)
-        and not change.flag("driver", "useNvidiaDriverCRD")
-    ):
+    elif change.kind == "ClusterPolicy" and is_deployed(change.object, "driver"):
         yield Driver(change, ("driver",))
 
 

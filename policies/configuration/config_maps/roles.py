@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.configuration.change import CONFIG_MAP, MADE_BY_THE_OPERATOR, is_operator
 from policies.configuration.cluster_facts import the_nodes
+from policies.configuration.components import is_deployed
 from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
 from policies.kubernetes.names import closest
@@ -48,8 +49,6 @@ class Reference:
     key: str = ""
     role: Role | None = None
     """The component that reads the ConfigMap; None if its content is not reviewed."""
-    default: bool = True
-    """True if the component, the first of the steps, is enabled when it does not say."""
 
     @property
     def path(self) -> FieldPath:
@@ -57,31 +56,19 @@ class Reference:
         return FieldPath(("spec", *self.steps))
 
     def name_in(self, document: Object) -> str:
-        """The ConfigMap that the field names; empty if there is none, or if the component is disabled.
-
-        Without sandbox workloads the components of these are not deployed, and the driver of a ClusterPolicy is not if
-        NVIDIADrivers replace it.
-        """
-        component = self.steps[0]
-        enabled = lookup(document, ("spec", component, "enabled"))
+        """The ConfigMap that the field names; empty if there is none, or if the component is not deployed."""
         name = lookup(document, self.path)
-        if component in _OF_SANDBOXES and lookup(document, ("spec", "sandboxWorkloads", "enabled")) is not True:
-            return ""
-        if component == "driver" and lookup(document, ("spec", "driver", "useNvidiaDriverCRD")) is True:
-            return ""
-        is_enabled = enabled if isinstance(enabled, bool) else self.default
-        return name if is_enabled and isinstance(name, str) else ""
+        return name if isinstance(name, str) and is_deployed(document, self.steps[0]) else ""
 
 
-_OF_SANDBOXES = ("vgpuDeviceManager", "vgpuManager")
 _REFERENCES = {
     "ClusterPolicy": (
         Reference(("devicePlugin", "config", "name"), role=Role.DEVICE_PLUGIN),
         Reference(("migManager", "config", "name"), "config.yaml", Role.MIG_PARTED),
         Reference(("migManager", "gpuClientsConfig", "name"), "clients.yaml", Role.MIG_PARTED),
         Reference(("dcgmExporter", "config", "name"), LIST_KEY, Role.DCGM_METRICS),
-        Reference(("vgpuDeviceManager", "config", "name"), "config.yaml", default=False),
-        Reference(("vgpuManager", "kernelModuleConfig", "name"), default=False),
+        Reference(("vgpuDeviceManager", "config", "name"), "config.yaml"),
+        Reference(("vgpuManager", "kernelModuleConfig", "name")),
         Reference(("driver", "repoConfig", "configMapName")),
         Reference(("driver", "certConfig", "name")),
         Reference(("driver", "kernelModuleConfig", "name")),
@@ -111,7 +98,7 @@ class User(NamedTuple):
 
 
 def references(document: Object | None) -> Iterator[tuple[Reference, str]]:
-    """The fields of an object that name ConfigMaps, with the names; without those of disabled components."""
+    """The fields of an object that name ConfigMaps, with the names; without those of components that are not deployed."""
     if document is None:
         return
     for reference in _REFERENCES.get(str(document.get("kind")), ()):
