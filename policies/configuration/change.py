@@ -14,16 +14,14 @@ from policies.kubernetes.names import closest
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, FieldPath, Object, lookup, name_of, namespace_of
 from policies.kubernetes.schema import SchemaProblem, find_problems
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.yaml import YAMLError, load_document
 from policies.rules.checks import Problem, RulesOn
-from policies.rules.decision import Place, Severity
+from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.configuration.cluster_facts import Facts
     from policies.kubernetes.view import ClusterView
-    from policies.kubernetes.yaml import Document, Limits
     from policies.rules.request import Operation, Request, UserInfo
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -262,74 +260,6 @@ CLUSTER_POLICY = RulesOn("ClusterPolicy", cluster_scoped=True)
 NVIDIA_DRIVER = RulesOn("NVIDIADriver", cluster_scoped=True)
 GPU_CLUSTER = RulesOn("GPUCluster", cluster_scoped=True)
 CONFIG_MAP = RulesOn("ConfigMap")
-
-
-@dataclass(frozen=True, slots=True)
-class Embedded:
-    """One YAML document in the `data` of a ConfigMap."""
-
-    change: Change
-    """The ConfigMap that it is in."""
-    key: str
-    document: Document
-
-    @property
-    def path(self) -> FieldPath:
-        """The path of the document in the ConfigMap."""
-        return FieldPath(["data", self.key])
-
-    @property
-    def value(self) -> Any:
-        """The whole document."""
-        return self.document.value
-
-    def problem(
-        self,
-        steps: tuple[str | int, ...],
-        message: str,
-        remedy: str | None = None,
-        *,
-        severity: Severity | None = None,
-        of_key: bool = False,
-    ) -> Problem:
-        """A problem at a path of the document, or of the key that ends the path."""
-        position = self.document.key_position(steps) if of_key else self.document.line_position(steps)
-        place = Place(self.path, position.line, position.column)
-        return Problem(FieldPath((*self.path, *steps)), message, remedy, severity=severity, place=place)
-
-
-def too_large(path: FieldPath, error: YAMLError) -> Problem:
-    """The problem of a file that passes a limit of our reader; the component for which it is may read it."""
-    text = f"is too large to be read here, and was not reviewed: {error.message}"
-    place = Place(path, error.line, error.column)
-    return Problem(path, text, "write fewer configurations, or test it on a node", severity=Severity.WARN, place=place)
-
-
-def silent_losses(path: FieldPath, text: str, read: Document, limits: Limits, component: str) -> Iterator[Problem]:
-    """The problem of a text of which a component silently ignores a duplicate key or a document.
-
-    Source: sigs.k8s.io/yaml Unmarshal, with which NVIDIA's components read their files.
-
-    Args:
-        path: The text's.
-        text: The file, or a key of a ConfigMap.
-        read: The document that the component reads from it.
-        limits: The cost of reading it once more.
-        component: The reader.
-    """
-    if not read.duplicates and "---" not in text:
-        return
-    try:
-        load_document(text, limits=limits)
-    except YAMLError as error:
-        where, place = f"line {error.line}", Place(path, error.line, error.column)
-        duplicate, _, first = error.message.removeprefix("duplicate ").partition(": ")
-        if error.message.startswith("duplicate key "):
-            said = f"has the duplicate {duplicate} in {where}, {first}; {component} would keep the last one and say nothing"
-            yield Problem(path, said, f"remove one {duplicate}", severity=Severity.WARN, place=place)
-        elif error.message.startswith("a second document "):
-            said = f"has a second document in {where}; {component} would read the first one only"
-            yield Problem(path, said, "merge the second document into the first", severity=Severity.WARN, place=place)
 
 
 MADE_BY_THE_OPERATOR = {

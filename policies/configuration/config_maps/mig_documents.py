@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import CONFIG_MAP, Embedded, silent_losses, too_large
+from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import quoted_names
+from policies.configuration.config_maps.embedded_documents import Embedded, read_embedded
 from policies.kubernetes.names import closest, write_field
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup
@@ -41,18 +42,9 @@ def clients_problems(text: Any) -> Iterator[Problem]:
     if not isinstance(text, str):
         yield Problem(path, "must be a string", f"write {CLIENTS_FILE}: |- and indent the file below it")
         return
-    try:
-        document = first_document(text, limits=LIMITS)
-    except YAMLError as error:
-        if error.is_limit:
-            yield too_large(path, error)
-            return
-        place = Place(path, error.line, error.column)
-        said = f"is not YAML in line {error.line}: {error.message}; {_FAILS}"
-        yield Problem(path, said, f"correct line {error.line}", place=place)
-        return
-    yield from silent_losses(path, text, document, LIMITS, "the MIG manager")
-    if document.value is None:
+    document, problems = read_embedded(path, text, LIMITS, "the MIG manager", _FAILS)
+    yield from problems
+    if document is None or document.value is None:
         return
     if not isinstance(document.value, dict):
         remedy = f"write {_SERVICES}: and, below it, a list of services"
@@ -176,18 +168,11 @@ def readable_file(change: Change) -> Iterator[Problem]:
         remedy = f"write {FILE}: |- and indent the file below it"
         yield Problem(path, "must be a string; the API server refuses it", remedy)
         return
-    try:
-        document = first_document(text, limits=LIMITS)
-    except YAMLError as error:
-        if error.is_limit:
-            yield too_large(path, error)
-            return
-        place = Place(path, error.line, error.column)
-        said = f"is not YAML in line {error.line}: {error.message}; no node could be cut by MIG"
-        yield Problem(path, said, f"correct line {error.line}", place=place)
+    document, problems = read_embedded(path, text, LIMITS, "mig-parted", "no node could be cut by MIG")
+    yield from problems
+    if document is None:
         return
     value = document.value
-    yield from silent_losses(path, text, document, LIMITS, "mig-parted")
     if value is None or value == {}:
         yield Problem(path, "is empty, so every value of the label nvidia.com/mig.config fails")
     elif not isinstance(value, dict):

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.configuration.change import CONFIG_MAP, Embedded, silent_losses, too_large
+from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import namespaced_name, the_nodes
+from policies.configuration.config_maps.embedded_documents import Embedded, read_embedded
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.kubernetes.names import is_label_value
 from policies.kubernetes.nodes import labels_of
@@ -197,18 +198,12 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         said = "is empty, not a string" if text is None else "must be a string; the API server refuses it"
         yield Problem(path, said, f"write {key}: |- and indent the configuration below it")
         return
-    try:
-        document = first_document(text, limits=LIMITS)
-    except YAMLError as error:
-        if error.is_limit:
-            yield too_large(path, error)
-            return
-        place, where = Place(path, error.line, error.column), f"line {error.line}"
-        exits = "the device plugin would exit, unable to parse its config file"
-        yield Problem(path, f"is not YAML in {where}: {error.message}; {exits}", f"correct {where}", place=place)
+    exits = "the device plugin would exit, unable to parse its config file"
+    document, problems = read_embedded(path, text, LIMITS, "the device plugin", exits)
+    yield from problems
+    if document is None:
         return
     value = document.value
-    yield from silent_losses(path, text, document, LIMITS, "the device plugin")
     stray = [name for name in change.object if name in GRAMMAR.fields]
     if value is None and stray:
         said = f"is empty, and {', '.join(stray)} stand outside of data; the indentation seems lost"
@@ -218,7 +213,7 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
         yield Problem(path, said, _EMPTY, severity=Severity.WARN)
     elif not isinstance(value, dict):
         shape = "a list" if isinstance(value, list) else "a single value"
-        said = f"is {shape}, not a mapping; the device plugin would exit, unable to parse its config file"
+        said = f"is {shape}, not a mapping; {exits}"
         yield Problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
 
 

@@ -145,6 +145,12 @@ def test_texts_that_are_no_configuration_are_refused(text, expected):
     assert (found.rule.id, plain_text(found)) == ("GA133", f"data.any: {expected}")
 
 
+SECOND_DOCUMENT = (
+    "has a second document in line 3; the device plugin would read the first one only; merge the second document into the "
+    "first"
+)
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -155,19 +161,11 @@ def test_texts_that_are_no_configuration_are_refused(text, expected):
                 'and say nothing; remove one key "version"'
             ),
         ),
-        (
-            "version: v1\n---\nversion: v1\n",
-            (
-                "has a second document in line 3; the device plugin would read the first one only; merge the "
-                "second document into the first"
-            ),
-        ),
-        (
-            "version: v1\n---\n\tno: YAML\n",
-            None,
-        ),
+        ("version: v1\n---\nversion: v1\n", SECOND_DOCUMENT),
+        ("version: v1\n---\nversion: v1\nversion: v2\n", SECOND_DOCUMENT),
+        ("version: v1\n---\n\tno: YAML\n", None),
     ],
-    ids=["duplicate", "documents", "broken second document"],
+    ids=["duplicate", "documents", "duplicate in the second document", "broken second document"],
 )
 def test_what_the_plugin_silently_ignores_in_a_text_is_warned_about(text, expected):
     found = [(each.rule.id, each.severity, plain_text(each)) for each in found_in(text)]
