@@ -165,7 +165,7 @@ def test_renamed_replicas_are_requested_by_their_own_name(node, cluster, pod):
 def test_other_resources_cost_nothing(example, pod):
     requested = extended(pod({"cpu": 4, "amd.com/gpu": 1, "nvidia.com/hostdev": 1}), example())
     assert not requested.demands
-    assert not requested.missing_classes
+    assert not [*requested.problems()]
 
 
 def test_nothing_requested_is_nothing_charged(cluster, pod):
@@ -218,7 +218,7 @@ def test_class_of_another_driver_costs_nothing(example, pod):
 def test_class_that_does_not_exist_is_charged_as_whole_gpus(example, pod):
     requested = extended(pod({f"{IMPLICIT}h100": 2}), example())
     (demand,) = requested.demands.values()
-    assert requested.missing_classes == ("h100",)
+    assert [each.path[-1] for each in requested.problems()] == [f"{IMPLICIT}h100"]
     assert (demand.count, demand.is_open, demand.unseen) == (2, True, {DeviceKind("")})
 
 
@@ -236,7 +236,7 @@ class Blind(ManifestsView):
 def test_where_nothing_can_be_seen_whole_gpus_are_charged(pod, resource):
     requested = extended(pod({resource: 2}), Blind([]))
     assert [*requested.demands.values()] == [DeviceDemand(2, frozenset(), is_open=True)]
-    assert not requested.missing_classes
+    assert not [*requested.problems()]
 
 
 @pytest.mark.parametrize(

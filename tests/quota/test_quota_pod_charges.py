@@ -81,8 +81,8 @@ def test_class_that_a_template_names_and_that_is_missing_is_reported_at_the_pod(
             "charged (spec.spec.devices.requests[0].exactly.deviceClassName)"
         ),
         (
-            "install the driver that brings it, or write the name of a class that exists: gpu.nvidia.com, mig.nvidia.com, "
-            'vfio.gpu.nvidia.com in the ResourceClaimTemplate "gpus"'
+            'in ResourceClaimTemplate "gpus", install the driver that brings it, or write the name of a class that exists: '
+            "gpu.nvidia.com, mig.nvidia.com, vfio.gpu.nvidia.com"
         ),
     )
 

@@ -164,7 +164,6 @@ class ExtendedResources:
                 )
         return found
 
-    @property
     def problems(self) -> Iterator[Problem]:
         """The problems of implicit names of DeviceClasses that do not exist."""
         names = (each for name in self._amounts for each in self._classes.standing_for(name))
@@ -308,7 +307,7 @@ def demands_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, sett
     extended = ExtendedResources(pod, priority_class_of(pod), view, settings)
     pieces: dict[str, tuple[DeviceDemand, ...]] = {OWN: tuple(extended.demands.values())}
     shared: dict[str, tuple[DeviceDemand, ...]] = {}
-    problems = list(extended.problems)
+    problems = list(extended.problems())
     effort = Effort()
     known: dict[tuple[str, bool], ClaimDemands] = {}
     for claim in claims:
@@ -378,4 +377,4 @@ def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:
 def _of_template(found: Problem, claim: PodClaim) -> Problem:
     """A problem of a template, reported at the pod that names it."""
     said = f"{found.message} ({found.path})"
-    return Problem(claim.path, said, f"{found.remedy} in the ResourceClaimTemplate {shown(claim.object_name)}")
+    return Problem(claim.path, said, f"in ResourceClaimTemplate {shown(claim.object_name)}, {found.remedy}")
