@@ -195,8 +195,8 @@ def precompiled_kernels(change: Change) -> Iterator[Problem]:
 
     NVIDIA publishes precompiled images for some operating systems and kernel flavours, on x86_64; on other nodes the pods
     wait for an image that does not exist. For a ClusterPolicy, two operating systems with the same kernel version stop the
-    driver everywhere.
-    Other drivers are compiled on the node, in an image for its operating system, which NVIDIA publishes for some only.
+    driver everywhere. Other drivers are compiled on the node, in an image for its operating system, which NVIDIA publishes
+    for some only.
     """
     for driver in drivers_of(change):
         nodes, is_nvidias = driver.known_nodes(), driver.text("repository") in ("", _NVIDIA)

@@ -13,7 +13,7 @@ from policies.kubernetes.schema import find_problems
 from policies.nvidia.config_grammar import TYPE_OF
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
-from policies.rules.idle_settings import NAME_OF_RULE, idle_settings, ineffective_names
+from policies.rules.idle_settings import RULE_NAME_REMEDY, idle_settings, ineffective_names
 from policies.rules.settings import SettingsError, parse_settings
 
 if TYPE_CHECKING:
@@ -311,7 +311,7 @@ def readable_settings(change: Change) -> Iterator[Problem]:
     "GA702",
     "Settings must name rules that exist and can be set",
     default=Severity.WARN,
-    remedy=NAME_OF_RULE,
+    remedy=RULE_NAME_REMEDY,
     source="docs/settings.md",
     fixed=True,
 )

@@ -30,7 +30,7 @@ class Problem:
     message: str
     """The problem and why it matters, without the path and without a full stop."""
     remedy: str | None = None
-    """The remedy for the author, an imperative without a full stop; None for that of the rule."""
+    """The remedy for the author, an imperative without a full stop; None for that of the rule, empty for none."""
     _: KW_ONLY
     administrator: str | None = None
     """The remedy for an administrator; None for that of the rule."""

@@ -53,7 +53,7 @@ NEEDS = {
 }
 """By rule: a setting, and the value that it must have for the rule to report anything."""
 _EVERY = "*"
-NAME_OF_RULE = "remove the entry, or name a rule that gpu-admission rules lists"
+RULE_NAME_REMEDY = "remove the entry, or name a rule that gpu-admission rules lists"
 """The remedy for a name that stands for no rule that can be set."""
 
 
@@ -73,10 +73,10 @@ def ineffective_names(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator
         path = _at("rules") / index / "rule"
         if named is None:
             text = f"rule {override.rule} does not exist in this version, so its severity has no effect"
-            yield Problem(path, text, NAME_OF_RULE)
+            yield Problem(path, text, RULE_NAME_REMEDY)
         elif named.fixed:
             yield Problem(
-                path, f"settings cannot change {named.id}, so its severity stays {named.default}", NAME_OF_RULE
+                path, f"settings cannot change {named.id}, so its severity stays {named.default}", RULE_NAME_REMEDY
             )
     for index, exempt in enumerate(settings.exemptions):
         for number, pattern in enumerate(exempt.from_):
@@ -85,7 +85,7 @@ def ineffective_names(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator
                 continue
             reason = f"{pattern} allows no exemptions" if matches else f"no rule matches {pattern} in this version"
             path = _at("exemptions") / index / "from" / number
-            yield Problem(path, f"{reason}, so this entry has no effect", NAME_OF_RULE)
+            yield Problem(path, f"{reason}, so this entry has no effect", RULE_NAME_REMEDY)
 
 
 def idle_settings(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator[Problem]:

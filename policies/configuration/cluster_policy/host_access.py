@@ -190,10 +190,9 @@ _OVERRULED = {
 """Flags of a device-plugin configuration, what switches the same in a ClusterPolicy, and by which variable."""
 
 
-def _driver(change: Change) -> Section | None:
-    """The driver's settings, of a ClusterPolicy or of an NVIDIADriver; None in a GPUCluster."""
-    steps = {"ClusterPolicy": ("driver",), "NVIDIADriver": ()}.get(change.kind)
-    return None if steps is None else change.section(*steps)
+def _driver(change: Change) -> Section:
+    """The driver's settings of a ClusterPolicy or an NVIDIADriver, also if the operator does not deploy it."""
+    return change.section(*(("driver",) if change.kind == "ClusterPolicy" else ()))
 
 
 @WITH_DRIVER.rule(
@@ -212,7 +211,7 @@ def settings_take_effect(change: Change) -> Iterator[Problem]:
     the plugin's ConfigMap.
     """
     driver = _driver(change)
-    if driver is not None and driver.flag("rdma", "useHostMofed") and not driver.flag("rdma", "enabled"):
+    if driver.flag("rdma", "useHostMofed") and not driver.flag("rdma", "enabled"):
         text = "has no effect, because the operator reads it only if rdma.enabled is true"
         yield Problem(driver.at("rdma", "useHostMofed"), text)
     name = change.text("devicePlugin", "config", "name") if change.kind == "ClusterPolicy" else ""
@@ -247,7 +246,8 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     version = change.text("gds", "version")
     match = _VERSION.match(version)
     # The operator takes a digest for a recent version, and a tag that it cannot read for an old one.
-    is_recent = version.startswith("sha256") if match is None else _version_of(match) >= _OPEN_SINCE
+    numbers = tuple(int(part or 0) for part in match.groups()) if match else ()
+    is_recent = numbers >= _OPEN_SINCE if match else version.startswith("sha256")
     driver = next(drivers_of(change), None)
     if driver is None or not change.flag("gds", "enabled") or not is_recent:
         return
@@ -258,10 +258,6 @@ def gds_on_open_modules(change: Change) -> Iterator[Problem]:
     elif change.kind == "ClusterPolicy" and chosen == "proprietary":
         why = "nvidia-fs since 2.17.5 can be loaded only beside the open kernel modules"
         yield Problem(path, f'is "proprietary"; {why}, so gds fails')
-
-
-def _version_of(match: re.Match[str]) -> tuple[int, ...]:
-    return tuple(int(part or 0) for part in match.groups())
 
 
 @WITH_DRIVER.rule(
@@ -327,8 +323,6 @@ def rdma_stack_on_nodes(change: Change) -> Iterator[Problem]:
     modules share memory by DMA-BUF, and only old libraries need the nvidia-peermem that `rdma.enabled` loads.
     """
     driver = _driver(change)
-    if driver is None:
-        return
     nodes = _described_nodes(change)
     features = [key.removeprefix(_NFD) for node in nodes for key in labels_of(node) if key.startswith(_NFD)]
     without, names = bool(nodes) and not any(map(_MELLANOX.fullmatch, features)), the_nodes(nodes, "GPU node")

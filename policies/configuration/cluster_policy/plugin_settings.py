@@ -278,8 +278,8 @@ _FILES = {"config": "config.yaml", "gpuClientsConfig": "clients.yaml"}
 def mounted_files(change: Change) -> Iterator[Problem]:
     """The pods of the MIG manager stay in ContainerCreating until the ConfigMap exists.
 
-    They read its file for each change of a node, and run only on nodes whose GPUs MIG can divide: if no known node is one, this is a warning.
-    Nodes without a label get `nvidia.com/mig.config: all-disabled` from the operator, so a custom ConfigMap needs that
+    They run on nodes whose GPUs MIG can divide, and read the file for each change of a node. If no known node is one, this
+    is a warning. Nodes without a label get `nvidia.com/mig.config: all-disabled` from the operator, so a custom ConfigMap needs that
     name too. A ConfigMap that is not known here is judged when it is applied.
     """
     manager = change.section("migManager")

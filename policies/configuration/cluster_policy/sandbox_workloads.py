@@ -89,8 +89,9 @@ def sandbox_enabled(change: Change) -> Iterator[Problem]:
 def components_fit_mode(change: Change) -> Iterator[Problem]:
     """Each mode has its own device plugin, and the operator ignores the other one.
 
-    KubeVirt, for one, can offer the GPUs of a node without a device plugin, so this is a warning. Confidential computing is only managed for
-    Kata, and Kata cannot use vGPUs. With both device plugins enabled, as the Helm chart has them, the right one runs.
+    KubeVirt can offer the GPUs of a node without a device plugin, so this is a warning. Confidential computing is only
+    managed for Kata, and Kata cannot use vGPUs. With both device plugins enabled, as the Helm chart has them, the right one
+    runs.
     """
     mode = mode_of(change)
     own, other = _DEVICE_PLUGINS.get(mode), _DEVICE_PLUGINS["kata" if mode == "kubevirt" else "kubevirt"]
@@ -262,13 +263,13 @@ def defaults_exist(change: Change) -> Iterator[Problem]:
 
 def _vgpu_configs(change: Change) -> Iterator[Problem]:
     config = change.section("vgpuDeviceManager", "config")
-    nodes = change.facts.gpu_nodes()
     known = change.facts.known_gpu_nodes()
     for_vgpus = [node for node in known if node_workload(labels_of(node), change.object) == "vm-vgpu"]
     is_default = change.text("sandboxWorkloads", "defaultWorkload") == "vm-vgpu"
-    runs = bool(for_vgpus) if known else is_default or nodes is UNKNOWN
+    is_used = bool(for_vgpus) if known else is_default or change.facts.gpu_nodes() is UNKNOWN
+    severity = None if is_used else Severity.WARN
     for missing in check_object(change, config.at("name"), "ConfigMap", "the pods would not start", [_FILE]):
-        yield missing if runs else replace(missing, severity=Severity.WARN)
+        yield missing if is_used else replace(missing, severity=severity)
     name = config.text("name")
     found = change.facts.operator_object("ConfigMap", name) if name else None
     text = lookup(found, ("data", _FILE)) if isinstance(found, dict) else None
@@ -277,12 +278,8 @@ def _vgpu_configs(change: Change) -> Iterator[Problem]:
     try:
         configs = lookup(first_document(text).value, ("vgpu-configs",))
     except YAMLError as error:
-        yield Problem(
-            config.at("name"),
-            f'"{name}" cannot be read: {error}',
-            f"correct {_FILE} in the ConfigMap first",
-            severity=None if runs else Severity.WARN,
-        )
+        remedy = f"correct {_FILE} in the ConfigMap first"
+        yield Problem(config.at("name"), f'"{name}" cannot be read: {error}', remedy, severity=severity)
         return
     names = [each for each in configs if isinstance(each, str)] if isinstance(configs, dict) else []
     chosen = config.text("default") or "default"
@@ -290,6 +287,6 @@ def _vgpu_configs(change: Change) -> Iterator[Problem]:
         has = f"has {quoted_names(names)}" if names else "has none"
         message = f'"{chosen}" is not one of the vgpu-configs of "{name}", which {has}'
         message += "; nodes without a label would fail"
-        is_applied = any(_VGPU_CONFIG not in labels_of(node) for node in for_vgpus) if for_vgpus else runs
-        severity = None if is_applied else Severity.WARN
+        if for_vgpus and all(_VGPU_CONFIG in labels_of(node) for node in for_vgpus):
+            severity = Severity.WARN
         yield Problem(config.at("default"), message, write_closest(chosen, names, None), severity=severity)

@@ -37,14 +37,21 @@ class UpgradePolicy(Section):
 
     @property
     def is_automatic(self) -> bool:
-        """True if upgrades are to be automatic."""
+        """True if `autoUpgrade` requests automatic upgrades."""
         return self.flag("autoUpgrade", default=self.change.kind == "NVIDIADriver")
 
     @property
-    def runs(self) -> bool:
-        """True if the operator reads the rest of the policy, which it does not beside sandbox workloads."""
+    def unread_reason(self) -> str:
+        """The reason, as a clause, why the operator does not read the rest of the policy; empty if it does."""
+        if not self.is_automatic:
+            return "autoUpgrade is false"
         has_sandboxes = self.change.kind == "ClusterPolicy" and self.change.flag("sandboxWorkloads", "enabled")
-        return self.is_automatic and not has_sandboxes
+        return "sandboxWorkloads.enabled is true" if has_sandboxes else ""
+
+    @property
+    def is_read(self) -> bool:
+        """True if the operator reads the rest of the policy."""
+        return not self.unread_reason
 
     @property
     def drains(self) -> bool:
@@ -73,13 +80,6 @@ def whole_number(text: str) -> int | None:
     return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
 
 
-def _why_idle(policy: UpgradePolicy) -> str:
-    """The setting for which the operator does not read a policy; empty if it does."""
-    if policy.runs:
-        return ""
-    return "sandboxWorkloads.enabled is true" if policy.is_automatic else "autoUpgrade is false"
-
-
 @WITH_DRIVER.rule(
     "GA169",
     "Upgrades must set maxUnavailable to a number or a percentage above zero",
@@ -99,8 +99,7 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
     path, value = policy.at("maxUnavailable"), policy.value("maxUnavailable")
     share = percentage(value)
     number = policy.number("maxUnavailable") if share is None else share
-    why = _why_idle(policy)
-    idle, severity = (f"; it is not read while {why}", Severity.WARN) if why else ("", None)
+    idle, severity = ("", None) if policy.is_read else (f"; it is not read while {policy.unread_reason}", Severity.WARN)
     if isinstance(value, str) and share is None:
         whole = whole_number(value)
         cause = f'invalid value "{value}"' if value.endswith("%") else "invalid type: string is not a percentage"
@@ -109,7 +108,7 @@ def unavailable_nodes(change: Change) -> Iterator[Problem]:
         yield Problem(path, text, remedy, severity=severity)
     elif number is not None and number < 0:
         yield Problem(path, f"is {value}; no upgrade would ever start{idle}", severity=severity)
-    elif number == 0 and policy.runs:
+    elif number == 0 and policy.is_read:
         text = f"is {value}, so no node may be upgraded, and no upgrade would ever start"
         yield Problem(path, text, 'write 1 or more, or "25%"; to stop upgrades, write autoUpgrade: false')
     elif share is not None and share > 100:
@@ -131,7 +130,7 @@ def parallel_upgrades(change: Change) -> Iterator[Problem]:
     `maxUnavailable` also silently caps a larger number of parallel upgrades.
     """
     policy = upgrade_policy(change)
-    if policy is None or not policy.runs:
+    if policy is None or not policy.is_read:
         return
     parallel, unavailable = policy.number("maxParallelUpgrades"), policy.number("maxUnavailable")
     path = policy.at("maxParallelUpgrades")
@@ -163,7 +162,7 @@ def pod_selectors(change: Change) -> Iterator[Problem]:
         return
     for step in ("drain", "waitForCompletion"):
         selector = policy.text(step, "podSelector")
-        why = _why_idle(policy) or ("drain.enable is false" if step == "drain" and not policy.drains else "")
+        why = policy.unread_reason or ("drain.enable is false" if step == "drain" and not policy.drains else "")
         idle = f"; it is not read while {why}" if why else ""
         try:
             parse_label_selector(selector)
@@ -171,7 +170,7 @@ def pod_selectors(change: Change) -> Iterator[Problem]:
             text = f'"{selector}" is not a label selector: {error}{idle}'
             yield Problem(policy.at(step, "podSelector"), text, severity=Severity.WARN if idle else None)
     timeout = policy.number("waitForCompletion", "timeoutSeconds") or 0
-    if policy.runs and timeout > 0 and not policy.text("waitForCompletion", "podSelector"):
+    if policy.is_read and timeout > 0 and not policy.text("waitForCompletion", "podSelector"):
         text = f"is {timeout}, but has no effect without a podSelector"
         remedy = "write waitForCompletion.podSelector too, or remove the timeout"
         yield Problem(policy.at("waitForCompletion", "timeoutSeconds"), text, remedy, severity=Severity.WARN)
@@ -204,7 +203,7 @@ def pods_in_the_way(change: Change) -> Iterator[Problem]:
     """
     yield from _pods_left_behind(change)
     policy = upgrade_policy(change)
-    if policy is None or not policy.runs:
+    if policy is None or not policy.is_read:
         return
     for step in ("podDeletion", "drain"):
         if (step == "podDeletion" or policy.drains) and policy.number(step, "timeoutSeconds") == 0:
@@ -241,7 +240,7 @@ _STOPS = (
 def _pods_left_behind(change: Change) -> Iterator[Problem]:
     """The pods that keep the present driver in use while a change replaces it."""
     policy = upgrade_policy(change)
-    drains = policy is not None and policy.runs and policy.drains
+    drains = policy is not None and policy.is_read and policy.drains
     for driver in drivers_of(change):
         before = lookup(change.stored, ("spec", *driver.steps))
         field = next((each for each in _REPLACING if driver.value(each) != lookup(before, (each,))), "")
@@ -262,7 +261,7 @@ def _pods_left_behind(change: Change) -> Iterator[Problem]:
             names = sorted(map(namespaced_name, left))
             text = f"replaces the driver, and upgrades do not end {counted_names('pod', names)}, which may use GPUs"
             text += " without a request or as part of a DaemonSet; a driver in use is not unloaded"
-            can_drain = policy is not None and policy.runs and not any(map(_is_of_daemon_set, left))
+            can_drain = policy is not None and policy.is_read and not any(map(_is_of_daemon_set, left))
             drain = ", or write upgradePolicy.drain: {enable: true, force: true}" if can_drain else ""
             yield Problem(driver.at(field), text, f"end these pods before{drain}")
 
@@ -310,7 +309,7 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     is_customised = selects or forces or any(policy.value(key) not in (None, usual) for key, usual in _CHART.items())
     if change.flag("sandboxWorkloads", "enabled") and is_customised:
         yield Problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
-    is_safe = isinstance(policy.value("drain"), dict) or not policy.runs
+    is_safe = isinstance(policy.value("drain"), dict) or not policy.is_read
     version = None if is_safe else change.facts.operator_version(change.object)
     if version is not None and version <= _PANICS_UP_TO:
         running = f"operator {version[0]}.{version[1]}"
@@ -337,8 +336,8 @@ def rolling_update(change: Change) -> Iterator[Problem]:
     """The CRD accepts any text here; the operator parses it when it writes the DaemonSets of its operands.
 
     A text that is not a number stops the operator. The API server refuses zero and more than all nodes, and the operands
-    are not updated. With OnDelete the field is not read, and for the driver's DaemonSet it never is. In a GPUCluster it is
-    never read.
+    are not updated. The operator reads the field neither with OnDelete, nor for the driver's DaemonSet, nor in a
+    GPUCluster.
     """
     path, text = change.at(*_ROLLING_UPDATE), change.text(*_ROLLING_UPDATE)
     if not text:
@@ -390,7 +389,8 @@ def _refusal(text: str) -> str:
 def pods_may_run(change: Change) -> Iterator[Problem]:
     """Operands need root to load kernel modules; the kubelet refuses to start them as another user.
 
-    In a GPUCluster the operator does not read `podSecurityContext`. If the priority class does not exist, the pods are forbidden, and no DaemonSet gets any.
+    If the priority class does not exist, the API server forbids the pods. In a GPUCluster the operator does not read
+    `podSecurityContext`.
     """
     context = change.section(*(() if change.kind == "NVIDIADriver" else ("daemonsets",)), "podSecurityContext")
     is_read = change.kind != "GPUCluster"

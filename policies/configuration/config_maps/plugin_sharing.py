@@ -268,7 +268,7 @@ def has_mig_devices(node: Object) -> bool:
 def known_resources(configuration: Configuration) -> Iterator[Problem]:
     """A resource that no device belongs to is skipped: no error, no log line, and every GPU stays whole.
 
-    The device plugin starts and offers them, so this is a warning.
+    The device plugin starts and offers the whole GPUs, so this is a warning.
 
     MIG devices have resources of their own only under the mixed strategy; under single they are nvidia.com/gpu, and
     under none they are not handed out.
