@@ -66,7 +66,7 @@ def components_with(change: Change, *fields: str) -> Iterator[Component]:
 
 
 def is_deployed(document: Object, *steps: str) -> bool:
-    """True if the operator deploys a component of an object: it is enabled, and so is what it is a part of.
+    """True if the operator deploys a component: it is enabled, and so is what it is a part of.
 
     Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go isStateEnabled, step.
     """

@@ -191,7 +191,7 @@ _OVERRULED = {
 
 
 def _driver(change: Change) -> Section:
-    """The driver's settings of a ClusterPolicy or an NVIDIADriver, also if the operator does not deploy it."""
+    """The settings of an object's driver, also if the operator does not deploy it."""
     return change.section(*(("driver",) if change.kind == "ClusterPolicy" else ()))
 
 

@@ -98,7 +98,7 @@ class User(NamedTuple):
 
 
 def references(document: Object | None) -> Iterator[tuple[Reference, str]]:
-    """The fields of an object that name ConfigMaps, with the names; without those of components that are not deployed."""
+    """The fields of deployed components that name ConfigMaps, with the names."""
     if document is None:
         return
     for reference in _REFERENCES.get(str(document.get("kind")), ()):

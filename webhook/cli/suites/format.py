@@ -235,7 +235,7 @@ class Suite(_Model):
 
 _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 """Suites in UTF-16, which Windows writes, are not read, but are not skipped silently."""
-_UNKNOWN_FIELD = "write a field that docs/test.md lists"
+_FIELD_REMEDY = "write a field that docs/test.md lists"
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,4 +322,4 @@ def _suite(file: str, document: Document, problems: list[Problem]) -> Iterator[S
         found = [(FieldPath(detail["loc"]), detail) for detail in error.errors(include_url=False)]
         places = {path: document.line_position(path) for path, _ in found}
         for path, detail in sorted(found, key=lambda each: (places[each[0]].line, places[each[0]].column)):
-            problems.append(Problem(file, type_problem(path, detail, _UNKNOWN_FIELD).text, places[path]))
+            problems.append(Problem(file, type_problem(path, detail, _FIELD_REMEDY).text, places[path]))
