@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.configuration import components, drivers, images, node_labels, schema_checks, v1alpha1
+from policies.configuration import components, driver_objects, drivers, images, node_labels, schema_checks, v1alpha1
 from policies.configuration.change import Change, is_lenient
 from policies.configuration.cluster_facts import Facts
 from policies.configuration.cluster_policy import (
     dcgm_exporter,
     host_access,
+    operand_daemonsets,
     plugin_settings,
     policy_driver,
     runtime,
@@ -67,11 +68,11 @@ _COMPONENTS: Checks[Change] = Checks(
     upgrades.pod_selectors,
     upgrades.pods_in_the_way,
     upgrades.upgrades_run,
-    upgrades.rolling_update,
-    upgrades.pods_may_run,
-    upgrades.pod_metadata,
-    upgrades.taints_tolerated,
-    upgrades.toleration_syntax,
+    operand_daemonsets.rolling_update,
+    operand_daemonsets.pods_may_run,
+    operand_daemonsets.pod_metadata,
+    operand_daemonsets.taints_tolerated,
+    operand_daemonsets.toleration_syntax,
     components.environment,
     components.resources,
     drivers.version_form,
@@ -114,12 +115,12 @@ _CLUSTER_POLICY: Checks[Change] = Checks(
     sandbox_workloads.nodes_fit_workloads,
     sandbox_workloads.vgpu_images,
     sandbox_workloads.defaults_exist,
-    drivers.driver_objects,
-    drivers.complete_licence,
+    driver_objects.cluster_policy_objects,
+    driver_objects.complete_licence,
     schema_checks.unpruned_fields,
 )
 _NVIDIA_DRIVER: Checks[Change] = Checks(
-    drivers.nvidia_driver_objects,
+    driver_objects.nvidia_driver_objects,
     v1alpha1.named_image,
     v1alpha1.fitting_kind,
     v1alpha1.whole_probe,
