@@ -132,7 +132,7 @@ _EXAMPLES = {
     "true or false": "write one of the two",
     "a whole number": "write one such as 1",
     _SHAPES["int-or-string"][1]: "write one of these",
-    "a mapping": "write its fields below it, as in name: value",
+    "a mapping": "write its fields below it",
     "a list": "write entries, each with a dash before it",
 }
 

@@ -202,15 +202,15 @@ def test_fields_of_a_version_that_does_not_exist_are_not_judged(examined):
         ),
         (
             claim("{requests: [null]}"),
-            "spec.devices.requests[0]: is null; it must be a mapping; write its fields below it, as in name: value",
+            "spec.devices.requests[0]: is null; it must be a mapping; write its fields below it",
         ),
         (
             HEAD.format(kind="DeviceClass") + "spec: []",
-            "spec: is a list; it must be a mapping; write its fields below it, as in name: value",
+            "spec: is a list; it must be a mapping; write its fields below it",
         ),
         (
             "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nmetadata: [gpu]",
-            "metadata: is a list; it must be a mapping; write its fields below it, as in name: value",
+            "metadata: is a list; it must be a mapping; write its fields below it",
         ),
     ],
 )

@@ -29,7 +29,7 @@ def test_all_problems_of_all_files_are_shown_at_once(run, write, pod):
         done.stderr
         == """\
 settings.yaml:6:20: Write warn or deny: unsatisfiable is "refuse"; spec.conversion.unsatisfiable
-settings.yaml:7:17: Write a setting that docs/settings.md lists: schedulerz is unknown; spec.conversion.schedulerz
+settings.yaml:7:17: Write "schedulers": schedulerz is unknown; spec.conversion.schedulerz
 cluster/nodes.yaml:1:1: has no apiVersion; every object of Kubernetes names one
 broken.yaml:5:6: expected "," or "]" in the list that begins at line 5
 missing.yaml: no such file or directory

@@ -21,7 +21,7 @@ def test_problems_have_their_lines(invoke, write):
 policy.yaml:1  GPUAdmissionPolicy default  refused
 The GPUAdmissionPolicy "default" is invalid: 
 * spec.rules[0].severity: Write "off" in quotes: severity is false, which is how YAML reads off [GA701]
-* spec.acces: Write a setting that docs/settings.md lists [GA701]
+* spec.acces: Write "access" [GA701]
   GA701 deny  policy.yaml:7:15  Settings must be readable and consistent
         severity: off
                   ^

@@ -28,18 +28,18 @@ EVERYBODYS = (
 @pytest.mark.parametrize(
     ("placement", "problem"),
     [
-        (None, ("", "is null; it must be a mapping; write its fields below it, as in name: value")),
+        (None, ("", "is null; it must be a mapping; write its fields below it")),
         ({"unsatisfiable": "audit"}, (".unsatisfiable", 'is "audit"; write warn or deny')),
         ({"avoidSharedGPUs": "yes"}, (".avoidSharedGPUs", 'is "yes"; it must be true or false; write one of the two')),
-        ({"avoidSharedGpus": True}, (".avoidSharedGpus", NO_SETTING)),
+        ({"avoidSharedGpus": True}, (".avoidSharedGpus", 'is unknown; write "avoidSharedGPUs"')),
         ({"wishes": {}}, (".wishes", "is a mapping; it must be a list; put a dash before each entry")),
         (
             {"wishes": ["H100"]},
-            (".wishes[0]", 'is "H100"; it must be a mapping; write its fields below it, as in name: value'),
+            (".wishes[0]", 'is "H100"; it must be a mapping; write its fields below it'),
         ),
         (
             {"tolerations": [None]},
-            (".tolerations[0]", "is null; it must be a mapping; write its fields below it, as in name: value"),
+            (".tolerations[0]", "is null; it must be a mapping; write its fields below it"),
         ),
     ],
 )
@@ -70,7 +70,7 @@ def test_closest_word_is_reported(problems_of):
     ("wish", "problem"),
     [
         ({}, ("", "is empty; write a wish such as product: H100*, or remove the entry")),
-        ("H100*", ("", 'is "H100*"; it must be a mapping; write its fields below it, as in name: value')),
+        ("H100*", ("", 'is "H100*"; it must be a mapping; write its fields below it')),
         ({"min-memory": 8}, ("[min-memory]", "is 8; it must be text; put it in quotes")),
         ({"min-compute-capability": 9.0}, ("[min-compute-capability]", "is 9.0; it must be text; put it in quotes")),
         ({"family": None}, (".family", "is null; it must be text; put it in quotes")),

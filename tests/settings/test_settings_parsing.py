@@ -192,24 +192,29 @@ def test_envelope_is_checked(fields, problem):
 @pytest.mark.parametrize(
     ("spec", "problem"),
     [
-        ([], ("spec", "is a list; it must be a mapping; write its fields below it, as in name: value")),
-        ("", ("spec", 'is ""; it must be a mapping; write its fields below it, as in name: value')),
-        (False, ("spec", "is false; it must be a mapping; write its fields below it, as in name: value")),
-        ({"rule": []}, ("spec.rule", "is unknown; write a setting that docs/settings.md lists")),
+        ([], ("spec", "is a list; it must be a mapping; write its fields below it")),
+        ("", ("spec", 'is ""; it must be a mapping; write its fields below it')),
+        (False, ("spec", "is false; it must be a mapping; write its fields below it")),
+        ({"nope": []}, ("spec.nope", "is unknown; write a setting that docs/settings.md lists")),
+        (
+            {"rule": [], "rules": []},
+            ("spec.rule", 'is unknown; move what it says into "rules", which is there too'),
+        ),
+        ({"rule": []}, ("spec.rule", 'is unknown; write "rules"')),
         ({"rules": {"GA301": "off"}}, ("spec.rules", "is a mapping; it must be a list; put a dash before each entry")),
         ({"rules": "GA301"}, ("spec.rules", 'is "GA301"; it must be a list; put a dash before each entry')),
         ({"rules": None}, ("spec.rules", "is null; it must be a list; write entries, each with a dash before it")),
         (
             {"rules": ["GA301"]},
-            ("spec.rules[0]", 'is "GA301"; it must be a mapping; write its fields below it, as in name: value'),
+            ("spec.rules[0]", 'is "GA301"; it must be a mapping; write its fields below it'),
         ),
         (
             {"conversion": None},
-            ("spec.conversion", "is null; it must be a mapping; write its fields below it, as in name: value"),
+            ("spec.conversion", "is null; it must be a mapping; write its fields below it"),
         ),
         (
             {"conversion": ["a"]},
-            ("spec.conversion", "is a list; it must be a mapping; write its fields below it, as in name: value"),
+            ("spec.conversion", "is a list; it must be a mapping; write its fields below it"),
         ),
     ],
 )
@@ -240,9 +245,9 @@ def test_sections_have_their_shape(spec, problem):
         ({"unsatisfiable": ["deny"]}, ("unsatisfiable", "is a list; write warn or deny")),
         (
             {"allow_pod_opt_out": True},
-            ("allow_pod_opt_out", "is unknown; write a setting that docs/settings.md lists"),
+            ("allow_pod_opt_out", 'is unknown; write "allowPodOptOut"'),
         ),
-        ({"unsatisfyable": "deny"}, ("unsatisfyable", "is unknown; write a setting that docs/settings.md lists")),
+        ({"unsatisfyable": "deny"}, ("unsatisfyable", 'is unknown; write "unsatisfiable"')),
     ],
 )
 def test_setting_of_conversion_is_checked(conversion, problem):
@@ -264,7 +269,7 @@ def test_setting_of_conversion_is_checked(conversion, problem):
         ({"clusterPolicyDeletion": "allow"}, ("clusterPolicyDeletion", 'is "allow"; write warn or deny')),
         (
             {"operatorNamespace": []},
-            ("operatorNamespace", "is unknown; write a setting that docs/settings.md lists"),
+            ("operatorNamespace", 'is unknown; write "operatorNamespaces"'),
         ),
     ],
 )
@@ -300,7 +305,7 @@ def test_setting_of_configuration_is_checked(configuration, problem):
         ),
         (
             {"rule": "GA301", "severity": "off", "namespace": "a"},
-            ("namespace", "is unknown; write a setting that docs/settings.md lists"),
+            ("namespace", 'is unknown; write "namespaces"'),
         ),
     ],
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_label_key, is_label_value, quote
+from policies.kubernetes.names import is_label_key, is_label_value, quote, write_field
 from policies.kubernetes.nodes import NodeTaint, node_taint
 from policies.kubernetes.objects import FieldPath, items_at, lookup
 from policies.kubernetes.schema import wrong_type
@@ -39,21 +40,58 @@ _WANTED = {
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 
 
-def type_problem(path: FieldPath, detail: Any, known_fields: str) -> Problem:
+class FieldError(ValueError):
+    """A field of a document has an invalid value; `remedy` is an imperative."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        self.remedy = remedy
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """The format of documents that pydantic reads."""
+
+    schema: Callable[[], Any]
+    """Returns its JSON schema."""
+    page: str
+    """The page that lists its fields."""
+    field: str
+    """The word for a field of it, with its article."""
+
+    def unknown_field_remedy(self, document: Any, steps: Sequence[str | int]) -> str:
+        """The remedy for a field of a document that the format does not have: the most similar one that it has."""
+        *above, name = steps
+        schema = self.schema()
+        found = schema
+        for step in (*above, None):
+            found = next(each for each in found.get("anyOf", [found]) if each.get("type") != "null")
+            if "$ref" in found:
+                found = schema["$defs"][found["$ref"].rpartition("/")[2]]
+            if step is not None:
+                found = found["items"] if isinstance(step, int) else found["properties"][step]
+        return write_field(
+            name, found["properties"], lookup(document, above), f"write {self.field} that {self.page} lists"
+        )
+
+
+def type_problem(path: FieldPath, detail: Any, document: Any, document_format: Format) -> Problem:
     """The problem of a value.
 
     Args:
         path: The path of the value.
         detail: An item of `ValidationError.errors`.
-        known_fields: The remedy for a field that the format does not have.
+        document: The validated document.
+        document_format: Its format.
     """
     kind, value = detail["type"], detail["input"]
     if kind == "missing":
         return Problem(path, "is missing", "write it")
     if kind in _UNKNOWN_FIELD:
-        return Problem(path, "is unknown", known_fields)
+        return Problem(path, "is unknown", document_format.unknown_field_remedy(document, detail["loc"]))
     if kind == "value_error":
-        return Problem(path, str(detail["ctx"]["error"]), "")
+        error: FieldError = detail["ctx"]["error"]
+        return Problem(path, str(error), error.remedy)
     if kind in ("enum", "literal_error"):
         expected = detail["ctx"]["expected"].replace("'", "")
         if value is False and "off" in expected:
@@ -346,7 +384,7 @@ def parse_settings(document: Any) -> GPUAdmissionPolicy:
         # As JSON and strictly, because that is how the API server reads it: "no" is text, and 1 is not true.
         policy = _adapter().validate_json(json.dumps(spec, default=str), strict=True)
     except ValidationError as error:
-        problems += [_type_problem(detail) for detail in error.errors(include_url=False)]
+        problems += [_type_problem(detail, spec) for detail in error.errors(include_url=False)]
     except RecursionError as error:
         text = "is nested more deeply than any setting"
         raise SettingsError([Problem(_SPEC, text, "write only settings that docs/settings.md lists")]) from error
@@ -386,11 +424,14 @@ def _value_text(value: Any) -> str:
     return "missing" if value is None else f'"{value}"' if isinstance(value, str) else "not text"
 
 
-def _type_problem(detail: Any) -> Problem:
+_SETTINGS = Format(cache(lambda: _adapter().json_schema()), "docs/settings.md", "a setting")
+
+
+def _type_problem(detail: Any, spec: Any) -> Problem:
     path = FieldPath((*_SPEC, *detail["loc"]))
     if detail["type"] in ("enum", "literal_error") and detail["input"] == "NoExecute":
         text = (
             "is NoExecute, which no pod is made to tolerate: it would stay on a node that everything else has to leave"
         )
         return Problem(path, text, "write the toleration into the pods that are meant to stay")
-    return type_problem(path, detail, "write a setting that docs/settings.md lists")
+    return type_problem(path, detail, spec, _SETTINGS)

@@ -121,7 +121,7 @@ def test_field_that_the_driver_has_not_yet_is_reported(config_findings, paramete
     [
         (
             "{kind: GpuConfig, sharing: MPS}",
-            '.sharing: is "MPS"; it must be a mapping; write its fields below it, as in name: value',
+            '.sharing: is "MPS"; it must be a mapping; write its fields below it',
         ),
         (
             "{kind: GpuConfig, sharing: {strategy: [MPS]}}",

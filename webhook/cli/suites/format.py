@@ -6,6 +6,7 @@ import os
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -22,9 +23,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from policies.admission import rule_book
-from policies.kubernetes.names import quote
+from policies.kubernetes.names import quote, shown
 from policies.kubernetes.objects import FieldPath
-from policies.rules.settings.parsing import type_problem
+from policies.rules.settings.parsing import FieldError, Format, type_problem
 from webhook.cli.folders import SUITE_GROUP, files_of, is_suite
 from webhook.cli.manifest_reader import Problem
 from webhook.cli.user_files import read_file, reason_of
@@ -41,7 +42,7 @@ KIND = "Suite"
 
 def _checked_rule(text: str) -> str:
     if rule_book().get(text) is None:
-        raise ValueError(f"unknown rule {quote(text)}; gpu-admission rules lists all rules")
+        raise FieldError(f"is {quote(text)}", "write a rule that gpu-admission rules lists")
     return text
 
 
@@ -49,25 +50,25 @@ def _checked_pattern(text: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise ValueError(f"invalid regular expression {quote(text)}: {error}") from error
+        raise FieldError(f"is {quote(text)}; {error}", "correct the regular expression") from error
     return text
 
 
 def _checked_file_name(text: str) -> str:
     if "\0" in text:
-        raise ValueError("has a NUL character, which the name of a file cannot have")
+        raise FieldError("has a NUL character, which the name of a file cannot have", "remove the character")
     return text
 
 
 def _checked_amount(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError('must be an amount, such as 8, "1/2" or "80Gi"')  # noqa: TRY004 - pydantic reports a ValueError
+        raise FieldError(f"is {shown(value)}, not an amount", 'write one such as 8, "1/2" or "80Gi"')
     return value
 
 
 def _checked_old(value: Any) -> Any:
     if not isinstance(value, str | dict):
-        raise ValueError("must be an object, or the name of a file with it")  # noqa: TRY004 - as above
+        raise FieldError(f"is {shown(value)}", "write an object, or the name of a file with it")
     return _checked_file_name(value) if isinstance(value, str) else value
 
 
@@ -92,7 +93,7 @@ class _Model(BaseModel):
     def _check_given(cls, value: Any) -> Any:
         """A field without a value would be compared with nothing, whatever its author meant by it."""
         if value is None:
-            raise ValueError("is empty; write a value, or remove the field")
+            raise FieldError("is empty", "write a value, or remove the field")
         return value
 
 
@@ -105,7 +106,7 @@ class User(_Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.groups and not self.name:
-            raise ValueError("has groups and no name, and no exemption holds for a user without one; write a name")
+            raise FieldError("has groups and no name, and no exemption holds for a user without one", "write a name")
         return self
 
 
@@ -161,7 +162,7 @@ class Expectation(_Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if not self.model_fields_set:
-            raise ValueError("is empty, so the case cannot fail; write a verdict, for example")
+            raise FieldError("is empty, so the case cannot fail", "write a verdict, for example")
         return self
 
 
@@ -194,11 +195,16 @@ class Case(_Model):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.file is None) == (self.manifest is None):
-            raise ValueError("a case is about one object: write either file or manifest")
+            has = "neither file nor manifest" if self.file is None else "both file and manifest"
+            raise FieldError(f"has {has}", "write either file or manifest")
         if self.object is not None and self.file is None:
-            raise ValueError("object chooses one of the objects of a file; a manifest is one object already")
-        if (self.operation == "UPDATE") != (self.old is not None):
-            raise ValueError("operation UPDATE and old go together: an update is judged by what it changes")
+            raise FieldError("has object beside manifest, which is one object already", "remove object")
+        if self.operation == "UPDATE" and self.old is None:
+            raise FieldError(
+                "has operation UPDATE without old, and an update is judged by what it changes", "write old"
+            )
+        if self.operation != "UPDATE" and self.old is not None:
+            raise FieldError("has old without operation UPDATE", "write operation: UPDATE, or remove old")
         return self
 
 
@@ -229,13 +235,13 @@ class Suite(_Model):
         names = Counter(case.name for case in self.cases)
         repeated = [name for name, count in names.items() if count > 1]
         if repeated:
-            raise ValueError(f"two cases are named {quote(repeated[0])}; give each its own name")
+            raise FieldError(f"two cases are named {quote(repeated[0])}", "give each its own name")
         return self
 
 
 _ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 """Suites in UTF-16, which Windows writes, are not read, but are not skipped silently."""
-_FIELD_REMEDY = "write a field that docs/test.md lists"
+_FORMAT = Format(cache(Suite.model_json_schema), "docs/test.md", "a field")
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,4 +328,4 @@ def _suite(file: str, document: Document, problems: list[Problem]) -> Iterator[S
         found = [(FieldPath(detail["loc"]), detail) for detail in error.errors(include_url=False)]
         places = {path: document.line_position(path) for path, _ in found}
         for path, detail in sorted(found, key=lambda each: (places[each[0]].line, places[each[0]].column)):
-            problems.append(Problem(file, type_problem(path, detail, _FIELD_REMEDY).text, places[path]))
+            problems.append(Problem(file, type_problem(path, detail, document.value, _FORMAT).text, places[path]))
