@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.admission.webhooks import ENTRIES
 from policies.kubernetes.objects import FieldPath, items_at, lookup
+from policies.rules.checks import Problem
 from policies.rules.settings.choices import DEFAULTS
 from policies.rules.settings.exemptions import excluded_names, exempt_names
 
@@ -24,10 +25,8 @@ _OPERATOR = _SPEC / "configuration" / "operatorNamespaces"
 _REMEDY = "set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
 
 
-def uncovered_settings(
-    configurations: Iterable[Object], settings: GPUAdmissionPolicy
-) -> Iterator[tuple[FieldPath, str]]:
-    """The settings that the installed webhook configurations do not cover, each with a sentence.
+def uncovered_settings(configurations: Iterable[Object], settings: GPUAdmissionPolicy) -> Iterator[Problem]:
+    """The settings that the installed webhook configurations do not cover.
 
     Patterns of namespaces cannot be in a selector; the service itself obeys them.
 
@@ -39,8 +38,8 @@ def uncovered_settings(
     workloads = [webhook for webhook in webhooks if lookup(webhook, ("name",)) == f"workloads{_SUFFIX}"]
     for index, kind in enumerate(settings.workloads.kinds):
         if workloads and not any(_has_rule(webhook, kind.group, kind.plural) for webhook in workloads):
-            said = f"no rule of webhook workloads{_SUFFIX} matches {kind.plural}.{kind.group}, so their authors get no warnings; {_REMEDY}"
-            yield _SPEC / "workloads" / "kinds" / index, said
+            text = f"no rule of webhook workloads{_SUFFIX} matches {kind.plural}.{kind.group}"
+            yield Problem(_SPEC / "workloads" / "kinds" / index, f"{text}, so their authors get no warnings", _REMEDY)
     yield from _namespaces(webhooks, settings)
     conditions = [
         str(lookup(condition, ("expression",)))
@@ -51,7 +50,7 @@ def uncovered_settings(
     ]
     for name in settings.configuration.operator_namespaces:
         if conditions and not any(f'"{name}"' in expression for expression in conditions):
-            yield _OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster; {_REMEDY}"
+            yield Problem(_OPERATOR, f"ConfigMaps of namespace {name} are not reviewed in the cluster", _REMEDY)
 
 
 def opened_webhooks(configurations: Iterable[Object]) -> Iterator[str]:
@@ -91,7 +90,7 @@ def excluded_namespaces(webhook: Any) -> frozenset[str]:
     )
 
 
-def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[tuple[FieldPath, str]]:
+def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     """Namespaces that are exempt by the settings and matched by a webhook, and the other way round."""
     matched: dict[tuple[FieldPath, str], list[str]] = {}
     skipped: dict[tuple[FieldPath, str], list[str]] = {}
@@ -105,9 +104,10 @@ def _namespaces(webhooks: list[Any], settings: GPUAdmissionPolicy) -> Iterator[t
         for name in excluded - exempt:
             skipped.setdefault((_setting(entry, name, settings), name), []).append(webhook["name"])
     for (path, name), names in sorted(matched.items()):
-        yield path, f"namespace {name} is exempt, but still matched by {_webhooks(names)}; {_REMEDY}"
+        yield Problem(path, f"namespace {name} is exempt, but still matched by {_webhooks(names)}", _REMEDY)
     for (path, name), names in sorted(skipped.items()):
-        yield path, f"namespace {name} is not exempt, but the selector of {_webhooks(names)} excludes it; {_REMEDY}"
+        text = f"namespace {name} is not exempt, but the selector of {_webhooks(names)} excludes it"
+        yield Problem(path, text, _REMEDY)
 
 
 def _setting(entry: Entry, name: str, settings: GPUAdmissionPolicy) -> FieldPath:

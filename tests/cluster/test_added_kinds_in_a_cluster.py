@@ -32,9 +32,9 @@ DEFINITION = {
     },
 }
 UNCOVERED = (
-    "GPUAdmissionPolicy default: spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches "
-    "trainingruns.kinds.gpu-admission.test, so their authors get no warnings; set settings.spec of the Helm chart, or apply manifests that "
-    "deploy/render.py --settings FILE renders"
+    "GPUAdmissionPolicy default: Set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE "
+    "renders: no rule of webhook workloads.gpu-admission.io matches trainingruns.kinds.gpu-admission.test, so their authors get "
+    "no warnings; spec.workloads.kinds[0]"
 )
 CONFIGURATION = ("ValidatingWebhookConfiguration", "gpu-admission")
 

@@ -71,7 +71,7 @@ def test_rendered_configurations_cover_the_settings(configurations):
 
 def test_installed_configurations_do_not_cover_them(installed):
     configurations = [each for each in installed if each["kind"].endswith("WebhookConfiguration")]
-    assert {str(path) for path, _ in uncovered_settings(configurations, SETTINGS)} == {
+    assert {str(each.path) for each in uncovered_settings(configurations, SETTINGS)} == {
         "spec.workloads.kinds[0]",
         "spec.workloads.kinds[1]",
         "spec.configuration.operatorNamespaces",

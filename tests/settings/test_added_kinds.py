@@ -13,7 +13,7 @@ from testbed import libyaml
 from tests.findings import unplaced_text
 
 KIND = {"group": "example.com", "kind": "TrainingRun", "templates": ["spec.workers[*].template"]}
-REMEDY = "set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
+REMEDY = "Set settings.spec of the Helm chart, or apply manifests that deploy/render.py --settings FILE renders"
 
 
 def policy(**spec):
@@ -110,7 +110,7 @@ def installed():
 
 
 def said(installed, **spec):
-    return [f"{path}: {text}" for path, text in uncovered_settings(installed, parse_settings(policy(**spec)))]
+    return [each.text for each in uncovered_settings(installed, parse_settings(policy(**spec)))]
 
 
 def test_webhooks_of_the_manifests_are_not_opened():
@@ -136,8 +136,8 @@ def test_defaults_are_covered(installed):
 def test_kind_without_a_rule_is_named(installed):
     assert said(installed, workloads={"kinds": [KIND]}) == [
         (
-            "spec.workloads.kinds[0]: no rule of webhook workloads.gpu-admission.io matches trainingruns.example.com, so their "
-            f"authors get no warnings; {REMEDY}"
+            f"{REMEDY}: no rule of webhook workloads.gpu-admission.io matches trainingruns.example.com, so their authors get no "
+            "warnings; spec.workloads.kinds[0]"
         )
     ]
 
@@ -150,14 +150,14 @@ def test_kind_with_a_rule_is_covered(installed):
 
 def test_namespace_that_a_setting_exempts_is_named_with_its_webhooks(installed):
     assert said(installed, quota={"exemptNamespaces": ["gpu-admission", "ci", "mon-*"]}) == [
-        f"spec.quota.exemptNamespaces: namespace ci is exempt, but still matched by webhook enforce-quota.gpu-admission.io; {REMEDY}",
+        f"{REMEDY}: namespace ci is exempt, but still matched by webhook enforce-quota.gpu-admission.io; spec.quota.exemptNamespaces",
         (
-            "spec.quota.exemptNamespaces: namespace dra-driver-nvidia-gpu is not exempt, but the selector of webhook "
-            f"enforce-quota.gpu-admission.io excludes it; {REMEDY}"
+            f"{REMEDY}: namespace dra-driver-nvidia-gpu is not exempt, but the selector of webhook enforce-quota.gpu-admission.io "
+            "excludes it; spec.quota.exemptNamespaces"
         ),
         (
-            "spec.quota.exemptNamespaces: namespace nvidia-dra-driver-gpu is not exempt, but the selector of webhook "
-            f"enforce-quota.gpu-admission.io excludes it; {REMEDY}"
+            f"{REMEDY}: namespace nvidia-dra-driver-gpu is not exempt, but the selector of webhook enforce-quota.gpu-admission.io "
+            "excludes it; spec.quota.exemptNamespaces"
         ),
     ]
 
@@ -166,10 +166,10 @@ def test_operator_namespace_is_named_once_for_all_webhooks(installed):
     namespaces = ["gpu-operator", "nvidia-gpu-operator", "nvidia"]
     assert said(installed, configuration={"operatorNamespaces": namespaces}) == [
         (
-            "spec.configuration.operatorNamespaces: namespace nvidia is exempt, but still matched by webhooks "
-            f"convert-pods.gpu-admission.io, enforce-quota.gpu-admission.io; {REMEDY}"
+            f"{REMEDY}: namespace nvidia is exempt, but still matched by webhooks convert-pods.gpu-admission.io, "
+            "enforce-quota.gpu-admission.io; spec.configuration.operatorNamespaces"
         ),
-        f"spec.configuration.operatorNamespaces: ConfigMaps of namespace nvidia are not reviewed in the cluster; {REMEDY}",
+        f"{REMEDY}: ConfigMaps of namespace nvidia are not reviewed in the cluster; spec.configuration.operatorNamespaces",
     ]
 
 

@@ -302,7 +302,7 @@ class Replica:
     def _notes(self) -> list[str]:
         stored = self._bundles.stored
         uncovered = uncovered_settings(stored, self._settings())
-        notes = (f"GPUAdmissionPolicy default: {path}: {said}" for path, said in uncovered)
+        notes = (f"GPUAdmissionPolicy default: {each.text}" for each in uncovered)
         place = unnamed_namespaces_remark(self._sync.view, self._settings())
         return [self._elector.note, *opened_webhooks(stored), *notes, *([place] if place else [])]
 

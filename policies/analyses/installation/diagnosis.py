@@ -116,7 +116,7 @@ _LONGEST_SETTING = 400
 def settings_notes(facts: InstallationFacts) -> set[str]:
     """The notes of replicas about settings that `settings_checks` reports."""
     uncovered = uncovered_settings(read_configurations(facts.configurations), facts.settings)
-    return {f"GPUAdmissionPolicy {_NAME}: {path}: {said}" for path, said in uncovered}
+    return {f"GPUAdmissionPolicy {_NAME}: {each.text}" for each in uncovered}
 
 
 def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
@@ -138,13 +138,12 @@ def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
     yield accepted
     if accepted.status is Status.FAILING:
         return
-    for path, said in uncovered_settings(read_configurations(facts.configurations), facts.settings):
-        what, _, remedy = said.rpartition("; ")
+    for found in uncovered_settings(read_configurations(facts.configurations), facts.settings):
         yield Topic.SETTINGS.warning(
-            what,
-            where=f"GPUAdmissionPolicy {_NAME}, {path}",
+            found.message,
+            where=f"GPUAdmissionPolicy {_NAME}, {found.path}",
             why="the webhook configurations were rendered for other settings",
-            remedy=f"{remedy}, with `gpu-admission apply-webhooks` (docs/settings.md)",
+            remedy=f"{found.remedy}, with `gpu-admission apply-webhooks` (docs/settings.md)",
         )
 
 

@@ -60,7 +60,7 @@ class Format:
     """The word for a field of it, with its article."""
 
     def unknown_field_remedy(self, document: Any, steps: Sequence[str | int]) -> str:
-        """The remedy for a field of a document that the format does not have: the most similar one that it has."""
+        """The remedy for an unknown field of a document: the most similar field of the format, if any."""
         *above, name = steps
         schema = self.schema()
         found = schema

@@ -93,7 +93,7 @@ def as_json(audited: Audited) -> str:
 def settings_notes(stored: Sequence[Object], view: ClusterView, policy: GPUAdmissionPolicy) -> list[str]:
     """Notes on settings without effect: not covered by the stored webhooks, or silent about the operator."""
     place = unnamed_namespaces_remark(view, policy)
-    return [*([place] if place else []), *(f"{path}: {said}" for path, said in uncovered_settings(stored, policy))]
+    return [*([place] if place else []), *(each.text for each in uncovered_settings(stored, policy))]
 
 
 _SECTIONS = {
