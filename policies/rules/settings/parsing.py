@@ -99,7 +99,7 @@ def type_problem(path: FieldPath, detail: Any, document: Any, document_format: F
         shown = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else quote(value)
         return Problem(path, f"is {shown}", f"write {expected}")
     if kind in ("too_short", "string_too_short"):
-        return Problem(path, "must not be empty", "")
+        return Problem(path, "is empty", "write a text" if kind == "string_too_short" else "write an entry")
     if kind in _WANTED:
         found = wrong_type(path, value, _WANTED[kind])
         return Problem(path, found.message, found.remedy)
