@@ -24,25 +24,22 @@ _PROSE = re.compile(
     r"one (?:value|VfioDeviceConfig)|[\w.]+: \|-|systemd-services|\[\] or|driver\.upgradePolicy too|none\b)(?!\w)"
 )
 """What follows `write` where it is words, not a value: `write one of a, b`."""
-_ELSEWHERE = re.compile(r" (?:in|on) the (?:NVIDIADriver|ClusterPolicy|DeviceClass|ResourceClaimTemplate|namespace)")
-"""Of advice to change another object."""
-
-
-_IN_ANOTHER = re.compile(r"in [A-Z]\w+ ")
-"""The beginning of advice to change another object, which its kind names."""
+_BEGINS_ELSEWHERE = re.compile(r"in [A-Z]\w+ ")
+_ENDS_ELSEWHERE = re.compile(r" (?:in|on) the (?:NVIDIADriver|ClusterPolicy|DeviceClass|namespace)")
+"""The words that name another object to change: "in Deployment web, write ..." and "write ... in the ClusterPolicy"."""
 
 
 def proposals(finding):
     """What a finding says to write: a value, a field with its value, a part of an expression; nothing for other words."""
     advice = f"{finding.message}; {finding.remedy}" if finding.path else finding.remedy
-    clauses = [clause for clause in advice.split("; ") if not _IN_ANOTHER.match(clause)]
+    clauses = [clause for clause in advice.split("; ") if not _BEGINS_ELSEWHERE.match(clause)]
     verbs = (part for clause in clauses for part in re.split(r"(?=\b(?:write|add|set|use) )", clause))
-    parts = [part for part in verbs if not _ELSEWHERE.search(part)]
+    parts = [part for part in verbs if not _ENDS_ELSEWHERE.search(part)]
     written = [(part, match[1]) for part in parts if (match := _WRITE.match(part))]
     return [
         *(text for part, text in written if "such as" in part or not _PROSE.match(text)),
         *(match[1] for part in parts if (match := _SET.match(part)) and _FIELD.match(match[1])),
-        *(match[0] for clause in clauses if not _ELSEWHERE.search(clause) and (match := _REMOVE.search(clause))),
+        *(match[0] for clause in clauses if not _ENDS_ELSEWHERE.search(clause) and (match := _REMOVE.search(clause))),
     ]
 
 
