@@ -75,9 +75,8 @@ def ineffective_names(settings: GPUAdmissionPolicy, rules: RuleBook) -> Iterator
             text = f"rule {override.rule} does not exist in this version, so its severity has no effect"
             yield Problem(path, text, RULE_NAME_REMEDY)
         elif named.fixed:
-            yield Problem(
-                path, f"settings cannot change {named.id}, so its severity stays {named.default}", RULE_NAME_REMEDY
-            )
+            text = f"settings cannot change {named.id}, so its severity stays {named.default}"
+            yield Problem(path, text, RULE_NAME_REMEDY)
     for index, exempt in enumerate(settings.exemptions):
         for number, pattern in enumerate(exempt.from_):
             matches = [rule for rule in rules.rules if fnmatchcase(rule.id, pattern)]

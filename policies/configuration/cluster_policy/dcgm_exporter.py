@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import WITH_OPERANDS, check_object
+from policies.configuration.components import is_deployed
 from policies.configuration.config_maps.roles import LIST_KEY
 from policies.kubernetes.names import write_closest
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
@@ -29,7 +30,7 @@ _OWN_NODE = ("localhost", "127.0.0.1", "[::1]")
 
 def exports_metrics(change: Change) -> bool:
     """True if the operator deploys the DCGM exporter with the settings of this object."""
-    return isinstance(change.value(_EXPORTER), dict) and change.flag(_EXPORTER, "enabled", default=True)
+    return isinstance(change.value(_EXPORTER), dict) and is_deployed(change.object, _EXPORTER)
 
 
 @WITH_OPERANDS.rule(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, WITH_DRIVER
 from policies.configuration.cluster_facts import is_k0s, is_microk8s, is_openshift, namespaced_name, the_nodes
+from policies.configuration.components import is_deployed
 from policies.configuration.drivers import drivers_of
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import items_at, lookup, namespace_of
@@ -65,7 +66,7 @@ def host_paths(change: Change) -> Iterator[Problem]:
     """
     for steps in _PATHS:
         text, component = change.text(*steps), _MOUNTED_BY.get(steps)
-        is_mounted = component is None or change.flag(component, "enabled", default=True)
+        is_mounted = component is None or is_deployed(change.object, component)
         if text and is_mounted and (found := _path_problem(text, is_root_allowed=steps == _ROOT)):
             yield Problem(change.at(*steps), *found)
     directory = change.text("hostPaths", "driverInstallDir")
@@ -77,7 +78,7 @@ def host_paths(change: Change) -> Iterator[Problem]:
     directory = change.text("hostPaths", "kubeletRootDir") or _KUBELET
     for is_one, distribution, places in _KUBELETS:
         nodes = [node for node in change.facts.known_gpu_nodes() if is_one(node)]
-        if nodes and directory.rstrip("/") not in places and change.flag("dcgmExporter", "enabled", default=True):
+        if nodes and directory.rstrip("/") not in places and is_deployed(change.object, "dcgmExporter"):
             text = f'"{directory}" is not the kubelet\'s directory of {distribution} on {the_nodes(nodes)}; '
             text += "metrics would not say which pods use the GPUs"
             path = change.at("hostPaths", "kubeletRootDir")

@@ -173,7 +173,7 @@ def _is_applied(change: Change, steps: tuple[str, ...]) -> bool:
     """True if the operator gives labels or annotations to an object: it deploys what they are for."""
     if steps[0] == "dcgmExporter":
         has_monitor = "serviceMonitor" not in steps or change.flag("dcgmExporter", "serviceMonitor", "enabled")
-        return has_monitor and change.flag("dcgmExporter", "enabled", default=True)
+        return has_monitor and is_deployed(change.object, "dcgmExporter")
     return steps[0] == "daemonsets" or "serviceMonitor" in steps
 
 

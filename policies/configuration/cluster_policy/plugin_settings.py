@@ -12,6 +12,7 @@ from policies.configuration.cluster_facts import (
     quoted_names,
     the_nodes,
 )
+from policies.configuration.components import is_deployed
 from policies.configuration.config_maps.plugin_documents import configurations
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
@@ -47,7 +48,7 @@ _MISSING_KEY = "the config manager would exit with: specified config"
 
 
 def _reads_config_map(change: Change) -> bool:
-    return any(change.flag(component, "enabled", default=True) for component in ("devicePlugin", "gfd"))
+    return any(is_deployed(change.object, component) for component in ("devicePlugin", "gfd"))
 
 
 def _config_map(change: Change) -> Object | None:
@@ -193,9 +194,8 @@ def _reads_key(change: Change, key: str) -> bool:
     """True if device plugins read a key of the ConfigMap: the default, or that of a node's label."""
     nodes = change.facts.nodes_with(PLUGIN_CONFIG_LABEL, key)
     is_selected = any(runs_device_plugin(node, change.facts.view, change.object) for node in nodes)
-    return change.flag("devicePlugin", "enabled", default=True) and (
-        key == change.text(*_CONFIG, "default") or is_selected
-    )
+    is_default = key == change.text(*_CONFIG, "default")
+    return (is_default or is_selected) and is_deployed(change.object, "devicePlugin")
 
 
 def _overridden_fields(
