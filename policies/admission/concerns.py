@@ -241,12 +241,12 @@ def warm(view: ClusterView) -> None:
 
     After a change they take a hundredth of that. If several threads use a view, one of them may call this.
     """
-    from policies.devices.allocation.reading import proven_gates
     from policies.devices.published_devices import published_devices
     from policies.fleet.gpu_nodes import gpu_nodes
+    from policies.kubernetes.versions import proven_features
     from policies.placement.wanted_nodes import gpu_kinds
     from policies.quota.demands.classes import classes
     from policies.quota.demands.device_kinds import node_kinds
 
-    for digest in (published_devices, proven_gates, gpu_nodes, gpu_kinds, classes, node_kinds):
+    for digest in (published_devices, proven_features, gpu_nodes, gpu_kinds, classes, node_kinds):
         view.derive(digest)

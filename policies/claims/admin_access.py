@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from policies.claims.claim_subject import CLAIMS
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
@@ -64,7 +65,7 @@ def admin_access_requested(subject: Subject) -> Iterator[Problem]:
     NVIDIA's driver gives such a pod the device as to any other pod, so it can compute there and use up the memory. In the
     namespaces of the GPU Operator and of NVIDIA's DRA driver, whose agents need admin access, it is only noted.
     """
-    if _is_allowed(subject) is False or subject.facts.offers("DRAAdminAccess") is False:
+    if _is_allowed(subject) is False or Feature.DRAAdminAccess.is_on(subject.facts.view) is False:
         return
     severity = _severity(subject.namespace, subject.facts.settings)
     for subrequest in _admin_requests(subject):

@@ -6,11 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.claims.claim_subject import ALL_KINDS, CLAIMS
-from policies.devices.allocation.reading import ON_SINCE
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, VERSIONS, schema_of
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
+from policies.kubernetes.versions import Feature, Stage, is_newer_than_known, version_text
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 _PATH = FieldPath(["apiVersion"])
 _COMPUTE_DOMAIN = "resource.nvidia.com/v1beta1"
-_SERVED = {"v1": (1, 34), "v1beta2": (1, 33), "v1beta1": (1, 32)}
-_REMOVED = {"v1beta2": (1, 39), "v1beta1": (1, 38)}
-"""The versions of Kubernetes that were the first to serve a version of resource.k8s.io, and that no longer do."""
+_SERVED = {"v1": Feature.ResourceV1, "v1beta2": Feature.ResourceV1Beta2, "v1beta1": Feature.ResourceV1Beta1}
 
 
 @ALL_KINDS.rule(
@@ -55,17 +53,18 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     running = subject.facts.view.server_version()
     if running is UNKNOWN:
         return
-    release = ".".join(map(str, running))
-    if running < _SERVED[subject.version]:
-        served = [version for version in VERSIONS if running >= _SERVED[version]]
+    release, api = version_text(running), _SERVED[subject.version]
+    stage = api.stage_in(running)
+    if stage is None:
+        served = [version for version in VERSIONS if _SERVED[version].stage_in(running) is not None]
         remedy = "upgrade the cluster"
         if served:
             remedy += f", or write apiVersion: resource.k8s.io/{served[0]} once it is turned on"
-        first = ".".join(map(str, _SERVED[subject.version]))
-        yield Problem(_PATH, f"{unmatched}, which came with Kubernetes {first}; the cluster runs {release}", remedy)
-    elif subject.version in _REMOVED and running >= _REMOVED[subject.version]:
+        text = f"{unmatched}, which came with Kubernetes {api.introduced}; the cluster runs {release}"
+        yield Problem(_PATH, text, remedy)
+    elif stage is Stage.REMOVED:
         yield Problem(_PATH, f"{unmatched}, which is gone from Kubernetes {release}")
-    elif subject.version in _REMOVED and running >= _SERVED["v1"]:
+    elif not stage.is_on and Feature.ResourceV1.default_in(running):
         text = f"is served by Kubernetes {release} only where the administrator has turned it on"
         flat = subject.version == "v1beta1" and subject.kind != "DeviceClass"
         advice = "write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly" if flat else None
@@ -76,19 +75,21 @@ class _Field(NamedTuple):
     """A field that depends on a feature gate."""
 
     name: str
-    gate: str
+    gate: Feature
     consequence: str
     remedy: str
 
 
 _GATED_FIELDS = (
-    _Field("adminAccess", "DRAAdminAccess", "the claim takes the devices for itself alone", "remove it"),
-    _Field("tolerations", "DRADeviceTaints", "no taint of a device is tolerated, or looked at", "remove them"),
-    _Field("capacity", "DRAConsumableCapacity", "the claim takes whole devices", "remove it"),
+    _Field("adminAccess", Feature.DRAAdminAccess, "the claim takes the devices for itself alone", "remove it"),
+    _Field("tolerations", Feature.DRADeviceTaints, "no taint of a device is tolerated, or looked at", "remove them"),
+    _Field("capacity", Feature.DRAConsumableCapacity, "the claim takes whole devices", "remove it"),
 )
-_PRIORITIZED = _Field("firstAvailable", "DRAPrioritizedList", "a request without devices is refused", "write exactly")
+_PRIORITIZED = _Field(
+    "firstAvailable", Feature.DRAPrioritizedList, "a request without devices is refused", "write exactly"
+)
 _REFUSED = "a constraint without an attribute is refused"
-_DISTINCT = _Field("distinctAttribute", "DRAConsumableCapacity", _REFUSED, "remove the constraint")
+_DISTINCT = _Field("distinctAttribute", Feature.DRAConsumableCapacity, _REFUSED, "remove the constraint")
 
 
 @CLAIMS.rule(
@@ -109,12 +110,11 @@ def dropped_fields(subject: Subject) -> Iterator[Problem]:
     # The API server has dropped it from what it sends; and an update keeps what was there.
     if running is UNKNOWN or subject.served or subject.old is not None:
         return
-    release = ".".join(map(str, running))
     for path, known in _gated_fields(subject):
-        if subject.facts.offers(known.gate) is False:
-            since = ".".join(map(str, ON_SINCE[known.gate]))
-            text = f"is dropped by Kubernetes {release} unless the feature gate {known.gate} is on: {known.consequence}"
-            yield Problem(path, text, f"{known.remedy}, turn the gate on, or upgrade the cluster to {since}")
+        if known.gate.is_on(subject.facts.view) is False:
+            text = f"is dropped by Kubernetes {version_text(running)} unless the feature gate {known.gate.name} is on: "
+            remedy = f"{known.remedy}, turn the gate on, or upgrade the cluster to {known.gate.on_since}"
+            yield Problem(path, text + known.consequence, remedy)
 
 
 def _gated_fields(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
@@ -130,10 +130,6 @@ def _gated_fields(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:
     for constraint in subject.constraints:
         if constraint.fields.get("distinctAttribute") and not constraint.fields.get("matchAttribute"):
             yield constraint.path / "distinctAttribute", _DISTINCT
-
-
-_KNOWN = (1, 36)
-"""The newest version of Kubernetes whose fields are all in the schemas."""
 
 
 def _problems(subject: Subject) -> Iterator[SchemaProblem]:
@@ -158,8 +154,7 @@ def known_fields(subject: Subject) -> Iterator[Problem]:
     if subject.served:
         return
     text = f"unknown field in {printable(str(subject.object.get('apiVersion')))}"
-    running = subject.facts.view.server_version()
-    may_be_newer = subject.kind == "ComputeDomain" or (running is not UNKNOWN and running > _KNOWN)
+    may_be_newer = subject.kind == "ComputeDomain" or is_newer_than_known(subject.facts.view.server_version())
     flat: dict[FieldPath, list[str]] = {}
     for found in _problems(subject):
         path = found.path

@@ -8,11 +8,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from policies.cel import CelFeatures
-from policies.devices.allocation.reading import offers
 from policies.devices.deviceclasses import selector_texts
 from policies.devices.effort import Effort
 from policies.devices.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
 from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.rules.checks import RulesOn
@@ -52,15 +52,11 @@ class Facts:
         labels = lookup(found, ("metadata", "labels"))
         return labels if isinstance(labels, dict) else {}
 
-    def offers(self, gate: str) -> bool | Unknown:
-        """True if a feature gate of DRA is on: by default in this version, or proven by a stored object."""
-        return offers(self.view, gate)
-
     def cel_features(self) -> CelFeatures:
         """The features that the API server lets a new selector use; those of 1.36 if the version is unknown."""
         return CelFeatures(
-            consumable_capacity=self.offers("DRAConsumableCapacity") is not False,
-            list_type_attributes=self.offers("DRAListTypeAttributes") is True,
+            consumable_capacity=Feature.DRAConsumableCapacity.is_on(self.view) is not False,
+            list_type_attributes=Feature.DRAListTypeAttributes.is_on(self.view) is True,
             new_expressions=True,
         )
 

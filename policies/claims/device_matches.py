@@ -18,6 +18,7 @@ from policies.kubernetes.names import closest, format_count, inflect, printable
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import INT64_MAX, quantity_or_none
 from policies.kubernetes.resourceslices import Read
+from policies.kubernetes.versions import Feature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -212,7 +213,7 @@ def _request_problems(subject: Subject, subrequest: Subrequest) -> Iterator[Prob
         return
     # A version without the feature drops the field; another rule reports that.
     wanted_capacity = (
-        requested_capacity(subrequest) if subject.facts.offers("DRAConsumableCapacity") is not False else {}
+        requested_capacity(subrequest) if Feature.DRAConsumableCapacity.is_on(subject.facts.view) is not False else {}
     )
     enough, path = with_capacity(known, choice.matched, wanted_capacity), subrequest.path / "capacity" / "requests"
     if enough is None:

@@ -16,6 +16,7 @@ from policies.devices.selected_types import selected_types
 from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
@@ -162,8 +163,7 @@ def names_requests(found: NvidiaConfig, subject: Subject) -> bool:
     """
     if subject.kind != "DeviceClass":
         return bool(found.config.requests)
-    version = subject.facts.view.server_version()
-    return version is not UNKNOWN and version >= (1, 35)
+    return Feature.RequestsInClassConfigs.is_on(subject.facts.view) is True
 
 
 def most_devices(found: NvidiaConfig, subject: Subject) -> int:

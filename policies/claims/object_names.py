@@ -20,11 +20,11 @@ from policies.claims.field_errors import (
     too_long,
     too_many,
 )
-from policies.devices.allocation.reading import ON_SINCE
 from policies.devices.deviceclasses import extended_resource_name
 from policies.devices.resource_claims import MOST_ENTRIES
 from policies.kubernetes.names import is_label_key
 from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -169,7 +169,6 @@ def _text(metadata: dict[str, Any] | None, field: str) -> str | None:
 
 
 _EXTENDED_RESOURCE = FieldPath(["spec", "extendedResourceName"])
-_SINCE = (1, 34)
 
 
 @DEVICE_CLASSES.rule(
@@ -193,17 +192,17 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     # What the API server sends it has not dropped.
     if running is UNKNOWN or subject.served:
         return
-    release = ".".join(map(str, running))
-    if running < _SINCE:
-        text = f"unknown field in Kubernetes {release}; it came with {'.'.join(map(str, _SINCE))}"
+    gate = Feature.DRAExtendedResource
+    if gate.stage_in(running) is None:
+        text = f"unknown field in Kubernetes {version_text(running)}; it came with {gate.introduced}"
         yield Problem(_EXTENDED_RESOURCE, text, "remove it, or upgrade the cluster")
         return
     stored = subject.facts.view.list_before_review("DeviceClass")
     # The API server keeps the field if a stored class has it, maybe this one.
     is_kept = stored is not UNKNOWN and any(extended_resource_name(each) is not None for each in stored)
-    if running < ON_SINCE["DRAExtendedResource"] and not is_kept:
-        text = f"is dropped by Kubernetes {release} unless the feature gate DRAExtendedResource is on"
-        remedy = "turn the gate on, or upgrade the cluster to 1.36"
+    if not gate.default_in(running) and not is_kept:
+        text = f"is dropped by Kubernetes {version_text(running)} unless the feature gate {gate.name} is on"
+        remedy = f"turn the gate on, or upgrade the cluster to {gate.on_since}"
         yield Problem(_EXTENDED_RESOURCE, text, remedy, severity=Severity.WARN)
 
 

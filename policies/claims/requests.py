@@ -25,6 +25,7 @@ from policies.claims.field_errors import (
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS
 from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.quantities import quantity_or_none
+from policies.kubernetes.versions import Feature
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -221,7 +222,7 @@ def capacity_names(subject: Subject) -> Iterator[Problem]:
     never allocated, unless Kubernetes drops the field (GA225). A negative amount would give a device that is shared more
     than it has.
     """
-    is_dropped = not subject.served and subject.facts.offers("DRAConsumableCapacity") is False
+    is_dropped = not subject.served and Feature.DRAConsumableCapacity.is_on(subject.facts.view) is False
     for subrequest in subject.subrequests:
         for name, amount in (subrequest.capacity or {}).items():
             path = subrequest.path / "capacity" / "requests" / name

@@ -9,6 +9,7 @@ from policies.configuration.change import OPERATOR, Section
 from policies.configuration.schemas import SCHEMAS
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -108,7 +109,6 @@ _PATHS = {wanted: {kind: tuple(_paths_of(schema, wanted)) for kind, schema in SC
 
 _STRICT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _RELAXED_NAME = re.compile(r"[ -<>-~]+")
-_RELAXED_SINCE = (1, 32)
 
 
 @OPERATOR.rule(
@@ -148,15 +148,15 @@ def _variable_name(component: Component, index: int, name: str) -> Iterator[Prob
         text = f"{shown}{reason} is not a name of an environment variable, so Kubernetes refuses the pods"
         yield Problem(path, text, f"write name: {fixed}" if reason and _STRICT_NAME.fullmatch(fixed) else None)
         return
-    version = component.change.facts.view.server_version()
-    if _STRICT_NAME.fullmatch(name) or (version is not UNKNOWN and version >= _RELAXED_SINCE):
+    is_relaxed = Feature.RelaxedEnvironmentVariableValidation.is_on(component.change.facts.view)
+    if _STRICT_NAME.fullmatch(name) or is_relaxed is True:
         return
-    shown = ".".join(map(str, _RELAXED_SINCE))
-    if version is UNKNOWN:
+    shown = Feature.RelaxedEnvironmentVariableValidation.on_since
+    if is_relaxed is UNKNOWN:
         text = f'"{name}" is refused by Kubernetes before {shown}, and the version of this cluster is not known here'
     else:
         text = f'"{name}" is not a name of an environment variable before Kubernetes {shown}, so the pods are refused'
-    yield Problem(path, text, severity=Severity.WARN if version is UNKNOWN else None)
+    yield Problem(path, text, severity=Severity.WARN if is_relaxed is UNKNOWN else None)
 
 
 @OPERATOR.rule(

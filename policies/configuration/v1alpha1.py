@@ -10,6 +10,7 @@ from policies.configuration.cluster_facts import counted_names, quoted_names
 from policies.kubernetes.names import closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, items_at, lookup, name_of
+from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
@@ -320,9 +321,6 @@ def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
 
 
 _NAME = FieldPath(["metadata", "name"])
-_LEAST_KUBERNETES = (1, 34)
-_FIRST_KUBERNETES = (1, 32)
-"""The first release with an API that the DRA driver can read, if the administrator serves it."""
 _LEAST_BRANCH = 580
 _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
 
@@ -355,13 +353,12 @@ def surroundings(change: Change) -> Iterator[Problem]:
         text += f'ClusterPolicy CR "{policies[0]}" exists; a ClusterPolicy CR and GPUCluster CR may not exist at the same time'
         yield Problem(_NAME, text)
     version = change.facts.view.server_version()
-    if version is not UNKNOWN and version < _LEAST_KUBERNETES:
-        running = ".".join(map(str, version[:2]))
-        if version < _FIRST_KUBERNETES:
+    if version is not UNKNOWN and not Feature.ResourceV1.default_in(version):
+        if Feature.ResourceV1Beta1.stage_in(version) is None:
             severity, outcome = None, "the operator would report: the resource.k8s.io DeviceClass API is not served"
         else:
             severity, outcome = Severity.WARN, "resource.k8s.io is a beta there, which is not served by default"
-        text = f"needs Kubernetes 1.34.2 or later, and this is {running}; {outcome}"
+        text = f"needs Kubernetes 1.34.2 or later, and this is {version_text(version)}; {outcome}"
         yield Problem(
             FieldPath(["kind"]), text, "write a ClusterPolicy, or upgrade Kubernetes first", severity=severity
         )

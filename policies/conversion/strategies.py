@@ -25,6 +25,7 @@ from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import PREFIX
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.labels import device_predicate
@@ -121,8 +122,9 @@ def capable_cluster(
         older, where = [kubelet_problem(view, of_dra_only=True)], "every node whose GPUs are handed out by DRA"
     else:
         older, where = [server_problem(view), kubelet_problem(view)], "the API server and every GPU node"
+    needed = f"{Feature.DRAExtendedResource.name} (Kubernetes {Feature.DRAExtendedResource.on_since})"
     for reason in filter(None, older):
-        yield Problem(NAMESPACE, f"{reason}, and the strategy {strategy} needs Kubernetes 1.36 on {where}")
+        yield Problem(NAMESPACE, f"{reason}, and the strategy {strategy} needs {needed} on {where}")
 
 
 @PODS.rule(

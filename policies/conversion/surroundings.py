@@ -23,6 +23,7 @@ from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import format_count, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.labels import device_predicate
 from policies.nvidia.mig import parse_resource
@@ -39,15 +40,13 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
 
 
-_SINCE = (1, 36)
-
-
 def server_problem(view: ClusterView) -> str | None:
     """The reason why the API server does not support them; None if it does."""
     version = view.server_version()
     if version is UNKNOWN:
         return "the version of the API server is not known"
-    return None if version >= _SINCE else f"the API server is {version[0]}.{version[1]}"
+    # In an older version a DeviceClass may prove the gate for the API server, but not for the scheduler and the kubelets.
+    return None if Feature.DRAExtendedResource.default_in(version) else f"the API server is {version_text(version)}"
 
 
 def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | None:
@@ -61,7 +60,8 @@ def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | No
     old = [each for each in kubelets if each.by_dra or (each.by_plugin and not of_dra_only)]
     if old:
         version = printable(old[0].version) or "a version that is not known"
-        more = f" and that of {len(old) - 1} more older than 1.36" if len(old) > 1 else ""
+        since = Feature.DRAExtendedResource.on_since
+        more = f" and that of {len(old) - 1} more older than {since}" if len(old) > 1 else ""
         return f'the kubelet of GPU node "{printable(old[0].node)}" is {version}{more}'
     if kubelets and view.derive(published_devices) is UNKNOWN:
         return f'whether node "{printable(kubelets[0].node)}", whose kubelet is older, has GPUs is not known (ResourceSlices)'
@@ -69,7 +69,7 @@ def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | No
 
 
 class _Kubelet(NamedTuple):
-    """A kubelet before 1.36, or of unknown version."""
+    """A kubelet that does not have DRAExtendedResource on by default, or of unknown version."""
 
     node: str
     version: str
@@ -82,7 +82,7 @@ def _old_kubelets(view: ClusterView) -> tuple[_Kubelet, ...] | Unknown:
     nodes, devices = gpu_nodes(view), view.derive(published_devices)
     if nodes is UNKNOWN:
         return UNKNOWN
-    old = nodes.nodes_with(lambda traits: traits.kubelet_version is None or traits.kubelet_version < _SINCE)
+    old = nodes.nodes_with(lambda traits: Feature.DRAExtendedResource.default_in(traits.kubelet_version) is not True)
     with_devices = {} if devices is UNKNOWN or not old else devices.types_by_node
     return tuple(
         _Kubelet(
@@ -322,10 +322,10 @@ def _quota_remedy(device_class: str, resource: str, view: ClusterView, *, scoped
     parsed = parse_resource(resource)
     if scoped or parsed is None or parsed.mig or parsed.shared or device_class != GPU_CLASS:
         return remedy
-    existing = view.get("DeviceClass", device_class)
+    existing, counts = view.get("DeviceClass", device_class), f"Kubernetes {Feature.DRAExtendedResource.on_since}"
     if isinstance(existing, dict) and extended_resource_name(existing) == resource:
-        return f"{remedy}, or upgrade the API server to Kubernetes 1.36, which counts them"
-    return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} (Kubernetes 1.36)"
+        return f"{remedy}, or upgrade the API server to {counts}, which counts them"
+    return f"{remedy}, or set spec.extendedResourceName: {resource} on the DeviceClass {device_class} ({counts})"
 
 
 @PODS.rule(

@@ -14,6 +14,7 @@ from policies.devices.deviceclasses import extended_resource_name
 from policies.devices.resource_claims import MOST_DEVICES, Claim
 from policies.kubernetes.objects import controller_of, has_ended, items_at, lookup, mapping_at, name_of
 from policies.kubernetes.quantities import ONE, billionths, pod_amounts
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.mig import IMPLICIT_PREFIX
 
@@ -29,8 +30,6 @@ _CLAIMS = "count/resourceclaims.resource.k8s.io"
 DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 """The suffix after the name of a DeviceClass: a limit of its devices in claims."""
 REQUESTS = "requests."
-_COUNTS_RESOURCES_SINCE = (1, 36)
-"""The version from which claims count as the extended resources of their DeviceClass."""
 _NATIVE = "kubernetes.io/"
 
 
@@ -85,8 +84,8 @@ def counts_as_resource(device_class: str, resource: str, view: ClusterView) -> b
 
 def _counts_resources(view: ClusterView) -> bool:
     """True if claims count as the extended resources of their DeviceClass; an unknown version may do so."""
-    version = view.server_version()
-    return version is UNKNOWN or version >= _COUNTS_RESOURCES_SINCE
+    # Alpha versions of the feature do not count them, though a DeviceClass may prove that it is on.
+    return Feature.DRAExtendedResource.default_in(view.server_version()) is not False
 
 
 def refused_pod(

@@ -24,7 +24,8 @@ from policies.kubernetes.objects import (
     name_of,
     namespace_of,
 )
-from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.kubernetes.versions import Feature
+from policies.kubernetes.view import ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -451,9 +452,6 @@ def is_pod_group(reference: Object) -> bool:
     return (group, reference.get("kind")) == (_API_GROUP, POD_GROUP)
 
 
-_JOBS_SHARE_CLAIMS_SINCE = (1, 37)
-
-
 def with_shared_claims(
     pod: Object, claims: Sequence[Object], name: str, namespace: str, view: ClusterView
 ) -> tuple[Object, ClusterView]:
@@ -468,8 +466,8 @@ def with_shared_claims(
         namespace: The namespace of the Job.
         view: The cluster.
     """
-    version, spec = view.server_version(), pod.get("spec")
-    if not isinstance(spec, dict) or (version is not UNKNOWN and version < _JOBS_SHARE_CLAIMS_SINCE):
+    spec = pod.get("spec")
+    if not isinstance(spec, dict) or Feature.JobScheduling.is_on(view) is False:
         return pod, view
     group = {
         "apiVersion": f"{_API_GROUP}/v1alpha3",

@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from policies.devices.allocation.pools import PoolGatherer, SliceIndex
-from policies.devices.allocation.reading import AllocationError, stores_counters_with_devices
+from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import Slice
 from policies.devices.allocation.usage import NONE, Held, Usage
 from policies.devices.resource_claims import Claim, Holder
@@ -19,6 +19,7 @@ from policies.kubernetes.nodes import NodeIndex
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import billionths, taken_by
 from policies.kubernetes.resourceslices import device_fields
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, ClusterView
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def _index(view: ClusterView) -> SliceIndex | None:
         raise AllocationError(problem)
     return SliceIndex(
         (each for each in slices if not isinstance(each, str)),
-        counters_with_devices=stores_counters_with_devices(view),
+        counters_with_devices=Feature.CountersInOwnSlices.is_on(view) is not True,
     )
 
 

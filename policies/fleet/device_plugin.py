@@ -12,6 +12,7 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, name_of
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, PLUGIN_CONFIG_LABEL
@@ -92,13 +93,11 @@ def _age(policy: Object) -> tuple[str, str]:
     return str(lookup(policy, ("metadata", "creationTimestamp")) or "~"), name_of(policy)
 
 
-SERVED_SINCE = (1, 34)
-"""The version whose API server serves `resource.k8s.io/v1` and, by default, no older version of it; older kubelets read
-only those. Source: k8s.io/kubernetes pkg/kubelet/cm/dra; dra-driver-nvidia-gpu issue 766."""
-
-
 class OldKubelet(NamedTuple):
-    """A kubelet that cannot read the claims of its pods."""
+    """A kubelet that reads only versions before `resource.k8s.io/v1`, and so not the claims of its pods.
+
+    Source: k8s.io/kubernetes pkg/kubelet/cm/dra; dra-driver-nvidia-gpu issue 766.
+    """
 
     node: str
     version: str
@@ -111,8 +110,7 @@ def nodes_with_both(view: ClusterView) -> tuple[str, ...]:
 
 def old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
     """The kubelets before 1.34 on nodes with published GPUs, if the API server is newer."""
-    version = view.server_version()
-    return () if version is UNKNOWN or version < SERVED_SINCE else view.derive(_old_kubelets)
+    return view.derive(_old_kubelets) if Feature.ResourceV1.is_on(view) is True else ()
 
 
 def _nodes_with_both(view: ClusterView) -> tuple[str, ...]:
@@ -120,7 +118,7 @@ def _nodes_with_both(view: ClusterView) -> tuple[str, ...]:
 
 
 def _old_kubelets(view: ClusterView) -> tuple[OldKubelet, ...]:
-    old = _nodes_with_devices(view, lambda traits: (traits.kubelet_version or SERVED_SINCE) < SERVED_SINCE)
+    old = _nodes_with_devices(view, lambda traits: Feature.ResourceV1.default_in(traits.kubelet_version) is False)
     return tuple(sorted(OldKubelet(node.name, node.traits.kubelet) for node in old))
 
 

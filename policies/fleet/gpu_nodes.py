@@ -80,10 +80,10 @@ class NodeTraits:
         return any(parse_resource(name) is not None for name in self.offers)
 
     @cached_property
-    def kubelet_version(self) -> tuple[int, int] | None:
-        """Major and minor version of the kubelet; None if it is unknown."""
+    def kubelet_version(self) -> tuple[int, int] | Unknown:
+        """Major and minor version of the kubelet."""
         match = _KUBELET.match(self.kubelet)
-        return None if match is None else (int(match[1]), int(match[2]))
+        return UNKNOWN if match is None else (int(match[1]), int(match[2]))
 
     @cached_property
     def shown_devices(self) -> Mapping[str, ShownDevice]:

@@ -13,7 +13,6 @@ from policies.devices.allocation.reading import (
     Features,
     InvalidPoolsError,
     SearchBudgetExceeded,
-    offers,
 )
 from policies.devices.native_quotas import refused_claims
 from policies.devices.resource_claims import Claim
@@ -23,6 +22,7 @@ from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import format_list, format_ranges
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import ONE
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome.claims import NamedClaim, Obstacle, ObstacleKind, classes_of, unknown_kind_remedy
 
@@ -137,13 +137,13 @@ def _features(view: ClusterView) -> Features:
     An unknown version counts as 1.36.
     """
     return Features(
-        admin_access=offers(view, "DRAAdminAccess") is not False,
-        consumable_capacity=offers(view, "DRAConsumableCapacity") is not False,
-        binding_conditions=offers(view, "DRADeviceBindingConditions") is not False,
-        device_taints=offers(view, "DRADeviceTaints") is not False,
-        list_type_attributes=offers(view, "DRAListTypeAttributes") is True,
-        partitionable_devices=offers(view, "DRAPartitionableDevices") is not False,
-        prioritized_list=offers(view, "DRAPrioritizedList") is not False,
+        admin_access=Feature.DRAAdminAccess.is_on(view) is not False,
+        consumable_capacity=Feature.DRAConsumableCapacity.is_on(view) is not False,
+        binding_conditions=Feature.DRADeviceBindingConditions.is_on(view) is not False,
+        device_taints=Feature.DRADeviceTaints.is_on(view) is not False,
+        list_type_attributes=Feature.DRAListTypeAttributes.is_on(view) is True,
+        partitionable_devices=Feature.DRAPartitionableDevices.is_on(view) is not False,
+        prioritized_list=Feature.DRAPrioritizedList.is_on(view) is not False,
     )
 
 
@@ -154,7 +154,7 @@ def _served_by_classes(question: Question, view: ClusterView) -> dict[str, Objec
     Source: KEP-5004, k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go.
     """
     classes = known_classes(view)
-    if not classes.are_listed or offers(view, "DRAExtendedResource") is False:
+    if not classes.are_listed or Feature.DRAExtendedResource.is_on(view) is False:
         return {}
     standing = {name: next(map(classes.get, classes.standing_for(name)), None) for name in question.resources}
     return {name: found for name, found in standing.items() if found is not None}

@@ -10,11 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.allocation.capacity import Reason as Check
-from policies.devices.allocation.reading import AllocationError, offers
+from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import TargetNode
 from policies.kubernetes.names import format_count, format_list, list_command, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.kubernetes.quantities import ONE, billionths, taken_by
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome.allocation import SolutionState, device_names
 from policies.outcome.grants import Grant, GrantFinder
@@ -82,7 +83,7 @@ def assumptions(survey: Survey) -> Iterator[Assumption]:
     if (question.claims or survey.problem.by_resource) and not cluster.claims_known:
         sentence = "no ResourceClaims are known, so every device counts as free"
         yield Assumption(f"{sentence} (add: {list_command('ResourceClaim')})", is_optimistic=True)
-    if question.requests_gpu_resources and offers(survey.view, "DRAExtendedResource") is not False:
+    if question.requests_gpu_resources and Feature.DRAExtendedResource.is_on(survey.view) is not False:
         unknown = {kind: words for kind, words in _DEVICE_KINDS if survey.view.list(kind) is UNKNOWN}
         if unknown:
             sentence = f"no {format_list([*unknown.values()])} are known, so only GPUs of device plugins count"

@@ -1,4 +1,4 @@
-"""docs/rules.md, the table of docs/catalogue.md and the titles for completion match the rules.
+"""docs/rules.md, the tables of docs/catalogue.md and docs/versions.md, and the titles for completion match the code.
 
 `python tests/configuration/test_documents.py` writes them anew.
 """
@@ -7,12 +7,15 @@ import re
 from pathlib import Path
 
 from policies.admission.all_rules import rule_book
+from policies.kubernetes.versions import Feature
 from webhook.cli.shipped_files import read_examples
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"
 RULES = ROOT / "docs" / "rules.md"
 TITLES = ROOT / "policies" / "rule_titles.txt"
+VERSIONS = ROOT / "docs" / "versions.md"
+SHOWN_MINORS = range(34, 39)
 SECTIONS = {
     "GA1": "Configuration",
     "GA2": "Claims",
@@ -106,6 +109,28 @@ def upstream_rows():
     return "\n".join(rows)
 
 
+def versions_page(text):
+    before, _, rest = text.partition("<!-- Kubernetes -->\n")
+    after = rest.partition("<!-- end of Kubernetes -->\n")[2]
+    return f"{before}<!-- Kubernetes -->\n{kubernetes_rows()}\n<!-- end of Kubernetes -->\n{after}"
+
+
+def kubernetes_rows():
+    versions = " | ".join(f"1.{minor}" for minor in SHOWN_MINORS)
+    rows = [
+        f"| | {versions} | what is read differently | proven by | source |",
+        f"|---|{'---|' * len(SHOWN_MINORS)}---|---|---|",
+    ]
+    for feature in Feature:
+        row = feature.value
+        stages = [feature.stage_in((1, minor)) for minor in SHOWN_MINORS]
+        words = [stage.words if stage else "" for stage in stages]
+        name = row.what or f"`{feature.name}`"
+        source = f"`{row.source}`" if row.source else ""
+        rows.append("| " + " | ".join([name, *words, row.reading, row.shown_by, source]) + " |")
+    return "\n".join(rows)
+
+
 def cell(text):
     return text.replace("|", "\\|")
 
@@ -121,6 +146,11 @@ def test_titles_for_completion_are_those_of_the_rules():
 def test_table_of_the_catalogue_is_what_the_rules_cover():
     text = CATALOGUE.read_text()
     assert text == catalogue_page(text)
+
+
+def test_page_of_versions_is_what_the_tables_say():
+    text = VERSIONS.read_text()
+    assert text == versions_page(text)
 
 
 def test_catalogue_covers_nearly_everything():
@@ -156,3 +186,4 @@ if __name__ == "__main__":
     RULES.write_text(rules_page())
     TITLES.write_text(titles())
     CATALOGUE.write_text(catalogue_page(CATALOGUE.read_text()))
+    VERSIONS.write_text(versions_page(VERSIONS.read_text()))

@@ -11,9 +11,9 @@ from policies.analyses.audit import MOST_FINDINGS
 from policies.analyses.audit.checks import KARPENTER, TEMPLATE_MISSING
 from policies.analyses.plan import KINDS
 from policies.analyses.usage.node_gpus import UnusableKind
+from policies.kubernetes.versions import Feature
 from policies.nvidia.product_proposals import choose_products
 from policies.outcome import MOST_SUBJECTS
-from webhook.cluster.watched_kinds import DRA_SERVED_SINCE
 from webhook.controllers.audit_round import AuditMetrics
 
 ROOT = Path(__file__).parents[2]
@@ -42,8 +42,7 @@ def test_design_has_a_date_that_the_index_repeats_and_what_was_turned_down(page)
 
 
 def test_supported_kubernetes_is_the_first_that_serves_claims():
-    major, minor = DRA_SERVED_SINCE
-    assert f"| Kubernetes API server | {major}.{minor} and newer |" in VERSIONS
+    assert f"| Kubernetes API server | {Feature.ResourceV1.on_since} and newer |" in VERSIONS
 
 
 def test_supported_python_is_that_of_the_package_and_the_image():

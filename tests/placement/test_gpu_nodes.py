@@ -190,7 +190,7 @@ def test_labels_of_products_are_collected(cluster, key, values):
     assert gpu_nodes(cluster("f1", "f5")).product_labels.get(key) == values
 
 
-@pytest.mark.parametrize(("version", "parsed"), [("v1.36.2", (1, 36)), ("1.9", (1, 9)), ("unknown", None)])
+@pytest.mark.parametrize(("version", "parsed"), [("v1.36.2", (1, 36)), ("1.9", (1, 9)), ("unknown", UNKNOWN)])
 def test_version_of_the_kubelet_is_read(cluster, version, parsed):
     document = bare({"nvidia.com/gpu": "1"})
     document["status"]["nodeInfo"] = {"kubeletVersion": version}

@@ -12,10 +12,11 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import lookup
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.lists import PAGE, pages
-from webhook.cluster.watched_kinds import DRA, Watched, serves_dra_in_v1
+from webhook.cluster.watched_kinds import DRA, Watched
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Container
@@ -256,7 +257,7 @@ async def _reason(client: APIClient, unreadable: Unreadable, expected: Container
     """
     if unreadable.why is Why.NOT_SERVED:
         resource = unreadable.wanted.resource
-        if resource.group != DRA or serves_dra_in_v1(parse_version(await read_version(client))):
+        if resource.group != DRA or Feature.ResourceV1.default_in(parse_version(await read_version(client))) is True:
             return None
     if unreadable.why not in expected:
         raise unreadable.error

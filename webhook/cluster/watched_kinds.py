@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.resources import RESOURCES, Resource
 
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
 
 DRA = "resource.k8s.io"
 """The group of claims, classes and slices."""
-DRA_SERVED_SINCE = (1, 34)
-"""The first version of Kubernetes that serves `resource.k8s.io/v1`; one before may serve the group in another version.
-Source: KEP-4381, GA in 1.34."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +68,6 @@ class Watched:
     def covers(self, name: str, namespace: str) -> bool:
         """True if an object of this kind with this name is watched."""
         return self.name in ("", name) and self.namespace in ("", namespace)
-
-
-def serves_dra_in_v1(version: tuple[int, int] | Unknown) -> bool:
-    """True if an API server of this version serves DRA as `resource.k8s.io/v1`, or not at all."""
-    return version is not UNKNOWN and version >= DRA_SERVED_SINCE
 
 
 _EVERYWHERE = (
@@ -186,6 +179,8 @@ class KnownKind:
         if store.is_trusted:
             return True
         if store.state == "absent":
-            return watched.resource.group != DRA or serves_dra_in_v1(self._surroundings.server_version())
+            # An older API server may serve the group in another version.
+            version = self._surroundings.server_version()
+            return watched.resource.group != DRA or Feature.ResourceV1.default_in(version) is True
         is_gone = bool(watched.namespace) and self._surroundings.get("Namespace", watched.namespace) is None
         return is_gone and store.state == "forbidden"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
+from policies.kubernetes.versions import Feature
 from webhook.cluster.resources import NEW_EVENT, RESOURCES, Resource
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ class Kind:
         return orjson.dumps(names)[:-1] + b","
 
 
-GROUPS = frozenset(["GenericWorkload"])
-"""Feature gates: PodGroups are served, and pods name theirs. Source: pkg/features/kube_features.go of Kubernetes 1.36."""
-CLAIMS_OF_GROUPS = GROUPS | {"DRAWorkloadResourceClaims"}
+GROUPS = frozenset([Feature.GenericWorkload.name])
+"""Feature gates: PodGroups are served, and pods name theirs."""
+CLAIMS_OF_GROUPS = GROUPS | {Feature.DRAWorkloadResourceClaims.name}
 """Feature gates: the pods of a PodGroup share claims."""
 
 _BUILT_IN: dict[str, dict[str, Any]] = {

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import format_list, format_ranges, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import Unknown
 
 if TYPE_CHECKING:
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 
-_OLDEST = (1, 34)
-_RENAME = (1, 36)
 _DRIVER = "gpu.nvidia.com"
 _NUMBER = re.compile(r"v?(\d+)\.(\d+)")
 _VERSIONS = "docs/versions.md"
@@ -72,14 +71,15 @@ def _server_check(server: tuple[int, int] | Unknown) -> Check:
             why="you may not read /version",
             remedy="bind the ClusterRole system:public-info-viewer to the user",
         )
-    text = f"the API server is Kubernetes {server[0]}.{server[1]}"
-    if server < _OLDEST:
+    text = f"the API server is Kubernetes {version_text(server)}"
+    if not Feature.ResourceV1.default_in(server):
         return Topic.KUBERNETES.failure(
             text,
-            why="gpu-admission needs 1.34 or newer, which serves claims as resource.k8s.io/v1",
+            why=f"gpu-admission needs {Feature.ResourceV1.on_since} or newer, which serves claims as resource.k8s.io/v1",
             remedy=f"upgrade Kubernetes first; {_VERSIONS}",
         )
-    limits = "" if server >= _RENAME else "; the strategies rename and auto need 1.36"
+    renames = Feature.DRAExtendedResource
+    limits = "" if renames.default_in(server) else f"; the strategies rename and auto need {renames.on_since}"
     return Topic.KUBERNETES.ok(f"{text}{limits}")
 
 
@@ -106,11 +106,11 @@ def _kubelet_check(nodes: Sequence[Object], slices: Iterable[Object]) -> Check:
     old = [
         name
         for name, text in versions.items()
-        if name in with_devices and (found := _numbers(text)) is not None and found < _OLDEST
+        if name in with_devices and (found := _numbers(text)) and not Feature.ResourceV1.default_in(found)
     ]
     if old:
         return Topic.KUBELETS.warning(
-            f"kubelets of nodes with GPUs of the DRA driver are older than 1.34: {format_ranges(old)}",
+            f"kubelets of nodes with GPUs of the DRA driver are older than {Feature.ResourceV1.on_since}: {format_ranges(old)}",
             why="they cannot read claims of resource.k8s.io/v1, so converted pods do not start there [GA336]",
             remedy="upgrade these nodes before a namespace converts",
         )
@@ -185,10 +185,10 @@ _PLUGIN = re.compile(r'apiserver_admission_controller_admission_duration_seconds
 _GATE = re.compile(r'kubernetes_feature_enabled\{.*\bname="(\w+)".*\} ([01])')
 _NEEDED = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ValidatingAdmissionPolicy")
 _GATES = {
-    "DynamicResourceAllocation": ((1, 34), "nothing can be converted"),
-    "DRAExtendedResource": ((1, 36), "the strategies rename and auto cannot rename"),
+    Feature.DynamicResourceAllocation: "nothing can be converted",
+    Feature.DRAExtendedResource: "the strategies rename and auto cannot rename",
 }
-"""The version of Kubernetes since which gpu-admission uses a feature gate, and what is missing without it."""
+"""The consequence of a feature gate that is off though the version has it on by default."""
 
 
 class ServerFeatures(NamedTuple):
@@ -239,16 +239,12 @@ def feature_checks(features: ServerFeatures | Unknown | None, server: tuple[int,
             why="an admission plugin that is disabled calls no webhook or policy, so nothing is reviewed",
             remedy="look for --disable-admission-plugins in the options of the API server",
         )
-    off = [
-        name
-        for name, (since, _) in _GATES.items()
-        if features.gates.get(name) is False and (isinstance(server, Unknown) or server >= since)
-    ]
-    for name in off:
+    off = [gate for gate in _GATES if features.gates.get(gate.name) is False and gate.default_in(server) is not False]
+    for gate in off:
         yield Topic.FEATURES.warning(
-            f"the feature gate {name} is off",
+            f"the feature gate {gate.name} is off",
             where="kubernetes_feature_enabled in /metrics",
-            why=f"without it, {_GATES[name][1]}",
+            why=f"without it, {_GATES[gate]}",
             remedy="enable it on the API server, the scheduler, the controller manager and the kubelets",
         )
     if not (missing or off) and features.plugins:

@@ -1,9 +1,4 @@
-"""Reads unvalidated API objects as Go does, with the errors and feature gates of an allocation.
-
-The API server drops the fields of a gate that is off before it stores an object, so a stored field proves that the gate is on.
-
-Source: k8s.io/kubernetes pkg/registry/resource/resourceslice/strategy.go and deviceclass/strategy.go, dropDisabledFields.
-"""
+"""Reads unvalidated API objects as Go does, with the errors and feature gates of an allocation."""
 
 from __future__ import annotations
 
@@ -12,18 +7,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from policies.devices.claim_schemas import schema_of
-from policies.devices.deviceclasses import DeviceClass, extended_resource_name
+from policies.devices.deviceclasses import DeviceClass
 from policies.devices.resource_claims import Claim
-from policies.kubernetes.objects import FieldPath, mappings_at
-from policies.kubernetes.resourceslices import device_fields
+from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.schema import find_problems
-from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView, Unknown
 
 
 class AllocationError(Exception):
@@ -94,18 +86,6 @@ class Features:
 
 
 DEFAULTS = Features()
-
-
-ON_SINCE = {
-    "DRAAdminAccess": (1, 34),
-    "DRAPrioritizedList": (1, 34),
-    "DRAConsumableCapacity": (1, 36),
-    "DRADeviceTaints": (1, 36),
-    "DRAExtendedResource": (1, 36),
-    "DRAPartitionableDevices": (1, 36),
-    "DRADeviceBindingConditions": (1, 36),
-}
-"""The version in which a feature gate came on by default. Source: k8s.io/kubernetes pkg/features/kube_features.go."""
 
 
 _NOTHING: Mapping[str, Any] = {}
@@ -215,61 +195,3 @@ def flag(parent: Mapping[str, Any], key: str, where: str) -> bool:
 def _wrong(where: str, key: str, kind: str, value: object) -> AllocationError:
     shown = repr(value)
     return AllocationError(f"{where}: {key} must be {kind}, not {shown if len(shown) <= 60 else shown[:57] + '...'}")
-
-
-_PARTITIONABLE = "DRAPartitionableDevices"
-_LISTS = "DRAListTypeAttributes"
-_DEVICE_FIELDS = {
-    "allowMultipleAllocations": "DRAConsumableCapacity",
-    "bindingConditions": "DRADeviceBindingConditions",
-    "consumesCounters": _PARTITIONABLE,
-    "taints": "DRADeviceTaints",
-}
-"""The gate of each field of a device."""
-_LIST_VALUES = frozenset({"bools", "ints", "strings", "versions"})
-_COUNTERS_APART_SINCE = (1, 35)
-"""The version that refuses ResourceSlices with both counters and devices.
-
-Source: k8s.io/kubernetes pkg/apis/resource/validation/validation.go.
-"""
-
-
-def offers(view: ClusterView, gate: str) -> bool | Unknown:
-    """True if a feature gate of DRA is on: by default in this version, or proven by a stored object."""
-    version, since = view.server_version(), ON_SINCE.get(gate)
-    if since is not None and version is not UNKNOWN and version >= since:
-        return True
-    return True if gate in view.derive(proven_gates) else UNKNOWN if version is UNKNOWN else False
-
-
-def stores_counters_with_devices(view: ClusterView) -> bool:
-    """True if a ResourceSlice may have both counters and devices, as in Kubernetes 1.34.
-
-    An unknown version may be that one.
-    """
-    version = view.server_version()
-    return version is UNKNOWN or version < _COUNTERS_APART_SINCE
-
-
-def proven_gates(view: ClusterView) -> frozenset[str]:
-    """The gates that stored objects prove; call it as `view.derive(proven_gates)`."""
-    by_kind = view.derive_each("ResourceSlice", _gates_of_slice), view.derive_each("DeviceClass", _gates_of_class)
-    return frozenset[str]().union(*(gates for found in by_kind if found is not UNKNOWN for gates in found))
-
-
-def _gates_of_slice(document: Object) -> frozenset[str]:
-    spec = document.get("spec")
-    has_parts = isinstance(spec, dict) and (spec.get("sharedCounters") or spec.get("perDeviceNodeSelection"))
-    gates = {_PARTITIONABLE} if has_parts else set[str]()
-    for device in mappings_at(document, ("spec", "devices")):
-        fields = device_fields(device)
-        gates.update(gate for field, gate in _DEVICE_FIELDS.items() if fields.get(field))
-        attributes = fields.get("attributes")
-        values = attributes.values() if isinstance(attributes, dict) else ()
-        if any(isinstance(value, dict) and not _LIST_VALUES.isdisjoint(value) for value in values):
-            gates.add(_LISTS)
-    return frozenset(gates)
-
-
-def _gates_of_class(document: Object) -> frozenset[str]:
-    return frozenset({"DRAExtendedResource"} if extended_resource_name(document) else ())

@@ -1,0 +1,246 @@
+"""The table of what versions of Kubernetes do differently, which says what is on in a cluster.
+
+What a cluster shows is stronger than its version: the API server drops the fields of a gate that is off before it stores
+an object, so a stored field proves that the gate is on.
+
+Source: k8s.io/kubernetes pkg/features/kube_features.go of 1.36.2, k8s.io/kube-scheduler pkg/features and the reference of
+feature gates of 1.37; pkg/registry/resource/resourceslice/strategy.go and deviceclass/strategy.go, dropDisabledFields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import lookup, mappings_at
+from policies.kubernetes.resourceslices import device_fields
+from policies.kubernetes.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Unknown
+
+
+Version = tuple[int, int]
+"""Major and minor version."""
+
+NEWEST_READ: Version = 1, 36
+"""The newest version whose fields are all known here."""
+_MAJOR = 1
+
+
+class Stage(Enum):
+    """The stage of a feature in a version, with whether it is on by default."""
+
+    ALPHA = "alpha", False
+    BETA_OFF = "beta, off", False
+    BETA = "beta", True
+    GA = "GA", True
+    ALWAYS = "yes", True
+    """Not behind a feature gate."""
+    REMOVED = "removed", False
+
+    def __init__(self, words: str, is_on: bool) -> None:
+        self.words = words
+        self.is_on = is_on
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The history of one feature."""
+
+    stages: Mapping[int, Stage]
+    """By the minor version that began with it, in order."""
+    reading: str
+    """What gpu-admission reads differently."""
+    what: str = ""
+    """The behaviour, if no feature gate has this name."""
+    shown_by: str = ""
+    """The stored field that proves that it is on, if one does."""
+    source: str = ""
+    """The file of kubernetes/kubernetes, if it is not pkg/features/kube_features.go."""
+
+
+_NOT_READ = "Not read yet: "
+_ALPHA, _BETA_OFF, _BETA, _GA, _ALWAYS, _REMOVED = Stage
+
+
+@unique
+class Feature(Enum):
+    """A feature gate, by its name in Kubernetes, or a behaviour without one."""
+
+    DynamicResourceAllocation = Row(
+        {26: _ALPHA, 32: _BETA_OFF, 34: _GA}, "`doctor` warns if `/metrics` shows that it is off"
+    )
+    DRAAdminAccess = Row({32: _ALPHA, 34: _BETA, 36: _GA}, "`adminAccess` of requests, in rules and in the allocator")
+    DRAPrioritizedList = Row({33: _ALPHA, 34: _BETA, 36: _GA}, "`firstAvailable`, in rules and in the allocator")
+    DRAConsumableCapacity = Row(
+        {34: _ALPHA, 36: _BETA},
+        "`capacity` of requests, `distinctAttribute`, shared devices; in CEL and in the allocator",
+        shown_by="`allowMultipleAllocations` of a device",
+    )
+    DRADeviceTaints = Row(
+        {33: _ALPHA, 36: _BETA, 37: _GA},
+        "taints of devices and tolerations of requests",
+        shown_by="`taints` of a device",
+    )
+    DRADeviceTaintRules = Row({35: _ALPHA, 36: _BETA_OFF, 37: _GA}, _NOT_READ + "taints that DeviceTaintRules add")
+    DRADeviceBindingConditions = Row(
+        {34: _ALPHA, 36: _BETA}, "the implementation of the allocator", shown_by="`bindingConditions` of a device"
+    )
+    DRAPartitionableDevices = Row(
+        {33: _ALPHA, 36: _BETA},
+        "counters that devices share, such as those of MIG",
+        shown_by="`sharedCounters` or `perDeviceNodeSelection` of a ResourceSlice, `consumesCounters` of a device",
+    )
+    DRAListTypeAttributes = Row(
+        {36: _ALPHA}, "attributes that are lists, `includes` in CEL", shown_by="an attribute of a device that is a list"
+    )
+    DRAExtendedResource = Row(
+        {34: _ALPHA, 36: _BETA, 37: _GA},
+        "`extendedResourceName` of DeviceClasses; the strategies `rename`, `leave` and `auto`; ResourceQuotas that count "
+        "claims as extended resources",
+        shown_by="`extendedResourceName` of a DeviceClass",
+    )
+    DRAFractionalCapacityRange = Row({37: _BETA_OFF, 38: _BETA}, _NOT_READ + "fractions in `requestPolicy.validRange`")
+    DRAResourceClaimDeviceStatus = Row({32: _ALPHA, 33: _BETA, 37: _GA}, _NOT_READ + "`status.devices` of claims")
+    DRAWorkloadResourceClaims = Row({36: _ALPHA, 37: _BETA_OFF}, "claims of PodGroups, if PodGroups are served")
+    GenericWorkload = Row({35: _ALPHA, 37: _BETA_OFF}, "PodGroups, if `scheduling.k8s.io/v1alpha2` is served")
+    RelaxedEnvironmentVariableValidation = Row(
+        {30: _ALPHA, 32: _BETA, 34: _GA}, "names of environment variables in the operator's configuration (GA115)"
+    )
+    ResourceHealthStatus = Row({31: _ALPHA, 36: _BETA}, _NOT_READ + "`allocatedResourcesStatus` of pods")
+    ManifestBasedAdmissionControlConfig = Row(
+        {36: _ALPHA, 37: _BETA},
+        _NOT_READ + "webhooks and policies in files of the API server",
+        source="staging/src/k8s.io/apiserver/pkg/features/kube_features.go",
+    )
+
+    ResourceV1 = Row(
+        {34: _ALWAYS},
+        "on older API servers, claims, classes and slices are unknown; older kubelets cannot read claims (GA336)",
+        what="`resource.k8s.io/v1` is served",
+        source="staging/src/k8s.io/api/resource/v1/types.go",
+    )
+    ResourceV1Beta2 = Row(
+        {33: _BETA_OFF, 39: _REMOVED},
+        "objects of that version (GA200)",
+        what="`resource.k8s.io/v1beta2` is served",
+        source="staging/src/k8s.io/api/resource/v1beta2/types.go",
+    )
+    ResourceV1Beta1 = Row(
+        {32: _BETA_OFF, 38: _REMOVED},
+        "objects of that version (GA200)",
+        what="`resource.k8s.io/v1beta1` is served",
+        source="staging/src/k8s.io/api/resource/v1beta1/types.go",
+    )
+    RequestsInClassConfigs = Row(
+        {35: _ALWAYS},
+        "which config NVIDIA's driver applies to a request",
+        what="the scheduler writes the names of requests into the configs that it copies from a class",
+        source="staging/src/k8s.io/dynamic-resource-allocation/structured/internal/stable/allocator_stable.go",
+    )
+    CountersInOwnSlices = Row(
+        {35: _ALWAYS},
+        "pools and predicted slices of MIG",
+        what="a ResourceSlice has counters or devices, not both",
+        source="pkg/apis/resource/validation/validation.go",
+    )
+    JobScheduling = Row(
+        {37: _ALWAYS},
+        "claims that the pods of a Job share (stored only with the alpha gate WorkloadWithJob)",
+        what="Jobs have `spec.scheduling.resourceClaims`",
+        source="staging/src/k8s.io/api/batch/v1/types.go",
+    )
+    StrictSlices = Row(
+        {38: _ALWAYS},
+        _NOT_READ + "refusals of such slices",
+        what="names of attributes have at most one slash, and `nodeSelector` of a device has one term",
+        source="pkg/apis/resource/validation/validation.go",
+    )
+
+    @property
+    def is_gate(self) -> bool:
+        """True if Kubernetes has a feature gate of this name."""
+        return not self.value.what
+
+    @property
+    def introduced(self) -> str:
+        """The first version that has it, on or off: `1.34`."""
+        return version_text((_MAJOR, min(self.value.stages)))
+
+    @property
+    def on_since(self) -> str:
+        """The first version that has it on by default: `1.36`.
+
+        Raises:
+            ValueError: No version has it on by default.
+        """
+        return version_text((_MAJOR, min(minor for minor, stage in self.value.stages.items() if stage.is_on)))
+
+    def stage_in(self, version: Version) -> Stage | None:
+        """The stage in a version; None in versions before it was introduced."""
+        begun = [stage for minor, stage in self.value.stages.items() if (_MAJOR, minor) <= version]
+        return begun[-1] if begun else None
+
+    def default_in(self, version: Version | Unknown) -> bool | Unknown:
+        """True if a version has it on by default; unknown if the version is."""
+        if version is UNKNOWN:
+            return UNKNOWN
+        stage = self.stage_in(version)
+        return stage is not None and stage.is_on
+
+    def is_on(self, view: ClusterView) -> bool | Unknown:
+        """True if it is on in a cluster: proven by a stored object, or by default in its version."""
+        default = self.default_in(view.server_version())
+        if default is True or not self.value.shown_by:
+            return default
+        return self in view.derive(proven_features) or default
+
+
+def version_text(version: Version) -> str:
+    """A version as people write it: `1.36`."""
+    return f"{version[0]}.{version[1]}"
+
+
+def is_newer_than_known(version: Version | Unknown) -> bool:
+    """True if a version may have fields that are not known here."""
+    return version is not UNKNOWN and version > NEWEST_READ
+
+
+_DEVICE_FIELDS = {
+    "allowMultipleAllocations": Feature.DRAConsumableCapacity,
+    "bindingConditions": Feature.DRADeviceBindingConditions,
+    "consumesCounters": Feature.DRAPartitionableDevices,
+    "taints": Feature.DRADeviceTaints,
+}
+"""The gate of each field of a device."""
+_LIST_VALUES = frozenset({"bools", "ints", "strings", "versions"})
+
+
+def proven_features(view: ClusterView) -> frozenset[Feature]:
+    """The features that stored objects prove; call it as `view.derive(proven_features)`."""
+    by_kind = view.derive_each("ResourceSlice", _features_of_slice), view.derive_each("DeviceClass", _features_of_class)
+    return frozenset[Feature]().union(*(each for found in by_kind if found is not UNKNOWN for each in found))
+
+
+def _features_of_slice(document: Object) -> frozenset[Feature]:
+    spec = document.get("spec")
+    has_parts = isinstance(spec, dict) and (spec.get("sharedCounters") or spec.get("perDeviceNodeSelection"))
+    proven = {Feature.DRAPartitionableDevices} if has_parts else set[Feature]()
+    for device in mappings_at(document, ("spec", "devices")):
+        fields = device_fields(device)
+        proven.update(feature for field, feature in _DEVICE_FIELDS.items() if fields.get(field))
+        attributes = fields.get("attributes")
+        values = attributes.values() if isinstance(attributes, dict) else ()
+        if any(isinstance(value, dict) and not _LIST_VALUES.isdisjoint(value) for value in values):
+            proven.add(Feature.DRAListTypeAttributes)
+    return frozenset(proven)
+
+
+def _features_of_class(document: Object) -> frozenset[Feature]:
+    name = lookup(document, ("spec", "extendedResourceName"))
+    return frozenset({Feature.DRAExtendedResource} if isinstance(name, str) and name else ())
