@@ -172,12 +172,15 @@ def test_names_are_unique():
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        (None, "spec: is missing; write limits below it"),
-        ([], "spec: is a list; write limits below it"),
-        ({}, "spec.limits: is missing; write a list of limits"),
-        ({"limits": {}}, "spec.limits: is a mapping; write a list of limits"),
-        ({"limits": []}, "spec.limits: is empty; write a limit, or delete the GPUQuota if nothing is limited"),
-        ({"limits": [7]}, "spec.limits[0]: is 7; write name and one of gpus, memory and devices below it"),
+        (None, "spec: is missing; write its fields, such as limits: [{name: all, gpus: 8}]"),
+        ([], "spec: is a list; write its fields, such as limits: [{name: all, gpus: 8}]"),
+        ({}, "spec.limits: is missing; write a list such as [{name: all, gpus: 8}]"),
+        ({"limits": {}}, "spec.limits: is a mapping; write a list such as [{name: all, gpus: 8}]"),
+        (
+            {"limits": []},
+            "spec.limits: is empty; write a list such as [{name: all, gpus: 8}], or delete the GPUQuota if nothing is limited",
+        ),
+        ({"limits": [7]}, "spec.limits[0]: is 7; write an entry such as {name: all, gpus: 8}"),
         ({"limits": [{"name": f"l{n}", "gpus": 1} for n in range(33)]}, "spec.limits: has 33 limits; write at most 32"),
         ({"limits": [{"name": "a", "gpus": 1}], "mode": "enforce"}, 'spec.mode: is "enforce"; write Enforce or Warn'),
         (
@@ -215,7 +218,7 @@ SLICED = 'but a product\'s name does not contain MIG; write the profile under pr
         (
             "profiles",
             "nvidia.com/mig-1g.10gb",
-            'is "nvidia.com/mig-1g.10gb", which is the name of a resource; write the profile, "1g.10gb"',
+            'is "nvidia.com/mig-1g.10gb", which is the name of a resource; write "1g.10gb"',
         ),
         ("priorityClasses", "Batch", f'is "Batch"; write a name such as "batch", {NAME}'),
     ],
@@ -227,7 +230,10 @@ def test_glob_that_matches_nothing_is_refused(field, value, said):
 @pytest.mark.parametrize(
     ("selector", "said"),
     [
-        (None, "spec.limits[0].selector: is null; write lists below it, or remove it to count everything"),
+        (
+            None,
+            'spec.limits[0].selector: is null; write lists such as products: ["NVIDIA-H100-*"], or remove it to count everything',
+        ),
         ({"products": []}, "spec.limits[0].selector.products: is empty; remove it to count them all"),
         ({"products": "H100"}, 'spec.limits[0].selector.products: is "H100"; write a list, such as ["NVIDIA-H100-*"]'),
         ({"profiles": ["1g.*"] * 17}, "spec.limits[0].selector.profiles: has 17 names; write at most 16"),

@@ -12,15 +12,17 @@ from testbed import libyaml
 
 OF_SCHEMA = {"GA100", "GA101", "GA102", "GA103", "GA104"}
 """Rules on the schema of a CRD, which apply to incomplete examples too."""
-_WRITE = re.compile(r"\b(?:write|rename the key to|name the key) (?:(?!such as)[a-z ,]*?such as )?(.+)")
+_WRITE = re.compile(r"\b(?:write|rename the key to|name the key) (?:(?!such as)[^\"]*?such as )?(.+)")
 _SET = re.compile(r"\b(?:add|set|use) (.+)")
-_REMOVE = re.compile(r"\bremove (?:it|the (?:annotation|config|constraint|label|mount|variable))(?=$|,)")
+_REMOVE = re.compile(
+    r"\bremove (?:it|the (?:annotation|config|constraint|label|mount|variable|entry)|one of the two)(?=$|,| to (?:count|mean) )"
+)
 _FIELD = re.compile(r'((?:"[^"]+")|[A-Za-z][\w.\-/]*): ("[^"]*"|\{.*\}|\[.*\]|[^\s,;]+)')
 _VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|\{.*\}|\[.*\]|[^\s,;]+')
 _TOKEN = re.compile(r'"[^"]*"|[\w.\-/]+|\s+|.')
 _PROSE = re.compile(
     r"(an?|the|one of|some of|its?|it (?:as|in|on|under|with|without)|what|how|which|their|them|names?|text|commas?|more|fewer|"
-    r"less|shorter|exactly|every|all settings|metadata|for|repository|config|waitForCompletion|version: v1 and|profiles that|"
+    r"less|shorter|exactly|every|each|only|at most|all settings|metadata|for|repository|config|waitForCompletion|version: v1 and|profiles that|"
     r"one (?:value|VfioDeviceConfig)|[\w.]+: \|-|systemd-services|\[\] or|driver\.upgradePolicy too|none\b)(?!\w)"
 )
 """What follows `write` where it is words, not a value: `write one of a, b`."""
@@ -48,10 +50,10 @@ def written(document, finding, text):
     path = list(finding.path)
     if _REMOVE.match(text):
         yield _changed(document, path, lambda _: _GONE)
-        # The field of a mount or variable may be named.
+        # The field of a mount, variable or entry may be named.
         items = [depth for depth, step in enumerate(path, 1) if isinstance(step, int)]
-        if items and text != "remove it":
-            yield _changed(document, path[: items[-1]], lambda _: _GONE)
+        for depth in reversed(items if text != "remove it" else ()):
+            yield _changed(document, path[:depth], lambda _: _GONE)
     elif path and path[-1] == "expression":
         yield from _in_text(document, path, text, None)
     elif finding.place and finding.place.path == finding.path:
@@ -71,6 +73,7 @@ def written(document, finding, text):
         yield _changed(document, path, lambda _: value)
         yield _changed(document, path, lambda _: str(value))
         if path:
+            yield _changed(document, path[:-1], lambda old: _with_key(old, path[-1], str(value)))
             yield _renamed(document, str(path[-1]), str(value))
 
 
@@ -85,10 +88,12 @@ def _in_text(document, path, text, line):
     """The proposal in the place of every part of an expression, or of a line, since a finding tells where its part begins."""
     old = _at(document, path)
     lines = old.splitlines(keepends=True)
-    first, last = (0, len(old)) if line is None else (sum(map(len, lines[: line - 1])), sum(map(len, lines[:line])) - 1)
+    first = 0 if line is None else sum(map(len, lines[: line - 1]))
+    last = len(old) if line is None else first + len(lines[line - 1].rstrip("\n"))
     ends = [first, *(match.end() for match in _TOKEN.finditer(old, first, last))]
     for words in dict.fromkeys((text, re.sub(r"( or the like| before the read|, or .*)$", "", text))):
-        yield _changed(document, path, lambda _, words=words: f"{old[:first]}{words} {old[first:]}")
+        for separator in " \n":
+            yield _changed(document, path, lambda _, w=words, s=separator: f"{old[:first]}{w}{s}{old[first:]}")
         for begin in ends:
             for end in ends:
                 if begin < end and not old[begin].isspace():
@@ -122,6 +127,11 @@ def _moved(document, path, to, values):
     """The values in the place of what is at the path."""
     without = _changed(document, path, lambda _: _GONE)
     return without and _changed(without, to, lambda old: _merged(old, values))
+
+
+def _with_key(old, key, other):
+    """A mapping with another name of a key; None for anything else."""
+    return {other if each == key else each: value for each, value in old.items()} if isinstance(old, dict) else None
 
 
 def _renamed(document, name, other):

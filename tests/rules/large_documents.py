@@ -39,6 +39,15 @@ def large_documents() -> Iterator[tuple[str, dict[str, Any], list[dict[str, Any]
     values = {"any": f"version: v1\nflags: {[0] * 10_001}"}
     yield "values", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": values}, []
     yield from _pods()
+    limits = [{"name": f"limit-{number}", "gpus": 1} for number in range(33)]
+    yield "limits", _object("gpu-admission.io/v1alpha1", "GPUQuota", {"limits": limits}), []
+    globs = {"name": "a", "gpus": 1, "selector": {"products": [f"H{number}*" for number in range(17)]}}
+    yield "globs", _object("gpu-admission.io/v1alpha1", "GPUQuota", {"limits": [globs]}), []
+    nested: dict[str, Any] = {}
+    for _ in range(3000):
+        nested = {"rules": nested}
+    settings = _object("gpu-admission.io/v1alpha1", "GPUAdmissionPolicy", nested)
+    yield "levels", {**settings, "metadata": {"name": "default"}}, []
 
 
 def _object(version: str, kind: str, spec: dict[str, Any], **annotations: str) -> dict[str, Any]:

@@ -62,9 +62,7 @@ def test_path_in_another_spelling_is_refused_with_the_right_one(path):
 
 def test_kind_without_templates_is_refused():
     assert problems(templates=[]) == {
-        "templates": (
-            "is empty; write where the pod templates are, a path such as spec.template or spec.workers[*].template"
-        )
+        "templates": "is empty; write where the pod templates are, such as [spec.template]"
     }
 
 

@@ -151,7 +151,7 @@ def test_exemptions_are_read():
             [
                 (
                     "spec.exemptions[0].from",
-                    "is empty, so it exempts from nothing; write conversion, access, or rules such as GA307",
+                    "is empty, so it exempts from nothing; write conversion, access, or rules, such as [GA307]",
                 )
             ],
         ),

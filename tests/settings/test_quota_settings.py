@@ -64,7 +64,7 @@ def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
         (
             {"weights": [{"products": [], "sharing": "mps", "gpus": "1/4"}]},
             "weights[0].products",
-            'is empty, so it weighs nothing; write "*" to mean every product',
+            'is empty, so it weighs nothing; write ["*"] to mean every product',
         ),
         (
             {"weights": [{"products": [""], "sharing": "mps", "gpus": "1/4"}]},

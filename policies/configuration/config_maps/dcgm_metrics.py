@@ -394,7 +394,9 @@ class MetricsList:
             name, kind, *helps = (field.text for field in record)
             rest = ",".join(helps).strip(" ").replace('"', '""')
             text = f"has {count} fields, because each comma begins another one; the exporter would exit with: {error}"
-            return self._at(record[3], text, f'write {name.strip(" ")},{kind.strip(" ")},"{rest}"')
+            kind = kind.strip(" ")
+            meant = kind if kind in _TYPES else closest(kind, _TYPES) or kind
+            return self._at(record[3], text, f'write {name.strip(" ")},{meant},"{rest}"')
         typed = count == 2 and record[1].trimmed in _TYPES
         missing = "a help text" if typed else "a type, such as gauge, and a help text"
         text = f"has {count} field{'s' if count > 1 else ''} where 3 are needed; the exporter would exit with: {error}"

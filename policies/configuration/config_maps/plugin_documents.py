@@ -214,7 +214,7 @@ def _of_text(key: str, text: Any, change: Change) -> Iterator[Problem]:
     elif not isinstance(value, dict):
         shape = "a list" if isinstance(value, list) else "a single value"
         said = f"is {shape}, not a mapping; {exits}"
-        yield Problem(path, said, "write fields such as version, flags and sharing", place=Place(path, 1, 1))
+        yield Problem(path, said, "write fields such as version: v1", place=Place(path, 1, 1))
 
 
 @CONFIG_MAP.rule(

@@ -133,12 +133,13 @@ _SPEC = FieldPath(["spec"])
 _CHOICES = {"mode": ("Enforce", "Warn"), "unknownProducts": ("WorstCase", "Deny")}
 _SPEC_FIELDS = ("limits", *_CHOICES)
 _LIMIT_FIELDS = ("name", "selector", *UNITS)
+_EXAMPLE = "{name: all, gpus: 8}"
 
 
 def _spec_problems(spec: Any) -> Iterator[Problem]:
     """The problems of a spec of any shape."""
     if not isinstance(spec, dict):
-        yield Problem(_SPEC, _found(spec), "write limits below it")
+        yield Problem(_SPEC, _found(spec), f"write its fields, such as limits: [{_EXAMPLE}]")
         return
     yield from _unknown_fields(_SPEC, spec, _SPEC_FIELDS, "a GPUQuota's spec")
     yield from _limits_problems(spec)
@@ -159,10 +160,12 @@ def _limits_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
     limits, path = spec.get("limits"), _SPEC / "limits"
     if not isinstance(limits, list):
         found = "is missing" if "limits" not in spec else f"is {quoted_value(limits)}"
-        yield Problem(path, found, "write a list of limits")
+        yield Problem(path, found, f"write a list such as [{_EXAMPLE}]")
         return
     if not limits:
-        yield Problem(path, "is empty", "write a limit, or delete the GPUQuota if nothing is limited")
+        yield Problem(
+            path, "is empty", f"write a list such as [{_EXAMPLE}], or delete the GPUQuota if nothing is limited"
+        )
     if len(limits) > MOST_LIMITS:
         yield Problem(path, f"has {len(limits)} limits", f"write at most {MOST_LIMITS}")
     first: dict[str, int] = {}
@@ -176,7 +179,7 @@ def _limits_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
 def _limit_problems(path: FieldPath, limit: Any, names: dict[str, int]) -> Iterator[Problem]:
     one_of_units = f"one of {', '.join(UNITS[:-1])} and {UNITS[-1]}"
     if not isinstance(limit, dict):
-        yield Problem(path, f"is {quoted_value(limit)}", f"write name and {one_of_units} below it")
+        yield Problem(path, f"is {quoted_value(limit)}", f"write an entry such as {_EXAMPLE}")
         return
     yield from _unknown_fields(path, limit, _LIMIT_FIELDS, "a limit")
     yield from _name_problems(path / "name", limit, names)
@@ -207,7 +210,7 @@ def _name_problems(path: FieldPath, limit: dict[Any, Any], names: dict[str, int]
 
 def _selector_problems(path: FieldPath, selector: Any) -> Iterator[Problem]:
     if not isinstance(selector, dict):
-        remedy = "write lists below it, or remove it to count everything"
+        remedy = f'write lists such as products: ["{GLOBS["products"].example}"], or remove it to count everything'
         yield Problem(path, f"is {quoted_value(selector)}", remedy)
         return
     yield from _unknown_fields(path, selector, tuple(GLOBS), "a selector")

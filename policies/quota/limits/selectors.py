@@ -79,7 +79,7 @@ def _profile_mismatch(text: str) -> tuple[str, str] | None:
     name = _profile(text)
     if name.startswith((VENDOR_PREFIX, _MIG)):
         bare = name.removeprefix(VENDOR_PREFIX).removeprefix(_MIG)
-        return "which is the name of a resource", f"write the profile, {shown(bare)}"
+        return "which is the name of a resource", f"write {shown(bare)}"
     if not {"*", "?"} & set(name) and MIGProfile.parse(name) is None and MIGProfile.from_label(name) is None:
         return "which is not a MIG profile", 'write one such as "1g.10gb" or "1g.*"'
     return None

@@ -40,14 +40,6 @@ _WANTED = {
 _UNKNOWN_FIELD = ("unexpected_keyword_argument", "extra_forbidden")
 
 
-class FieldError(ValueError):
-    """A field of a document has an invalid value; `remedy` is an imperative."""
-
-    def __init__(self, message: str, remedy: str) -> None:
-        self.remedy = remedy
-        super().__init__(message)
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """The format of documents that pydantic reads."""
@@ -89,17 +81,12 @@ def type_problem(path: FieldPath, detail: Any, document: Any, document_format: F
         return Problem(path, "is missing", "write it")
     if kind in _UNKNOWN_FIELD:
         return Problem(path, "is unknown", document_format.unknown_field_remedy(document, detail["loc"]))
-    if kind == "value_error":
-        error: FieldError = detail["ctx"]["error"]
-        return Problem(path, str(error), error.remedy)
     if kind in ("enum", "literal_error"):
         expected = detail["ctx"]["expected"].replace("'", "")
         if value is False and "off" in expected:
             return Problem(path, "is false, which is how YAML reads off", 'write "off" in quotes')
         shown = "a list" if isinstance(value, list) else "a mapping" if isinstance(value, dict) else quote(value)
         return Problem(path, f"is {shown}", f"write {expected}")
-    if kind in ("too_short", "string_too_short"):
-        return Problem(path, "is empty", "write a text" if kind == "string_too_short" else "write an entry")
     if kind in _WANTED:
         found = wrong_type(path, value, _WANTED[kind])
         return Problem(path, found.message, found.remedy)
@@ -241,7 +228,7 @@ def _kind_problems(path: FieldPath, entry: Any) -> Iterator[Problem]:
         if isinstance(value, str) and not pattern.fullmatch(value):
             yield Problem(path / name, f"is {quote(value)}", f"write {wanted}")
     if lookup(entry, ("templates",)) == []:
-        yield Problem(path / "templates", "is empty", f"write where the pod templates are, {_PATH}")
+        yield Problem(path / "templates", "is empty", "write where the pod templates are, such as [spec.template]")
     templates = [steps for _, _, steps in _paths(entry, "templates") if steps]
     for key in ("templates", "counts"):
         for index, text, steps in _paths(entry, key):
@@ -323,7 +310,7 @@ def _exemption_problems(path: FieldPath, exemption: Any) -> Iterator[Problem]:
     if isinstance(exemption, dict) and not any(exemption.get(key) for key in _SUBJECTS):
         yield Problem(path, "exempts no user", f"name users in {', '.join(_SUBJECTS[:-1])} or {_SUBJECTS[-1]}")
     if lookup(exemption, ("from",)) == []:
-        remedy = "write conversion, access, or rules such as GA307"
+        remedy = "write conversion, access, or rules, such as [GA307]"
         yield Problem(path / "from", "is empty, so it exempts from nothing", remedy)
     for index, what in enumerate(items_at(exemption, ("from",))):
         if isinstance(what, str) and not _EXEMPT_FROM.fullmatch(what):
@@ -334,7 +321,7 @@ def _exemption_problems(path: FieldPath, exemption: Any) -> Iterator[Problem]:
 
 def _weight_problems(path: FieldPath, weight: Any) -> Iterator[Problem]:
     if lookup(weight, ("products",)) == []:
-        yield Problem(path / "products", "is empty, so it weighs nothing", 'write "*" to mean every product')
+        yield Problem(path / "products", "is empty, so it weighs nothing", 'write ["*"] to mean every product')
     for index, product in enumerate(items_at(weight, ("products",))):
         if product == "":
             yield Problem(path / "products" / index, "is empty", 'write a product such as "Tesla-T4" or "H100*"')
@@ -404,11 +391,9 @@ def _adapter() -> TypeAdapter[GPUAdmissionPolicy]:
 
 
 def _envelope_problems(document: dict[str, Any]) -> Iterator[Problem]:
-    if document.get("apiVersion") != API_VERSION:
-        found = f"is {_value_text(document.get('apiVersion'))}"
-        yield Problem(FieldPath(["apiVersion"]), found, f'write "{API_VERSION}"')
-    if document.get("kind") != "GPUAdmissionPolicy":
-        yield Problem(FieldPath(["kind"]), f"is {_value_text(document.get('kind'))}", 'write "GPUAdmissionPolicy"')
+    for field, right in (("apiVersion", API_VERSION), ("kind", "GPUAdmissionPolicy")):
+        if document.get(field) != right:
+            yield Problem(FieldPath([field]), f"is {_value_text(document.get(field))}", f'write "{right}"')
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if name != "default":

@@ -127,14 +127,14 @@ def test_fields_of_shared_resources_count_in_their_exact_spelling(document, expe
             "just text",
             (
                 "is a single value, not a mapping; the device plugin would exit, unable to parse its "
-                "config file; write fields such as version, flags and sharing"
+                "config file; write fields such as version: v1"
             ),
         ),
         (
             "- version: v1\n",
             (
                 "is a list, not a mapping; the device plugin would exit, unable to parse its config "
-                "file; write fields such as version, flags and sharing"
+                "file; write fields such as version: v1"
             ),
         ),
     ],

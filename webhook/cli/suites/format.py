@@ -25,7 +25,8 @@ from pydantic.alias_generators import to_camel
 from policies.admission import rule_book
 from policies.kubernetes.names import quote, shown
 from policies.kubernetes.objects import FieldPath
-from policies.rules.settings.parsing import FieldError, Format, type_problem
+from policies.rules.messages import sentence
+from policies.rules.settings.parsing import Format, type_problem
 from webhook.cli.folders import SUITE_GROUP, files_of, is_suite
 from webhook.cli.manifest_reader import Problem
 from webhook.cli.user_files import read_file, reason_of
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
 
 
 KIND = "Suite"
+
+
+class FieldError(ValueError):
+    """A field of a suite has an invalid value; `remedy` is an imperative."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        self.remedy = remedy
+        super().__init__(message)
 
 
 def _checked_rule(text: str) -> str:
@@ -328,4 +337,17 @@ def _suite(file: str, document: Document, problems: list[Problem]) -> Iterator[S
         found = [(FieldPath(detail["loc"]), detail) for detail in error.errors(include_url=False)]
         places = {path: document.line_position(path) for path, _ in found}
         for path, detail in sorted(found, key=lambda each: (places[each[0]].line, places[each[0]].column)):
-            problems.append(Problem(file, type_problem(path, detail, document.value, _FORMAT).text, places[path]))
+            problems.append(Problem(file, _field_problem(path, detail, document.value), places[path]))
+
+
+def _field_problem(path: FieldPath, detail: Any, document: Any) -> str:
+    """The problem of a field as one sentence; `detail` is an item of `ValidationError.errors`."""
+    match detail["type"]:
+        case "value_error":
+            error: FieldError = detail["ctx"]["error"]
+            return sentence(path, str(error), error.remedy)
+        case "too_short":
+            return sentence(path, "is empty", "write an entry")
+        case "string_too_short":
+            return sentence(path, "is empty", "write a text")
+    return type_problem(path, detail, document, _FORMAT).text
