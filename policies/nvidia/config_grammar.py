@@ -19,7 +19,7 @@ from policies.kubernetes.schema import Field, parse_schema
 from policies.nvidia.identifiers import UNPARSED, brief, device_errors, name_error
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 
 STRATEGIES = ("none", "single", "mixed")
@@ -119,6 +119,15 @@ class GrammarProblem:
         """The message with which the device plugin exits; empty if it starts."""
         _, is_quoted, words = self.message.partition(f"{_EXITS} with: ")
         return words if is_quoted else UNPARSED if _UNPARSED in self.message else ""
+
+    def is_replaced(self, flags: Collection[str]) -> bool:
+        """True if the value can be read, and the plugin validates another one of the same flag in its place.
+
+        Args:
+            flags: The names, in lower case, of flags that the environment sets.
+        """
+        names = {str(step).lower() for step in self.steps}
+        return self.exit not in ("", UNPARSED) and not names.isdisjoint(flags)
 
     @property
     def is_of_plugin(self) -> bool:

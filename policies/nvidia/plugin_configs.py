@@ -63,6 +63,8 @@ class PluginConfig:
 
     value: Any
     """The whole document."""
+    replaced_flags: frozenset[str] = frozenset()
+    """The names, in lower case, of flags that the plugin takes from its environment instead."""
 
     def find(self, *names: str) -> tuple[Steps, Any]:
         """The path of a field as the document spells it, and its value; None if it is missing."""
@@ -140,7 +142,11 @@ class PluginConfig:
         for strategy in self.strategies():
             if error := strategy.error:
                 return error
-        problems = (each for each in grammar_problems(self.value) if of_plugin or not each.is_of_plugin)
+        problems = (
+            each
+            for each in grammar_problems(self.value)
+            if (of_plugin or not each.is_of_plugin) and not each.is_replaced(self.replaced_flags)
+        )
         return next((each.exit for each in problems if each.kind == "value" and each.exit), "")
 
 

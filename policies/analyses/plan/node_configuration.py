@@ -125,7 +125,7 @@ class Configurations:
         found = next((each for each in configurations(change) if each.key == key), None) if change else None
         if found is None:
             return None, f"the device plugin does not start, because ConfigMap {name} has no {key}"
-        return PluginConfig(found.value), ""
+        return PluginConfig(found.value, found.replaced_flags), ""
 
     def _is_tolerated(self, node: Object, before: Object) -> bool:
         """False if a taint of the node keeps the operator's pods away once they start again."""

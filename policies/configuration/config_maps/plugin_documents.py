@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -32,11 +32,18 @@ MOST_DOCUMENTS = 128
 """Keys of one ConfigMap that are reviewed; each takes up to half a millisecond, and a ConfigMap holds 50,000."""
 
 
+_OF_OPERATOR = frozenset({"deviceliststrategy", "deviceidstrategy"})
+"""Flags whose variables the operator always sets for the device plugin.
+
+Source: github.com/NVIDIA/gpu-operator assets/state-device-plugin/0500_daemonset.yaml.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration(PluginConfig):
     """One document of a device-plugin ConfigMap."""
 
-    embedded: Embedded
+    embedded: Embedded = field(kw_only=True)
 
     @property
     def change(self) -> Change:
@@ -62,13 +69,16 @@ def reviewed_texts(config_map: Any) -> Iterator[tuple[str, Any]]:
 
 def configurations(change: Change) -> Iterator[Configuration]:
     """The documents of a ConfigMap that can be read; GA133 reports the others."""
+    replaced = _OF_OPERATOR if is_governed(change) else frozenset()
+    if policy_strategy(change):
+        replaced |= {"migstrategy"}
     for key, text in reviewed_texts(change.object):
         if isinstance(text, str):
             try:
                 document = first_document(text, limits=LIMITS)
             except YAMLError:
                 continue
-            yield Configuration(document.value, Embedded(change, key, document))
+            yield Configuration(document.value, replaced, embedded=Embedded(change, key, document))
 
 
 def is_governed(change: Change) -> bool:
@@ -230,10 +240,11 @@ def readable_values(configuration: Configuration) -> Iterator[Problem]:
     """The device plugin parses the file when it starts, and exits if it cannot.
 
     The DaemonSet then crash-loops there and the node has no GPUs to give. A number as sleepInterval is read, but as
-    nanoseconds: GPU Feature Discovery then labels the node without a pause.
+    nanoseconds: GPU Feature Discovery then labels the node without a pause. The plugin never validates a flag that the
+    operator sets: its value in the file only has no effect.
     """
     for found in grammar_problems(configuration.value):
-        if found.kind == "value":
+        if found.kind == "value" and not found.is_replaced(configuration.replaced_flags):
             yield configuration.embedded.problem(found.steps, found.message, found.remedy)
 
 

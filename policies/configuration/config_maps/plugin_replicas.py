@@ -15,7 +15,7 @@ from policies.configuration.config_maps.plugin_documents import (
     policy_strategy,
     requesting_pods,
 )
-from policies.kubernetes.names import shown
+from policies.kubernetes.names import printable, shown
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.view import UNKNOWN
@@ -207,9 +207,9 @@ def effective_settings(configuration: Configuration) -> Iterator[Problem]:
 def _contradicted_strategy(configuration: Configuration) -> Iterator[Problem]:
     change, of_file = configuration.change, configuration.mig_strategy
     of_policy = policy_strategy(change)
-    if of_file not in STRATEGIES or of_policy not in STRATEGIES or of_file == of_policy:
+    if not of_file or of_policy not in STRATEGIES or of_file == of_policy:
         return
-    text = f"is {of_file}, and spec.mig.strategy of the ClusterPolicy is {of_policy}, which wins"
+    text = f"is {printable(of_file)}, and spec.mig.strategy of the ClusterPolicy is {of_policy}, which wins"
     if of_file == "none":
         # On nodes without MIG the strategies are all the same, and saying none there is good style.
         nodes = nodes_using(change, configuration.key)

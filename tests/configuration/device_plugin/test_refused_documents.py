@@ -4,7 +4,7 @@ import pytest
 
 from policies.nvidia.plugin_configs import PluginConfig
 from policies.rules.decision import Severity
-from tests.configuration.device_plugin.config_maps import config_map, policy
+from tests.configuration.device_plugin.config_maps import FOR_ITSELF, config_map
 from tests.configuration.device_plugin.documents import found_in
 
 GPU = {"name": "nvidia.com/gpu", "replicas": 4}
@@ -45,7 +45,7 @@ def shared(*resources, kind="timeSlicing", **fields):
     ids=repr,
 )
 def test_document_is_refused_if_the_plugin_exits(findings_of, document):
-    found = findings_of(config_map(any=document), policy())
+    found = findings_of(config_map(labels=FOR_ITSELF, any=document))
     assert any(severity is Severity.DENY for _, severity, _ in found) == bool(PluginConfig(document).error), found
 
 
