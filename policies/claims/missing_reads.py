@@ -334,12 +334,12 @@ def domains(subject: Subject) -> Iterator[Problem]:
 def _domain_remedy(found: Missing) -> str | None:
     part, domain, name = found.place
     before, slash, after = domain.partition("/")
-    if slash:
-        return f"write {path_of(part, before)}.{after}"
     places = {place for kind in found.kinds for place in (*kind.always, *kind.sometimes) if place[0] == part}
     known = {known for group in found.candidates for known in group.domains(part)} | {place[1] for place in places}
     published = {each for each in known if any(group.has(part, each, name) for group in found.candidates)}
     having = [each for each in known if each in published or (part, each, name) in places]
+    if slash and (before in known or not having):
+        return f"write {path_of(part, before)}.{after}"
     guess = closest(domain, sorted(known - {STANDARD})) or closest(domain, known)
     if len(having) == 1:
         guess = having[0]

@@ -13,6 +13,7 @@ from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.nvidia.mig import parse_resource
+from policies.nvidia.resource_names import correct_name
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Finding, Severity
 
@@ -168,7 +169,8 @@ def published_profile(container: Container, resource: str) -> Iterator[Problem]:
     path = limit_path(container, resource)
     if parsed.profile is None:
         spelt = resource.removeprefix("nvidia.com/mig-").removesuffix(".shared")
-        yield Problem(path, f"{shown(spelt)} is no MIG profile")
+        correct = correct_name(resource)
+        yield Problem(path, f"{shown(spelt)} is no MIG profile", f'write "{correct}"' if correct else None)
     elif parsed.profile.shares_gpu_instance:
         text = f"{parsed.profile} is a compute instance smaller than its GPU instance, which no DRA driver publishes"
         whole = f"nvidia.com/mig-{parsed.profile.gpu_slices}g.{parsed.profile.memory_gb}gb"

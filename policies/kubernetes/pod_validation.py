@@ -209,7 +209,7 @@ def _container_problems(
         elif isinstance(name, str) and _LIKE_GPU.search(name) and not ("/" in name and is_label_key(name)):
             domain, _, device = name.lower().rpartition("/")
             if domain in ("", "nvidia.com") and (device in _GPU_NAMES or _NVIDIA_NAMES.fullmatch(device)):
-                remedy = f'write "nvidia.com/{"gpu" if device in _GPU_NAMES else device}"'
+                remedy = f'write "nvidia.com/{"gpu" if device in _GPU_NAMES else device.replace("+", ".")}"'
             else:
                 remedy = "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"
             message = "is no resource that Kubernetes knows: names of devices have a domain, a slash and one name"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from math import ceil
@@ -14,7 +13,7 @@ from policies.fleet.device_plugin import WORKLOAD_CONFIG
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import has_nvidia_class_name
 from policies.fleet.offers.shown import sharing_strategy
-from policies.kubernetes.names import DRA_LABEL, closest, format_count, format_list, printable
+from policies.kubernetes.names import DRA_LABEL, closest, format_count, format_list, is_label_key, printable
 from policies.kubernetes.neighbours import RESOURCES_OF_NEIGHBOURS
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import QuantityError, parse_quantity
@@ -22,6 +21,7 @@ from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX, PASSED_THROUGH, parse_resource
 from policies.nvidia.products import Product
+from policies.nvidia.resource_names import correct_name, is_device_plugin_name
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
@@ -33,48 +33,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
     from policies.nvidia.mig import GPUResource, MIGProfile
-
-
-_DOMAIN = VENDOR_PREFIX.removesuffix("/")
-_LIKE_DOMAIN = 0.75
-"""The minimum likeness of a mistyped domain to `nvidia.com`; `media.com` and other vendors are below it."""
-_FORMER = {"alpha.kubernetes.io/nvidia-gpu": "gpu"}
-"""Names of GPUs before Kubernetes 1.10; old guides still use them."""
-_SLIPS = {
-    "gpus": "gpu",
-    "gpu.share": "gpu.shared",
-    "gpu-shared": "gpu.shared",
-    "gpushared": "gpu.shared",
-    "gpus.shared": "gpu.shared",
-    "shared-gpu": "gpu.shared",
-}
-_MIG = re.compile(r"mig-?([1-7])g[.-]?([0-9]{1,3})gb?((?:\.[a-z.]+)?)")
-
-
-def is_device_plugin_name(resource: str) -> bool:
-    """True if NVIDIA's device plugin can advertise GPUs under this name."""
-    parsed = parse_resource(resource)
-    return parsed is not None and (not parsed.mig or parsed.profile is not None)
-
-
-def correct_name(resource: str) -> str | None:
-    """The device plugin's name for a misspelt resource; None if the name is correct or unclear.
-
-    The domain may be mistyped (`nvdia.com/gpu`, `nvidia/gpu`) or missing (`gpu`, which the API server refuses), or the
-    part behind it mistyped (`nvidia.com/gpus`).
-    """
-    if is_device_plugin_name(resource):
-        return None
-    domain, _, name = resource.rpartition("/")
-    name = _FORMER.get(resource, name).lower().replace("_", "-")
-    name = _SLIPS.get(name, name)
-    if name.startswith("mig") and (match := _MIG.fullmatch(name)):
-        slices, memory, rest = match.groups()
-        name = f"mig-{slices}g.{memory}gb{rest}"
-    if not is_device_plugin_name(VENDOR_PREFIX + name):
-        return None
-    is_meant = domain in ("", _DOMAIN) or resource in _FORMER or closest(domain, [_DOMAIN], likeness=_LIKE_DOMAIN)
-    return VENDOR_PREFIX + name if is_meant else None
 
 
 def nearest_name(resource: str, known: Iterable[str]) -> str | None:
@@ -294,7 +252,8 @@ def _unadvertised_resource(request: ResourceRequest, pod: Pod, namespace: str, v
     """The problem of a resource that no node advertises and no DeviceClass provides."""
     nodes = gpu_nodes(view)
     if nodes is UNKNOWN or not (nodes.nodes or nodes.others):
-        if correct := correct_name(request.resource):
+        # The API server refuses what is no label key.
+        if is_label_key(request.resource) and (correct := correct_name(request.resource)):
             text = "NVIDIA's device plugin advertises no resource of this name"
             yield Problem(request.path, text, f'write "{correct}"')
         return

@@ -34,6 +34,8 @@ _NEAR = 0.05
 """Maximum difference of an amount of memory from that of a GPU, as a fraction."""
 _MEBI_PER_GIBI = 1024
 _MOST_NAMED = 3
+_MOST_LISTED = 10
+"""Values of one expression that are replaced together."""
 
 
 class _Condition(NamedTuple):
@@ -111,8 +113,11 @@ class _SeenLabels:
         if key in self.keys:
             if key not in self.values or not self.values[key].isdisjoint(values):
                 return None
-            text = f"{format_list([shown(value) for value in values], _MOST_NAMED)} is the {key} of no node"
-            return next(filter(None, (self._instead(key, value, text) for value in values)), None)
+            verb = "is" if len(values) == 1 else "are"
+            text = f"{format_list([shown(value) for value in values], _MOST_NAMED)} {verb} the {key} of no node"
+            return self._listed_instead(values, key, text) or next(
+                filter(None, (self._instead(key, value, text) for value in values)), None
+            )
         if key in CLOUD_LABELS:
             proposal = propose_labels(values[0], self.values.get(PRODUCT_LABEL, ()))
             if proposal is None or proposal.others:
@@ -123,6 +128,22 @@ class _SeenLabels:
         if meant is None or self.values.get(meant, frozenset(values)).isdisjoint(values):
             return None
         return f"no node has the label {key}", f"write {meant}"
+
+    def _listed_instead(self, values: tuple[str, ...], key: str, text: str) -> tuple[str, str] | None:
+        """The message of several values, and the list to write instead; None if nodes have none that is meant."""
+        if not 1 < len(values) <= _MOST_LISTED or not key.endswith(_PRODUCT):
+            return None
+        proposals = [propose_labels(value, sorted(self.values[key])) for value in values]
+        here = [each for each in proposals if each is not None and not each.others]
+        if not here:
+            return None
+        listed: dict[str, None] = {}
+        for value, proposal in zip(values, proposals, strict=True):
+            # A GPU that the cluster lacks may come later, under the only name that it has.
+            is_clear = proposal is not None and proposal.names and (not proposal.others or len(proposal.names) == 1)
+            listed |= dict.fromkeys(proposal.names if proposal is not None and is_clear else (value,))
+        notes = dict.fromkeys(each.note for each in here)
+        return text, f"write [{', '.join(map(shown, listed))}]{''.join(notes)}"
 
     def _instead(self, key: str, value: str, text: str) -> tuple[str, str] | None:
         """The message that continues a text on a value, and the remedy."""

@@ -80,7 +80,9 @@ def without_repeats(findings: tuple[Finding, ...], document: Any) -> tuple[Findi
         return findings
     (cause,) = misspelt
     written = lookup(document, cause.path)
-    is_alone = isinstance(written, str) and cause.message.startswith(f'"{written.strip()}" ')
+    is_alone = isinstance(written, list) or (
+        isinstance(written, str) and cause.message.startswith(f'"{written.strip()}" ')
+    )
     follows = {id(found) for found in findings if is_alone and _follows(found, cause)}
     if not follows:
         return findings

@@ -27,6 +27,7 @@ def test_accepted_pod_has_no_problem(name):
         ("gpu", 'write "nvidia.com/gpu"'),
         ("NVIDIA.com/gpu", 'write "nvidia.com/gpu"'),
         ("mig-1g.5gb", 'write "nvidia.com/mig-1g.5gb"'),
+        ("nvidia.com/mig-1g.10gb+me", 'write "nvidia.com/mig-1g.10gb.me"'),
         ("gpu.shared", 'write "nvidia.com/gpu.shared"'),
         ("amd-gpu", "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"),
         ("AMD.com/gpu", "write it as nodes have it in status.allocatable, such as nvidia.com/gpu"),

@@ -188,6 +188,21 @@ def test_value_of_an_affinity_is_reported_at_its_place(pod, cluster):
 
 
 @pytest.mark.parametrize(
+    ("values", "listed"),
+    [
+        (("H100", "A100"), '["NVIDIA-H100-80GB-HBM3", "NVIDIA-A100-SXM4-80GB"]'),
+        (("H100", "NVIDIA-H200"), '["NVIDIA-H100-80GB-HBM3", "NVIDIA-H200"]'),
+        (("Voodoo-2", "A100"), '["Voodoo-2", "NVIDIA-A100-SXM4-80GB"]'),
+    ],
+)
+def test_list_of_products_is_replaced_by_a_whole_list(pod, products, values, listed):
+    (text,) = findings_of(by_affinity(pod, "nvidia.com/gpu.product", "In", *values), products(*HERE))
+    assert text == (
+        f'spec.{AFFINITY}.values: "{values[0]}" and "{values[1]}" are the nvidia.com/gpu.product of no node; write {listed}'
+    )
+
+
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         ("gpu.product", "NVIDIA-A100-SXM4-40GB"),

@@ -299,6 +299,7 @@ def test_what_the_release_certainly_lacks_is_refused(examined, asking):
     ("text", "said_of", "remedy"),
     [
         ('device.attributes["nvidia.com"].type == "gpu"', 'device.attributes["nvidia.com"]', f"write {A}"),
+        ('device.attributes["nvidia.com/gpu"].type == "gpu"', 'device.attributes["nvidia.com/gpu"]', f"write {A}"),
         ('device.attributes["mig.nvidia.com"].profile == "x"', 'device.attributes["mig.nvidia.com"]', f"write {A}"),
         (
             'device.attributes["gpu.nvidia.com/type"].x == 1',
