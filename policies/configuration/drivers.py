@@ -137,8 +137,8 @@ nvcr.io/nvidia/driver.
 def version_form(change: Change) -> Iterator[Problem]:
     """Precompiled images are tagged `<branch>-<kernel>-<os>`, all others `<version>-<os>`.
 
-    With the other form the operator composes a tag that NVIDIA's registry does not have, and the driver pods stay in
-    ImagePullBackOff. Other registries may have any tag, so there it is only warned about.
+    With the other form, or with the `v` or `R` of other names before it, the operator composes a tag that NVIDIA's registry
+    does not have, and the driver pods stay in ImagePullBackOff. Other registries may have any tag, so there it is only warned about.
     """
     for driver in drivers_of(change):
         registry = driver.text("repository")
@@ -153,13 +153,25 @@ def version_form(change: Change) -> Iterator[Problem]:
         elif version is not None and version.is_branch and not driver.is_precompiled:
             message = f'"{text}" is a branch, but only precompiled drivers are tagged by branch'
             message += f': "{text}-<os>" {outcome}'
-            full = _FULL_VERSIONS.get(version.branch)
-            example = f" such as {full}" if full else ""
-            remedy = f"write a full version of the branch{example}, or set usePrecompiled: true"
+            yield Problem(path, message, _full_version(version), severity=severity)
+        elif text[:1] in _LETTERS and (meant := DriverVersion.parse(text[1:])) is not None:
+            message = f'"{text}" begins with a letter, and no tag of a driver does: "{text}-<os>" {outcome}'
+            remedy = f'write version: "{meant.branch if driver.is_precompiled else text[1:]}"'
+            if meant.is_branch and not driver.is_precompiled:
+                remedy = _full_version(meant)
             yield Problem(path, message, remedy, severity=severity)
 
 
+_LETTERS = ("v", "V", "r", "R")
+"""First letters of versions in tags of Git, and of branches in NVIDIA's documents."""
 _FULL_VERSIONS = {580: "580.95.05", 595: "595.91.07"}
+
+
+def _full_version(branch: DriverVersion) -> str:
+    """A remedy for a branch where images are not precompiled."""
+    full = _FULL_VERSIONS.get(branch.branch)
+    example = f" such as {full}" if full else ""
+    return f"write a full version of the branch{example}, or set usePrecompiled: true"
 
 
 def _build_instead(driver: Driver) -> str:

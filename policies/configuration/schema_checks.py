@@ -160,8 +160,12 @@ def known_fields(change: Change) -> Iterator[Problem]:
 def current_fields(change: Change) -> Iterator[Problem]:
     """The field is still accepted but has no effect, or another field does the same better."""
     for found in _problems(change, "deprecated"):
-        yield Problem(found.path, found.message, _INSTEAD.get(_inside(found)))
+        name = _inside(found)
+        yield Problem(found.path, _STILL_READ if name in _LICENCES else found.message, _INSTEAD.get(name))
 
+
+_STILL_READ = "is deprecated, and still read"
+_LICENCES = ("driver.licensingConfig.configMapName", "licensingConfig.name")
 
 _INSTEAD = {
     "driver.useOpenKernelModules": "write kernelModuleType: open in its place",

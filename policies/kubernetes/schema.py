@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _LINE = re.compile(r"( *)(?=\S)(?:(?P<name>\w+)(?P<required>!)?: (?P<type>\S+)(?P<rest>[^+]*))?(?:\+ (?P<blocks>.+))?")
+_SCALARS = ("string", "boolean", "integer", "quantity", "int-or-string")
 _BOUND = re.compile(r"at (least|most) (\d+)")
 
 
@@ -180,7 +181,10 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
             remedy = "remove it"
             if unknown <= _MOST_GUESSED:
                 listed = f"remove it; there are {', '.join(sorted(schema.fields))}"
-                remedy = write_field(name, schema.fields, value, listed)
+                is_nested = isinstance(item, dict | list)
+                # A mapping is no mistyped field of text.
+                likely = [each for each, of in schema.fields.items() if not is_nested or of.type not in _SCALARS]
+                remedy = write_field(name, likely, value, listed)
             text = "unknown field: the API server drops it silently, so it has no effect"
             yield SchemaProblem("unknown", path / name, text, remedy)
         elif item is None:
@@ -205,6 +209,9 @@ def _type_remedy(value: Any, wanted: str) -> str:
     """The remedy for a value of a wrong type; an example if the value cannot be converted."""
     if wanted == "text" and not isinstance(value, dict | list):
         return "put it in quotes"
+    if wanted == "text" and isinstance(value, dict) and [*value] == ["name"] and isinstance(value["name"], str):
+        # Pods have imagePullSecrets of this shape.
+        return f'write "{value["name"]}"'
     plain = value.strip().lower() if isinstance(value, str) else ""
     if (wanted == "true or false" and plain in ("true", "false")) or (
         wanted == "a whole number" and _WHOLE.fullmatch(plain)

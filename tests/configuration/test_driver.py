@@ -61,6 +61,21 @@ def test_other_driver_has_a_full_version(findings_of):
     ]
 
 
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ("version: v580.95.05", 'write version: "580.95.05"'),
+        ("version: R580", "write a full version of the branch such as 580.95.05, or set usePrecompiled: true"),
+        ("usePrecompiled: true, version: v580.95.05", 'write version: "580"'),
+    ],
+)
+def test_version_of_a_driver_has_no_letter_before_it(examined, setting, remedy):
+    text = f"apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {{name: a}}\nspec: {{driver: {{{IMAGE}, {setting}}}}}"
+    (found,) = [one for one in examined(text) if one.rule.id == "GA117"]
+    assert (found.severity, found.remedy) == ("deny", remedy)
+    assert 'begins with a letter, and no tag of a driver does: "' in found.message
+
+
 @pytest.mark.parametrize("setting", ["usePrecompiled: true, version: 580.65.06", "version: '580'"])
 def test_version_of_another_form_is_only_warned_about_in_a_registry_of_ones_own(findings_of, setting):
     own = f"driver: {{repository: registry.example.com, image: driver, {setting}}}"

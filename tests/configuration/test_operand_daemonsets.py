@@ -175,6 +175,25 @@ def test_priority_class_that_may_exist_is_left_alone(examined):
     assert findings_of(examined(daemonsets("priorityClassName: gpus")), "GA178") == []
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("NVIDIA", 'write "nvidia"'), ("nvidia_gpu", 'write "nvidia", or remove it'), ("example.com", "or remove it")],
+)
+def test_runtime_class_that_kubernetes_cannot_name_is_refused(examined, name, remedy):
+    policy = f"{HEADS['ClusterPolicy']}  operator: {{runtimeClass: {name}}}\n"
+    ((severity, text),) = findings_of(examined(policy), "GA178")
+    assert severity is Severity.DENY
+    assert text.startswith(f'spec.operator.runtimeClass: "{name}" cannot name a RuntimeClass and its handler; ')
+    assert text.endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    "spec", ["operator: {runtimeClass: gpu-1}", "operator: {runtimeClass: GPU}\n  cdi: {nriPluginEnabled: true}"]
+)
+def test_runtime_class_that_is_valid_or_never_made_is_left_alone(examined, spec):
+    assert findings_of(examined(f"{HEADS['ClusterPolicy']}  {spec}\n"), "GA178") == []
+
+
 def test_operands_that_may_not_be_root_are_refused(examined):
     assert findings_of(examined(daemonsets("podSecurityContext: {runAsNonRoot: true, runAsUser: 1000}")), "GA178") == [
         (

@@ -44,6 +44,31 @@ def test_mistyped_field_is_reported_by_name(examined):
     ]
 
 
+def test_mapping_is_not_proposed_as_a_field_of_text(examined):
+    spec = "spec: {toolkit: {env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: b}}}]}}"
+    assert findings_of(examined(POLICY + spec), "GA102") == [
+        (
+            "spec.toolkit.env[0].valueFrom: unknown field: the API server drops it silently, so it has no effect; remove it; "
+            "there are name, value"
+        )
+    ]
+
+
+def test_pull_secret_of_the_shape_of_pods_gets_its_name_as_the_remedy(examined):
+    found = examined(POLICY + "spec: {toolkit: {imagePullSecrets: [{name: ngc}]}}")
+    assert findings_of(found, "GA101")[-1].endswith('imagePullSecrets[0]: is a mapping; it must be text; write "ngc"')
+
+
+@pytest.mark.parametrize(("kind", "field"), [("ClusterPolicy", "configMapName"), ("NVIDIADriver", "name")])
+def test_deprecated_licence_is_not_said_to_have_no_effect(examined, kind, field):
+    version = "v1" if kind == "ClusterPolicy" else "v1alpha1"
+    licence = f"licensingConfig: {{{field}: licence}}"
+    spec = f"driver: {{{licence}}}" if kind == "ClusterPolicy" else licence
+    document = f"apiVersion: nvidia.com/{version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {{{spec}}}"
+    (text,) = findings_of(examined(document), "GA103")
+    assert "is deprecated, and still read; put the licence into a Secret" in text
+
+
 def test_field_of_a_newer_operator_only_warns(examined):
     (finding,) = [one for one in examined(POLICY + "spec: {quantumFabric: {}}") if one.rule.id == "GA102"]
     assert finding.severity == "warn"

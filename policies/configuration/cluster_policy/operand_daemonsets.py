@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import OPERATOR, WITH_OPERANDS, Change
 from policies.configuration.cluster_facts import counted_names
+from policies.configuration.cluster_policy.runtime import uses_nri_plugin
 from policies.configuration.cluster_policy.upgrades import percentage, whole_number
 from policies.configuration.components import is_deployed
-from policies.kubernetes.names import is_label_key, is_label_value, write_closest
+from policies.kubernetes.names import is_dns_label, is_label_key, is_label_value, printable, write_closest
 from policies.kubernetes.nodes import labels_of, node_taint, tolerates_taint
 from policies.kubernetes.objects import Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
@@ -87,17 +88,19 @@ def _refusal(text: str) -> str:
 
 @OPERATOR.rule(
     "GA178",
-    "Operands must have a priority class that exists and the user that they need",
+    "Operands must have a priority class that exists, a runtime class that can, and the user that they need",
     remedy="remove runAsNonRoot",
     source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig, "
-    "transformValidatorSecurityContext, manifests/state-driver/0500_daemonset.yaml",
+    "transformValidatorSecurityContext, transformRuntimeClass, manifests/state-driver/0500_daemonset.yaml; "
+    "k8s.io/kubernetes pkg/apis/node/validation ValidateRuntimeClass",
     rows=("E-22", "E-23"),
 )
 def pods_may_run(change: Change) -> Iterator[Problem]:
     """Operands need root to load kernel modules; the kubelet refuses to start them as another user.
 
     If the priority class does not exist, the API server forbids the pods. In a GPUCluster the operator does not read
-    `podSecurityContext`.
+    `podSecurityContext`. The operator makes the RuntimeClass, with a handler of the same name, before all else: if it
+    cannot, it deploys nothing.
     """
     context = change.section(*(() if change.kind == "NVIDIADriver" else ("daemonsets",)), "podSecurityContext")
     is_read = change.kind != "GPUCluster"
@@ -115,6 +118,12 @@ def pods_may_run(change: Change) -> Iterator[Problem]:
         text = f'"{name}" does not exist; the pods would be forbidden: no PriorityClass with name {name} was found'
         remedy = f'write "system-node-critical", or create the PriorityClass "{name}" first'
         yield Problem(change.at("daemonsets", "priorityClassName"), text, remedy, severity=Severity.WARN)
+    name = change.text("operator", "runtimeClass")
+    if name and not is_dns_label(name) and not uses_nri_plugin(change):
+        text = f'"{printable(name)}" cannot name a RuntimeClass and its handler; the API server would refuse the one that the '
+        text += "operator makes, and nothing would be deployed"
+        remedy = f'write "{name.lower()}"' if is_dns_label(name.lower()) else 'write "nvidia", or remove it'
+        yield Problem(change.at("operator", "runtimeClass"), text, remedy)
 
 
 _POLICY_LABELS = (

@@ -17,7 +17,7 @@ from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_L
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.mig_configs import CONFIGS, DEFAULT, DeviceID, Entry, configs_of
 from policies.nvidia.mig_layouts import excess
-from policies.nvidia.mig_parted import apply_on_node
+from policies.nvidia.mig_parted import apply_on_node, entry_errors
 from policies.nvidia.mig_products import (
     PRODUCTS,
     MIGProduct,
@@ -161,14 +161,17 @@ def possible_profiles(file: MIGFile) -> Iterator[Problem]:
     for name, entries in file.configs.items():
         nodes = using.get(name, [])
         found: list[tuple[Entry, Problem]] = []
+        broken = {entry.index for entry in entries if any(entry_errors(entry.fields))}
         for entry in entries:
+            if entry.index in broken:
+                continue  # GA150 reports it
             if entry.is_mig_enabled and entry.filters:
                 misfits = [misfit for product in entry.products for misfit in _misfits(entry, product)]
                 found += [(entry, _problem(file, misfit)) for misfit in misfits]
             elif entry.is_mig_enabled and not are_skipped(nodes):
                 found += [(entry, each) for each in _on_known_gpus(file, entry)]
         reported: set[int] = set()
-        if all(each.severity is Severity.WARN for _, each in found):
+        if not broken and all(each.severity is Severity.WARN for _, each in found):
             for index, each in _on_nodes(file, name, nodes, is_kept=before.get(name) == entries):
                 reported.add(index)
                 yield each

@@ -20,6 +20,14 @@ INVALID = "mig-parted would report: error validating values in 'mig-devices' fie
 LIST = 'compare with what "nvidia-smi mig -lgip" lists on the node'
 
 
+@pytest.mark.parametrize("devices", ["1g5gb: 7", "mig-1g.5gb: 7", "1g.5gb: 0", "1g.5gb: -1"])
+def test_entry_that_mig_parted_refuses_is_reported_once(examined, devices):
+    layout = f"{HEAD}  x: [{{devices: all, mig-enabled: true, mig-devices: {{{devices}}}}}]\n"
+    used = json.dumps(node("a", "x", A100)), json.dumps({**policy(name="mig-config")})
+    found = examined("\n---\n".join([config_map(layout), *used]))
+    assert [one.rule.id for one in found if one.path[:1] == ("data",)] == ["GA150"]
+
+
 def node(name, config, labels):
     return {
         "apiVersion": "v1",
