@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.native_quotas import DEVICES_OF_CLASS, REQUESTS
+from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import known_classes
 from policies.kubernetes.names import shown
 from policies.kubernetes.neighbours import HAMI
 from policies.kubernetes.objects import FieldPath, items_at, lookup, mapping_at
 from policies.kubernetes.pod_templates import container_defaults
 from policies.kubernetes.quantities import billionths
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
 from policies.nvidia.mig import IMPLICIT_PREFIX
+from policies.nvidia.resource_names import correct_name
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 
@@ -68,9 +71,14 @@ def uncounted_limits(quota: Object, view: ClusterView) -> Iterator[Problem]:
                 _HARD / key, "Kubernetes counts nothing by this name", f'write "{match[1]}{DEVICES_OF_CLASS}"'
             )
         elif (resource := key.removeprefix(_LIMITS)) != key and _is_gpu(resource, view):
+            resource = _correct_name(resource, view) or resource
             yield from _idle_limit(hard, key, resource, "Kubernetes counts no limits of extended resources")
+        elif (resource := key.removeprefix(REQUESTS)) != key and (correct := _correct_name(resource, view)):
+            text = "NVIDIA's device plugin advertises no resource of this name, so this limit counts nothing"
+            yield Problem(_HARD / key, text, f'write "{REQUESTS}{correct}"')
         elif _is_gpu(key, view):
-            yield from _idle_limit(hard, key, key, "Kubernetes counts extended resources by requests only")
+            resource = _correct_name(key, view) or key
+            yield from _idle_limit(hard, key, resource, "Kubernetes counts extended resources by requests only")
 
 
 def _missing_class(key: str, view: ClusterView) -> Iterator[Problem]:
@@ -103,6 +111,15 @@ def _idle_limit(hard: Mapping[str, Any], key: str, resource: str, reason: str) -
         yield Problem(_HARD / key, text, "remove it", severity=Severity.AUDIT)
         return
     yield Problem(_HARD / key, f"{reason}, so this limit counts nothing", f'write "{counted}"')
+
+
+def _correct_name(resource: str, view: ClusterView) -> str | None:
+    """NVIDIA's name for a misspelt resource; None for names that something offers."""
+    nodes = gpu_nodes(view)
+    offered = () if nodes is UNKNOWN else nodes.extended_resources
+    if resource in HAMI.resources or resource in offered or resource in known_classes(view).extended_resources:
+        return None
+    return correct_name(resource)
 
 
 def _is_gpu(resource: str, view: ClusterView) -> bool:

@@ -30,6 +30,7 @@ from policies.nvidia.mig import IMPLICIT_PREFIX, parse_resource
 from policies.nvidia.product_names import labels_like
 from policies.nvidia.product_proposals import propose_labels
 from policies.nvidia.products import Product
+from policies.nvidia.resource_names import correct_name
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 
@@ -190,6 +191,8 @@ def _unoffered_resource(path: FieldPath, name: str, view: ClusterView) -> Iterat
     """
     nodes, classes, groups = gpu_nodes(view), known_classes(view), gpu_groups(view)
     if nodes is UNKNOWN or groups is UNKNOWN or not nodes.all or not classes.are_listed:
+        if name not in RESOURCES_OF_NEIGHBOURS and (correct := correct_name(name)):
+            yield Problem(path, "NVIDIA's device plugin advertises no resource of this name", f'write "{correct}"')
         return
     offered = {*nodes.offers, *classes.extended_resources, *RESOURCES_OF_NEIGHBOURS}
     if name not in offered and not (groups and parse_resource(name) is not None):

@@ -39,6 +39,9 @@ def remedies(hard, view=KNOWN):
         ("nvidia.com/gpu", "requests.nvidia.com/gpu"),
         ("limits.nvidia.com/gpu", "requests.nvidia.com/gpu"),
         ("limits.nvidia.com/mig-1g.10gb", "requests.nvidia.com/mig-1g.10gb"),
+        ("requests.nvidia.com/gpus", "requests.nvidia.com/gpu"),
+        ("limits.nvidia.com/gpus", "requests.nvidia.com/gpu"),
+        ("requests.nvidia.com/mig-1g.10gb+me", "requests.nvidia.com/mig-1g.10gb.me"),
         ("example.com/slice", "requests.example.com/slice"),
         (
             "deviceclass.resource.kubernetes.io/gpu.nvidia.com",

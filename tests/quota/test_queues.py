@@ -108,6 +108,14 @@ def test_queue_under_another_name_has_the_right_one(kind, name):
     assert 'write "nvidia.com/gpu"' in found
 
 
+@pytest.mark.parametrize(
+    "cluster", [(), [node(offers={"nvidia.com/gpu": "1", "nvidia.com/gpus": "1"}), CLASS, NO_SLICES]]
+)
+def test_misspelt_resource_has_the_right_name_also_without_a_cluster_unless_a_node_offers_it(cluster):
+    found = findings(cluster_queue("nvidia.com/gpus"), cluster)
+    assert [each.endswith('of this name; write "nvidia.com/gpu"') for each in found] == ([] if cluster else [True])
+
+
 def test_resource_that_no_node_offers_is_reported():
     (found,) = findings(cluster_queue("nvidia.com/mig-1g.10gb"))
     assert "no node offers nvidia.com/mig-1g.10gb, and no DeviceClass stands for it" in found

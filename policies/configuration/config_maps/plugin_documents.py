@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from policies.configuration.change import CONFIG_MAP
 from policies.configuration.cluster_facts import namespaced_name, the_nodes
 from policies.configuration.config_maps.embedded_documents import Embedded, read_embedded
 from policies.fleet.device_plugin import runs_device_plugin
-from policies.kubernetes.names import is_label_value
+from policies.kubernetes.names import is_label_value, shown
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, has_ended, items_at, lookup, name_of
 from policies.kubernetes.quantities import quantity_or_none
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
 
 
+_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+"""The keys of ConfigMaps. Source: k8s.io/apimachinery/pkg/util/validation IsConfigMapKey."""
 MOST_DOCUMENTS = 128
 """Keys of one ConfigMap that are reviewed; each takes up to half a millisecond, and a ConfigMap holds 50,000."""
 
@@ -109,10 +112,12 @@ def unread_reason(change: Change, path: FieldPath) -> str:
 
     Source: github.com/NVIDIA/k8s-device-plugin cmd/config-manager/main.go updateConfig.
     """
+    key = path[1] if len(path) > 1 else None
+    if isinstance(key, str) and not (_KEY.fullmatch(key) and isinstance(texts(change.object).get(key), str)):
+        return ""  # The API server refuses the object.
     if not is_governed(change):
         is_elsewhere = isinstance(change.facts.cluster_policy(), dict) and change.is_read_by_operator
         return "the ClusterPolicy does not name this ConfigMap, so nothing reads it yet" if is_elsewhere else ""
-    key = path[1] if len(path) > 1 else None
     if not isinstance(key, str) or key == default_key(change):
         return ""
     nodes = nodes_using(change, key)
@@ -191,7 +196,10 @@ def readable_documents(change: Change) -> Iterator[Problem]:
         text = "holds no configuration; the config manager would report: no configuration files available"
         yield Problem(_DATA, text, "add a key, such as any, with a configuration")
     for key, text in reviewed_texts(change.object):
-        if key and not is_label_value(key):
+        if not _KEY.fullmatch(key):
+            said = f"{shown(key)} is no key of a ConfigMap; the API server refuses it"
+            yield Problem(_DATA / key, said, "name it with at most 63 letters, digits, dashes, underscores and dots")
+        elif not is_label_value(key):
             said = f"cannot be the value of a label, so no node can select it by {PLUGIN_CONFIG_LABEL}"
             remedy = "name it with at most 63 letters, digits, dashes, underscores and dots, and no sign at either end"
             yield Problem(_DATA / key, said, remedy, severity=Severity.WARN)

@@ -208,6 +208,13 @@ def test_a_key_that_is_no_label_value_warns():
     )
 
 
+@pytest.mark.parametrize("key", ["<GPU model>", "tesla/t4", "a b"])
+def test_a_key_that_config_maps_cannot_have_is_refused(key):
+    (found,) = reviewed(config_map({key: "version: v1"}))
+    assert (found.rule.id, found.severity) == ("GA133", Severity.DENY)
+    assert found.message == f'"{key}" is no key of a ConfigMap; the API server refuses it'
+
+
 def test_aliases_without_end_cost_nothing():
     laughs = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
         f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
