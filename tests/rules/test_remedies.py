@@ -21,7 +21,7 @@ import pytest
 import policies
 from policies.admission import review
 from policies.admission.all_rules import rule_book
-from policies.kubernetes.objects import FieldPath
+from policies.kubernetes.objects import FieldPath, name_of
 from policies.kubernetes.pod_templates import with_defaults
 from policies.rules.checks import Problem
 from policies.rules.messages import reason
@@ -65,8 +65,8 @@ class Document:
     cluster: list[Any]
     settings: GPUAdmissionPolicy = DEFAULTS
     view: ClusterView | None = None
-    after: Any = None
-    """The object changed as all remedies say; None if that is not written."""
+    after: Document | None = None
+    """The same with the object and the cluster changed as all remedies say; None if that is not written."""
 
     def review(self, changed):
         """The decision on another form of the object; offline, where the cluster may lack the object itself."""
@@ -86,21 +86,30 @@ def load(text):
 def document(name, text, cluster=(), old=None):
     """What a text is about: its first object, the object as it was behind `--- # before`, and what the cluster has.
 
-    Behind `--- # after` is the object as a reader who follows every remedy writes it.
+    Behind `--- # after` is the object as a reader who follows every remedy writes it, and behind `--- # with after` what that
+    reader changes in the cluster.
     Comments such as `# operation: DELETE`, `# entry: check-conversion` and `# user: NAME` say more about the request.
     """
     header = dict(_HEADER.findall(text))
     new, *parts = re.split(r"(?m)^(?=---)", text)
     if not load(new):
         new, *parts = parts
-    forms, given = {"before": old, "after": None}, [*cluster]
+    forms = {"before": [old], "after": [], "with after": [], "with": [*cluster]}
     for part in parts:
         form = part.partition("\n")[0].removeprefix("--- # ")
-        if form in forms:
-            forms[form], *_ = load(part)
+        if form in ("before", "after"):
+            forms[form] = load(part)
         else:
-            given += load(part)
-    return replace(whole(name, *load(new), given, forms["before"], header), after=completed(forms["after"]))
+            forms[form if form in forms else "with"] += load(part)
+    (before,), after, added, given = forms.values()
+    read = whole(name, *load(new), given, before, header)
+    if not after and not added:
+        return read
+    names = {(each["kind"], name_of(each)) for each in added}
+    # An empty list says that there is none.
+    items = [item for each in given for item in [*unwrap_lists(each)] or [each]]
+    kept = [each for each in items if (each.get("kind"), name_of(each)) not in names]
+    return replace(read, after=whole(name, *(after or load(new)), [*kept, *added], before, header))
 
 
 def whole(name, new, given, before=None, header=None):
@@ -237,7 +246,7 @@ def test_object_changed_as_its_remedies_say_has_no_finding():
     changed = [(each, decision) for each, decision in reviewed("places").decisions if each.after]
     assert changed
     assert all(decision.findings for _, decision in changed)
-    after = [(each, each.review(with_defaults(each.after))) for each, _ in changed]
+    after = [(each, each.after.review(with_defaults(each.after.request.object))) for each, _ in changed]
     failures = [f"{each.name}: {finding}" for each, decision in after for finding in decision.findings]
     assert not failures, "\n".join(failures)
 
