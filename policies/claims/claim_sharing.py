@@ -20,8 +20,8 @@ from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -176,7 +176,7 @@ def _unfit_blocks(found: NvidiaConfig) -> Iterator[Problem]:
             yield Problem(path, text, remedy, severity=Severity.WARN)
 
 
-_GATES = {"TimeSlicing": "TimeSlicingSettings", "MPS": "MPSSupport"}
+_GATES = {"TimeSlicing": NVIDIAFeature.TimeSlicingSettings, "MPS": NVIDIAFeature.MPSSupport}
 """The feature gate of each sharing strategy."""
 
 
@@ -198,28 +198,28 @@ def feature_gates(subject: Subject) -> Iterator[Problem]:
         enabled = subject.facts.driver_gate(gate) if gate else True
         if gate and enabled is UNKNOWN:
             yield _unknown_gate(found, "sharing", "strategy", gate=gate)
-        elif not enabled:
+        elif gate and not enabled:
             text = f'"{found.strategy}" is selected as the GPU sharing strategy'
-            yield Problem(path, f'{text}, but the "{gate}" feature gate is not enabled')
-        if found.strategy == "MPS" and subject.facts.driver_gate("DynamicMIG") is True:
+            yield Problem(path, f'{text}, but the "{gate.name}" feature gate is not enabled')
+        if found.strategy == "MPS" and subject.facts.driver_gate(NVIDIAFeature.DynamicMIG) is True:
             text = "MPS is not yet supported when using featureGates.DynamicMIG=true"
             yield Problem(path, text, "remove sharing, or turn DynamicMIG off")
-        if found.strategy == "MPS" and subject.facts.driver_gate("ConsumableShares") is True:
+        if found.strategy == "MPS" and subject.facts.driver_gate(NVIDIAFeature.ConsumableShares) is True:
             text = "MPS sharing is not supported when consumable shares is enabled, and its feature gate is on"
             remedy = "request a share of a GPU in place of MPS, or set consumableShares of the driver to disabled"
             yield Problem(path, text, remedy, severity=Severity.WARN)
     for found in applied_configs(subject, "VfioDeviceConfig"):
-        enabled = subject.facts.driver_gate("PassthroughSupport")
+        enabled = subject.facts.driver_gate(NVIDIAFeature.PassthroughSupport)
         if enabled is UNKNOWN:
-            yield _unknown_gate(found, "kind", gate="PassthroughSupport")
+            yield _unknown_gate(found, "kind", gate=NVIDIAFeature.PassthroughSupport)
         elif not enabled:
             text = 'has no effect, since the driver offers no vfio devices while its feature gate "PassthroughSupport" is off'
             remedy = "turn the feature gate on in the values of the driver's chart, or remove the config"
             yield Problem(found.at("kind"), text, remedy, severity=Severity.WARN)
 
 
-def _unknown_gate(found: NvidiaConfig, *steps: str, gate: str) -> Problem:
-    text = f'needs the driver\'s feature gate "{gate}", which is off by default'
+def _unknown_gate(found: NvidiaConfig, *steps: str, gate: NVIDIAFeature) -> Problem:
+    text = f'needs the driver\'s feature gate "{gate.name}", which is off by default'
     remedy = "turn it on, and say so in spec.draDriver.featureGates of the GPUAdmissionPolicy"
     return Problem(found.at(*steps), text, remedy, severity=Severity.WARN)
 
@@ -275,7 +275,7 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
     Requests that no config is for have the driver's default, which counts as one more. Releases before 0.5 prepare several.
     While the feature gate PassthroughSupport is off, there are no VFIO devices, and nothing reads these configs.
     """
-    is_off = subject.facts.driver_gate("PassthroughSupport") is False
+    is_off = subject.facts.driver_gate(NVIDIAFeature.PassthroughSupport) is False
     for found in applied_configs(subject, "VfioDeviceConfig"):
         policy = found.value("iommu", "backendPolicy")
         if isinstance(policy, str) and policy not in ("", *_POLICIES):
@@ -293,7 +293,7 @@ def vfio_configs(subject: Subject) -> Iterator[Problem]:
     }
     if len(groups) > 1:
         text = f"the claim contains {len(groups)} VFIO device groups, but at most one is supported per claim"
-        is_checked = running is not UNKNOWN and not is_older(running, "0.5.0") and not is_off
+        is_checked = NVIDIAFeature.OneVfioGroup.is_in(running) is True and not is_off
         yield Problem(configs[-1].config.path, text, severity=None if is_checked else Severity.WARN)
 
 

@@ -14,13 +14,13 @@ from policies.devices.resource_claims import Claim, is_within_lists, read_config
 from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
-from policies.nvidia.identifiers import ON_BY_DEFAULT
 from policies.rules.checks import RulesOn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from policies.devices.resource_claims import Config, Constraint, DeviceRequest, Subrequest
+    from policies.nvidia.releases import NVIDIAFeature
     from policies.rules.request import Request
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -60,7 +60,7 @@ class Facts:
             new_expressions=True,
         )
 
-    def driver_gate(self, gate: str) -> bool | Unknown:
+    def driver_gate(self, gate: NVIDIAFeature) -> bool | Unknown:
         """True if a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""
         gates = self.settings.dra_driver.feature_gates
         if gates is None:
@@ -68,7 +68,7 @@ class Facts:
             if clusters is UNKNOWN or not clusters:
                 return UNKNOWN
             gates = lookup(clusters[0], ("spec", "draDriver", "featureGates")) or {}
-        return bool(gates.get(gate, gate in ON_BY_DEFAULT)) if isinstance(gates, dict) else UNKNOWN
+        return bool(gates.get(gate.name, gate.is_on_by_default)) if isinstance(gates, dict) else UNKNOWN
 
     def driver_version(self) -> str | Unknown:
         """The release of NVIDIA's DRA driver, `25.8.0`, if the settings name it."""

@@ -11,8 +11,8 @@ from policies.claims.nvidia_configs import applied_configs, nvidia_configs, requ
 from policies.kubernetes.names import printable, write_closest
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.config_grammar import is_older
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -183,10 +183,9 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
     count = lookup(subject.object, _NODES)
     if not _is_new(subject) or isinstance(count, bool) or not isinstance(count, int | None):
         return
-    running = subject.facts.driver_version()
+    gate = NVIDIAFeature.IMEXDaemonsWithDNSNames
     # The gate is on by default, and older drivers do not have it.
-    is_older_than_gate = running is not UNKNOWN and is_older(running, "25.8.0")
-    if is_older_than_gate or subject.facts.driver_gate("IMEXDaemonsWithDNSNames") is False:
+    if gate.is_in(subject.facts.driver_version()) is False or subject.facts.driver_gate(gate) is False:
         if not count and isinstance(subject.spec, dict):
             text = 'must be the number of nodes: without the feature gate "IMEXDaemonsWithDNSNames" the driver waits for them'
             yield Problem(_NODES, text, "write how many nodes the workload runs on")

@@ -10,10 +10,10 @@ from policies.claims.absence import Assumption, outcome
 from policies.claims.claim_subject import CLAIMS_AND_CLASSES, cache_per_review
 from policies.claims.compared_values import mistakes
 from policies.claims.nvidia_attributes import (
+    ADDED,
     DRIVERS,
     KINDS,
     REMOVED,
-    SINCE,
     STANDARD,
     class_with,
     is_published,
@@ -128,7 +128,7 @@ def _reason(place: Place, lacking: Sequence[DeviceGroup], groups: Sequence[Devic
         return "domain"
     of_nvidia = all(group.first.driver in DRIVERS for group in lacking)
     is_unpublished = not any(group.has(*place) for group in groups)
-    if of_nvidia and (place in REMOVED or (place in SINCE and is_unpublished)):
+    if of_nvidia and (place in REMOVED or (place in ADDED and is_unpublished)):
         return "release"
     return "unknown" if is_unpublished else "optional"
 
@@ -291,8 +291,9 @@ def removed_attributes(subject: Subject) -> Iterator[Problem]:
     for found in missing_reads(subject):
         if found.reason != "release":
             continue
-        removal, since = REMOVED.get(found.place), SINCE.get(found.place)
-        change = f"dropped in release {removal.release}" if removal else f"publishes from release {since} on only"
+        removal = REMOVED.get(found.place)
+        since = removal.by.since if removal else ADDED[found.place].since
+        change = f"dropped in release {since}" if removal else f"publishes from release {since} on only"
         text = f"reads {what(found.place)}, which NVIDIA's driver {change}"
         if found.lacking:
             text += f"; {format_devices(found.lacking)} {_lack(found.lacking)} it"

@@ -6,12 +6,12 @@ cmd/compute-domain-kubelet-plugin/deviceinfo.go, at v25.3.0, v25.8.0, v25.12.0, 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.deviceclasses import SHIPPED_TYPES
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
+from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 
 STANDARD = "resource.kubernetes.io"
 DRIVERS = (DRIVER, COMPUTE_DOMAIN_DRIVER)
-
-_FIRST_BY_YEAR = 25
-"""Releases were numbered by year and month from 25.3 to 25.12, and after that from 0.4."""
 
 _COMMON = (
     *("type", "productName", "brand", "architecture", "cudaComputeCapability", "driverVersion", "cudaDriverVersion"),
@@ -109,34 +106,34 @@ KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(NamedTuple):
     """An attribute that the driver does not publish any more."""
 
-    release: str
-    """The first without it."""
+    by: NVIDIAFeature
+    """What took its place, or removed it."""
     remedy: str
 
 
-_NUMBER = Removal("25.8.0", f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid')
+_NUMBER = f'request a count of devices, or select one by device.attributes["{DRIVER}"].uuid'
+_PARENT = f'write device.attributes["{DRIVER}"].parentUUID'
+_BUS = f'write device.attributes["{STANDARD}"].?pciBusID.orValue("")'
+_NUMA = f'write device.attributes["{STANDARD}"].?numaNode.orValue(-1)'
 REMOVED: Mapping[Place, Removal] = {
-    ("attributes", DRIVER, "index"): _NUMBER,
-    ("attributes", DRIVER, "minor"): _NUMBER,
-    ("attributes", DRIVER, "parentIndex"): Removal("25.8.0", f'write device.attributes["{DRIVER}"].parentUUID'),
-    ("attributes", DRIVER, "pcieBusID"): Removal(
-        "25.12.0", f'write device.attributes["{STANDARD}"].?pciBusID.orValue("")'
-    ),
-    ("attributes", DRIVER, "numa"): Removal("0.5.0", f'write device.attributes["{STANDARD}"].?numaNode.orValue(-1)'),
+    ("attributes", DRIVER, "index"): Removal(NVIDIAFeature.NoNumberAttributes, _NUMBER),
+    ("attributes", DRIVER, "minor"): Removal(NVIDIAFeature.NoNumberAttributes, _NUMBER),
+    ("attributes", DRIVER, "parentIndex"): Removal(NVIDIAFeature.NoNumberAttributes, _PARENT),
+    ("attributes", DRIVER, "pcieBusID"): Removal(NVIDIAFeature.BusIDAttribute, _BUS),
+    ("attributes", DRIVER, "numa"): Removal(NVIDIAFeature.NUMANodeAttribute, _NUMA),
 }
-SINCE: Mapping[Place, str] = {
-    ("attributes", DRIVER, "addressingMode"): "25.12.0",
-    _BUS_ID: "25.12.0",
-    ("attributes", DRIVER, "iommuFDEnabled"): "0.4.0",
-    ("attributes", STANDARD, "numaNode"): "0.5.0",
-    **dict.fromkeys(_PARTITIONS, "0.5.0"),
-    **dict.fromkeys(_SHARES, "0.5.0"),
+ADDED: Mapping[Place, NVIDIAFeature] = {
+    ("attributes", DRIVER, "addressingMode"): NVIDIAFeature.AddressingMode,
+    _BUS_ID: NVIDIAFeature.BusIDAttribute,
+    ("attributes", DRIVER, "iommuFDEnabled"): NVIDIAFeature.VfioIOMMU,
+    ("attributes", STANDARD, "numaNode"): NVIDIAFeature.NUMANodeAttribute,
+    **dict.fromkeys(_PARTITIONS, NVIDIAFeature.FabricManagerPartitioning),
+    **dict.fromkeys(_SHARES, NVIDIAFeature.ConsumableShares),
 }
-"""The first release that publishes what came later than the first releases."""
+"""The places that came later than the first releases."""
 
 
 def shipped_kinds(name: str) -> tuple[DeviceSchema, ...]:
@@ -153,12 +150,5 @@ def class_with(place: Place) -> str | None:
 def is_published(place: Place, release: str) -> bool:
     """True if a release of the driver knows an attribute, by the history of attributes."""
     if (removal := REMOVED.get(place)) is not None:
-        return _order(release) < _order(removal.release)
-    since = SINCE.get(place)
-    return since is None or _order(release) >= _order(since)
-
-
-def _order(release: str) -> tuple[bool, tuple[int, ...]]:
-    """A key to sort releases by: 25.12.0 came before 0.4.0."""
-    numbers = tuple(map(int, re.findall(r"\d+", release.partition("-")[0])[:3]))
-    return not numbers or numbers[0] < _FIRST_BY_YEAR, numbers
+        return removal.by.is_in(release) is False
+    return place not in ADDED or ADDED[place].is_in(release) is not False

@@ -17,9 +17,9 @@ from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
 from policies.kubernetes.versions import Feature
-from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.config_grammar import API_VERSION, DRIVERS, SCHEMAS, SINCE, TYPE_OF, TYPES_OF_DRIVER, is_older
+from policies.nvidia.config_grammar import ADDED, API_VERSION, DRIVERS, SCHEMAS, TYPE_OF, TYPES_OF_DRIVER
 from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, DRIVER
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -373,12 +373,12 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
     for found in nvidia_configs(subject):
         yield from _kind_problems(found, subject)
         yield from _version_problems(found)
-        first = SINCE.get((found.kind, ""))
-        if running is not UNKNOWN and first is not None and is_older(running, first):
+        added = ADDED.get((found.kind, ""))
+        if added is not None and added.is_in(running) is False:
             text = (
                 f'no kind "{found.kind}" is registered for version "{API_VERSION}" in the driver\'s release {running}'
             )
-            yield Problem(found.at("kind"), text, f"upgrade the driver to {first}, or remove the config")
+            yield Problem(found.at("kind"), text, f"upgrade the driver to {added.since}, or remove the config")
     for config in subject.new_configs:
         parameters = config.parameters
         if not config.driver or config.driver in DRIVERS or not isinstance(parameters, dict):
@@ -402,9 +402,8 @@ def _kind_problems(found: NvidiaConfig, subject: Subject) -> Iterator[Problem]:
         yield Problem(path, "couldn't get version/kind; json parse error: kind is not text", f"write {one_of_these}")
     elif kind in _DRIVER_OF or kind in ("ComputeDomain", "ComputeDomainClique"):
         text, severity = f"runtime object is not a recognized configuration: {found.driver} reads no {kind}", None
-        running = subject.facts.driver_version()
-        is_older_driver = running is not UNKNOWN and is_older(running, "0.5.0")
-        if found.driver == DRIVER and not names_requests(found, subject) and not is_older_driver:
+        fails = NVIDIAFeature.KindsOfOtherDrivers.is_in(subject.facts.driver_version()) is False
+        if found.driver == DRIVER and not names_requests(found, subject) and not fails:
             text, severity = f"has no effect, since {found.driver} reads no {kind}", Severity.WARN
         remedy = f"create the {kind} as an object of its own"
         if kind in _DRIVER_OF:
@@ -450,12 +449,12 @@ def strict_fields(subject: Subject) -> Iterator[Problem]:
                 inner = FieldPath(wrong.path[len(found.at()) :])
                 text = f'strict decoding error: unknown field "{printable(str(inner))}"'
                 yield Problem(wrong.path, text, _remedy(found, wrong, inner))
-        for (kind, field), first in SINCE.items():
+        for (kind, field), added in ADDED.items():
             steps = tuple(field.split("."))
-            is_newer = field and kind == found.kind and running is not UNKNOWN and is_older(running, first)
+            is_newer = field and kind == found.kind and added.is_in(running) is False
             if is_newer and lookup(found.parameters, steps) is not None:
                 text = f'strict decoding error: unknown field "{field}" in the driver\'s release {running}'
-                yield Problem(found.at(*steps), text, f"upgrade the driver to {first}, or remove it")
+                yield Problem(found.at(*steps), text, f"upgrade the driver to {added.since}, or remove it")
 
 
 @CLAIMS_AND_CLASSES.rule(

@@ -133,7 +133,7 @@ class Facts:
         variables = items_at(deployment, ("spec", "template", "spec", "containers", 0, "env"))
         return {name for each in variables if isinstance(name := lookup(each, ("name",)), str)}
 
-    def operator_version(self, policy: Object) -> tuple[int, int] | None:
+    def operator_version(self, policy: Object) -> str | Unknown:
         """The operator's version, by its running pod, its Deployment or the chart's label on a ClusterPolicy."""
         labels = lookup(policy, ("metadata", "labels"))
         chart = labels.get("helm.sh/chart") if isinstance(labels, dict) else None
@@ -147,7 +147,7 @@ class Facts:
         images = (lookup(each, ("spec", "containers", 0, "image")) for each in (*pods, template))
         tags = (text.rpartition(":")[2] for text in (*images, chart) if isinstance(text, str))
         match = next(filter(None, map(_VERSION.match, tags)), None)
-        return (int(match[1]), int(match[2])) if match else None
+        return f"{int(match[1])}.{int(match[2])}" if match else UNKNOWN
 
 
 class _AfterStored(ChangedView):

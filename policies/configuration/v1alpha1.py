@@ -12,8 +12,8 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, Object, items_at, lookup, name_of
 from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.config_grammar import is_older
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL, OFF_BY_DEFAULT, ON_BY_DEFAULT, PRESENT_LABEL
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PRESENT_LABEL
+from policies.nvidia.releases import DRIVER_GATES, NEWEST_DRIVER, NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -379,14 +379,16 @@ _DOMAINS = ("draDriver", "computeDomains", "kubeletPlugin")
 _PORTS = {_GPUS: 51516, _DOMAINS: 51515}
 """Of the health services, where none is set."""
 
-_KNOWN = OFF_BY_DEFAULT | ON_BY_DEFAULT
 _EXCLUDE = (
-    ("DynamicMIG", "PassthroughSupport"),
-    ("DynamicMIG", "NVMLDeviceHealthCheck"),
-    ("DynamicMIG", "MPSSupport"),
-    ("PassthroughSupport", "NVMLDeviceHealthCheck"),
+    (NVIDIAFeature.DynamicMIG, NVIDIAFeature.PassthroughSupport),
+    (NVIDIAFeature.DynamicMIG, NVIDIAFeature.NVMLDeviceHealthCheck),
+    (NVIDIAFeature.DynamicMIG, NVIDIAFeature.MPSSupport),
+    (NVIDIAFeature.PassthroughSupport, NVIDIAFeature.NVMLDeviceHealthCheck),
 )
-_NEED = (("DeviceMetadata", "PassthroughSupport"), ("ComputeDomainCliques", "IMEXDaemonsWithDNSNames"))
+_NEED = (
+    (NVIDIAFeature.DeviceMetadata, NVIDIAFeature.PassthroughSupport),
+    (NVIDIAFeature.ComputeDomainCliques, NVIDIAFeature.IMEXDaemonsWithDNSNames),
+)
 _EXITS = "the DRA driver would exit with: feature gate validation failed: feature gate"
 
 
@@ -407,17 +409,18 @@ def startable(change: Change) -> Iterator[Problem]:
     second one never becomes ready, and the pod restarts for ever.
     """
     for gate in change.mapping(*_GATES):
-        if gate not in _KNOWN:
-            guess = closest(gate, sorted(_KNOWN))
-            text = f"is not a feature gate of DRA driver 0.5, which would exit with: unrecognized feature gate: {gate}"
+        if gate not in DRIVER_GATES:
+            guess = closest(gate, DRIVER_GATES)
+            text = f"is not a feature gate of DRA driver {NEWEST_DRIVER}, which would exit with: unrecognized feature gate: {gate}"
             remedy = f"write {guess}" if guess else "remove it, or look it up in the version of the driver that you run"
             yield Problem(change.at(*_GATES, gate), text, remedy, severity=Severity.WARN)
-    for gate, other in _EXCLUDE:
-        if _is_on(change, gate) and _is_on(change, other):
-            text = f"excludes {other}; {_EXITS} {gate} is currently mutually exclusive with {other}"
-            yield Problem(change.at(*_GATES, gate), text)
-    for gate, needed in _NEED:
-        if _is_on(change, gate) and not _is_on(change, needed):
+    for feature, other in _EXCLUDE:
+        if _is_on(change, feature) and _is_on(change, other):
+            text = f"excludes {other.name}; {_EXITS} {feature.name} is currently mutually exclusive with {other.name}"
+            yield Problem(change.at(*_GATES, feature.name), text)
+    for feature, other in _NEED:
+        if _is_on(change, feature) and not _is_on(change, other):
+            gate, needed = feature.name, other.name
             where = gate if gate in change.mapping(*_GATES) else needed
             text = f"{gate} needs {needed}; {_EXITS} {gate} requires {needed} to also be enabled"
             yield Problem(change.at(*_GATES, where), text, f"write {needed}: true, or {gate}: false")
@@ -425,15 +428,16 @@ def startable(change: Change) -> Iterator[Problem]:
     yield from _ports(change)
 
 
-def _is_on(change: Change, gate: str) -> bool:
+def _is_on(change: Change, gate: NVIDIAFeature) -> bool:
     """True if a gate is on; all that are off by default are alpha, and all that are on are beta."""
-    stage, default = ("AllBeta", True) if gate in ON_BY_DEFAULT else ("AllAlpha", False)
-    return change.flag(*_GATES, gate, default=change.flag(*_GATES, stage, default=default))
+    stage = NVIDIAFeature.AllBeta if gate.is_on_by_default else NVIDIAFeature.AllAlpha
+    default = change.flag(*_GATES, stage.name, default=gate.is_on_by_default)
+    return change.flag(*_GATES, gate.name, default=default)
 
 
 def _shares(change: Change) -> Iterator[Problem]:
     """Problems of ConsumableShares: it needs a gate and a variable, and excludes MPS."""
-    on = _is_on(change, "ConsumableShares")
+    on = _is_on(change, NVIDIAFeature.ConsumableShares)
     values = [
         (index, lookup(variable, ("value",)))
         for index, variable in enumerate(change.items(*_GPUS, "env"))
@@ -446,10 +450,10 @@ def _shares(change: Change) -> Iterator[Problem]:
         )
         remedy = "add {name: CONSUMABLE_SHARES, value: unlimited} to draDriver.gpus.kubeletPlugin.env"
         yield Problem(change.at(*_GATES, "ConsumableShares"), text, remedy, severity=Severity.WARN)
-    if on and _is_on(change, "MPSSupport"):
+    if on and _is_on(change, NVIDIAFeature.MPSSupport):
         text = "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS"
         yield Problem(change.at(*_GATES, "ConsumableShares"), text, severity=Severity.WARN)
-    is_ignored = is_older(change.text("draDriver", "version"), "0.5.0")
+    is_ignored = NVIDIAFeature.ConsumableShares.is_in(change.text("draDriver", "version")) is False
     for index, _ in set_to if not on else ():
         text = "needs a feature gate; the DRA driver would exit with: invalid CLI flags: --consumable-shares requires "
         text += "feature gate ConsumableShares to be enabled"

@@ -48,7 +48,7 @@ class Stage(Enum):
         self.is_on = is_on
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """The history of one feature."""
 

@@ -17,6 +17,7 @@ from policies.kubernetes.names import closest, shown, write_field
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.schema import Field, parse_schema
 from policies.nvidia.identifiers import UNPARSED, brief, device_errors, name_error
+from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -318,13 +319,13 @@ DRIVERS = {
 
 TYPES_OF_DRIVER = {driver: frozenset(TYPE_OF[kind] for kind in kinds) for driver, kinds in DRIVERS.items()}
 
-SINCE = {
-    ("VfioDeviceConfig", ""): "25.12.0",
-    ("VfioDeviceConfig", "iommu"): "0.4.0",
-    ("GpuConfig", "sharing.mpsConfig.multiUser"): "0.5.0",
-    ("MigDeviceConfig", "sharing.mpsConfig.multiUser"): "0.5.0",
+ADDED = {
+    ("VfioDeviceConfig", ""): NVIDIAFeature.VfioDeviceConfig,
+    ("VfioDeviceConfig", "iommu"): NVIDIAFeature.VfioIOMMU,
+    ("GpuConfig", "sharing.mpsConfig.multiUser"): NVIDIAFeature.MultiUserMPS,
+    ("MigDeviceConfig", "sharing.mpsConfig.multiUser"): NVIDIAFeature.MultiUserMPS,
 }
-"""The releases of the driver that were the first to have a kind, or a field of one. After 25.12 came 0.4."""
+"""The kinds, and fields of kinds, that came later than the first releases of the driver."""
 
 _BLOCKS = {
     "kind": """
@@ -373,21 +374,3 @@ domainID: string
 }
 
 SCHEMAS: dict[str, Field] = {kind: parse_schema(text, _BLOCKS) for kind, text in _TEXTS.items()}
-
-
-_RELEASE = re.compile(r"v?(\d{1,6})\.(\d{1,6})")
-_FIRST_YEAR = 24
-
-
-def is_older(release: str, other: str) -> bool:
-    """True if a release came before another; False where one of them cannot be read."""
-    one, two = _release_order(release), _release_order(other)
-    return one is not None and two is not None and one < two
-
-
-def _release_order(release: str) -> tuple[bool, int, int] | None:
-    match = _RELEASE.match(release)
-    if match is None:
-        return None
-    major, minor = int(match[1]), int(match[2])
-    return major < _FIRST_YEAR, major, minor

@@ -54,22 +54,6 @@ DEPLOY_OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 """`false` keeps all components of the operator away from a node."""
 
 
-OFF_BY_DEFAULT = frozenset(
-    {
-        *("TimeSlicingSettings", "MPSSupport", "PassthroughSupport", "DynamicMIG", "NVMLDeviceHealthCheck"),
-        *("DeviceMetadata", "FabricManagerPartitioning", "HostManagedIMEXDaemon", "DRAListTypeAttributes"),
-        *("ConsumableShares", "AllAlpha", "AllBeta", "LoggingAlphaOptions"),
-    }
-)
-"""All of these are alpha, except the names of whole stages."""
-ON_BY_DEFAULT = frozenset(
-    {
-        *("IMEXDaemonsWithDNSNames", "ComputeDomainCliques", "CrashOnNVLinkFabricErrors"),
-        *("ContextualLogging", "LoggingBetaOptions"),
-    }
-)
-
-
 UNPARSED = "unable to parse config file"
 """The error of the device plugin for a value of another type; Go's encoding/json adds the rest of the message."""
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import closest, shown
 from policies.kubernetes.objects import FieldPath
-from policies.nvidia.identifiers import GPU_RESOURCE, OFF_BY_DEFAULT, ON_BY_DEFAULT
+from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.releases import DRIVER_GATES
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS
@@ -223,9 +224,8 @@ def _weights(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
 
 def _driver(settings: GPUAdmissionPolicy) -> Iterator[Problem]:
     path = _at("draDriver")
-    known = OFF_BY_DEFAULT | ON_BY_DEFAULT
     for gate in settings.dra_driver.feature_gates or {}:
-        if gate not in known and (meant := closest(gate, sorted(known), likeness=0.8)):
+        if gate not in DRIVER_GATES and (meant := closest(gate, DRIVER_GATES, likeness=0.8)):
             yield Problem(path / "featureGates" / gate, "NVIDIA's DRA driver has no such gate", f"write {meant}")
     version = settings.dra_driver.version
     if version and not any(letter.isdigit() for letter in version):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policies.admission.all_rules import rule_book
 from policies.kubernetes.versions import Feature
+from policies.nvidia.releases import NVIDIAFeature
 from webhook.cli.shipped_files import read_examples
 
 ROOT = Path(__file__).parents[2]
@@ -110,9 +111,11 @@ def upstream_rows():
 
 
 def versions_page(text):
-    before, _, rest = text.partition("<!-- Kubernetes -->\n")
-    after = rest.partition("<!-- end of Kubernetes -->\n")[2]
-    return f"{before}<!-- Kubernetes -->\n{kubernetes_rows()}\n<!-- end of Kubernetes -->\n{after}"
+    for name, rows in (("Kubernetes", kubernetes_rows()), ("NVIDIA", nvidia_rows())):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        after = rest.partition(f"<!-- end of {name} -->\n")[2]
+        text = f"{before}<!-- {name} -->\n{rows}\n<!-- end of {name} -->\n{after}"
+    return text
 
 
 def kubernetes_rows():
@@ -128,6 +131,16 @@ def kubernetes_rows():
         name = row.what or f"`{feature.name}`"
         source = f"`{row.source}`" if row.source else ""
         rows.append("| " + " | ".join([name, *words, row.reading, row.shown_by, source]) + " |")
+    return "\n".join(rows)
+
+
+def nvidia_rows():
+    rows = ["| | component | since | stage | what is read differently | source |", "|---|---|---|---|---|---|"]
+    for feature in NVIDIAFeature:
+        row = feature.value
+        stage = row.stage.words if feature.is_gate else ""
+        name, source = row.what or f"`{feature.name}`", f"`{row.source}`" if row.source else ""
+        rows.append(f"| {name} | {row.component} | {row.since} | {stage} | {row.reading} | {source} |")
     return "\n".join(rows)
 
 

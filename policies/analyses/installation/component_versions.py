@@ -11,6 +11,7 @@ from policies.kubernetes.names import format_list, format_ranges, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
 from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import Unknown
+from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 _DRIVER = "gpu.nvidia.com"
 _NUMBER = re.compile(r"v?(\d+)\.(\d+)")
 _VERSIONS = "docs/versions.md"
-_OLDEST_DRA_DRIVER = (25, 8)
-_RENUMBERED = (0, 4)
 
 COMPONENTS = {
     "gpu-operator": "GPU Operator",
@@ -155,12 +154,7 @@ def component_checks(
 
 
 def _dra_driver_check(tags: Sequence[str], converting: Sequence[str], *, publishes: bool) -> Check:
-    # Releases after 25.12 are numbered from 0.4.
-    old = [
-        tag
-        for tag in tags
-        if (numbers := _numbers(tag)) and not (numbers >= _OLDEST_DRA_DRIVER or _RENUMBERED <= numbers < (1, 0))
-    ]
+    old = [tag for tag in tags if NVIDIAFeature.KnownDriver.is_in(tag) is False]
     if old:
         return Topic.COMPONENTS.warning(
             f"DRA driver {format_list(old)} is older than what gpu-admission knows",

@@ -11,6 +11,7 @@ from policies.configuration.drivers import Driver, drivers_of, os_of
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -131,8 +132,6 @@ _PROBE_FIELDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "succ
 _BUILD_SECONDS = 600
 _MANAGER = re.compile(r"v([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})")
 _OLDEST_MANAGER = (0, 6, 4)
-_FIRST_TO_NEED_IT = (24, 3)
-"""The operator whose chart first forbids older driver managers; charts before have older ones themselves."""
 
 
 @CLUSTER_POLICY.rule(
@@ -203,7 +202,8 @@ def driver_manager(change: Change) -> Iterator[Problem]:
         version = driver.text("manager", "version")
         match = _MANAGER.fullmatch(version)
         is_old = match is not None and tuple(map(int, match.groups())) < _OLDEST_MANAGER
-        if is_old and (change.facts.operator_version(change.object) or _FIRST_TO_NEED_IT) >= _FIRST_TO_NEED_IT:
+        # The charts of operators before have older managers themselves.
+        if is_old and NVIDIAFeature.NewDriverManager.is_in(change.facts.operator_version(change.object)) is not False:
             text = f'"{version}" is older than v0.6.4, the oldest that works with operators from 24.3'
             yield Problem(driver.at("manager", "version"), text, "write version: v0.12.0, or what your registry has")
         if driver.flag("upgradePolicy", "autoUpgrade"):

@@ -15,6 +15,7 @@ from policies.kubernetes.selectors import LabelSelectorError, parse_label_select
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.container_toolkit import names_gpus
 from policies.nvidia.pod_conditions import has_claims, requested_names
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
 
@@ -173,8 +174,6 @@ def pod_selectors(change: Change) -> Iterator[Problem]:
         yield Problem(policy.at("waitForCompletion", "timeoutSeconds"), text, remedy, severity=Severity.WARN)
 
 
-_PANICS_UP_TO = (26, 3)
-"""The last operator that reads `drain` without a check."""
 _CHART = {"maxParallelUpgrades": 1, "maxUnavailable": "25%"}
 """The values that the Helm chart and OpenShift's console write into every upgrade policy."""
 
@@ -307,8 +306,7 @@ def upgrades_run(change: Change) -> Iterator[Problem]:
     if change.flag("sandboxWorkloads", "enabled") and is_customised:
         yield Problem(path, "has no effect while sandboxWorkloads.enabled is true; the operator skips all upgrades")
     is_safe = isinstance(policy.value("drain"), dict) or not policy.is_read
-    version = None if is_safe else change.facts.operator_version(change.object)
-    if version is not None and version <= _PANICS_UP_TO:
-        running = f"operator {version[0]}.{version[1]}"
-        text = f"is true without drain, and {running} would crash with a nil pointer dereference"
+    version = UNKNOWN if is_safe else change.facts.operator_version(change.object)
+    if NVIDIAFeature.OptionalDrain.is_in(version) is False:
+        text = f"is true without drain, and operator {version} would crash with a nil pointer dereference"
         yield Problem(path, text, "write drain: {enable: false} beside it")
