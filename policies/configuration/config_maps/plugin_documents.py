@@ -132,11 +132,11 @@ def nodes_using(change: Change, key: str) -> list[Object] | Unknown:
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not is_governed(change):
         return UNKNOWN
+    default, view = default_key(change), change.facts.view
     return [
         node
         for node in nodes
-        if labels_of(node).get(PLUGIN_CONFIG_LABEL, default_key(change)) == key
-        and runs_device_plugin(node, change.facts.view)
+        if labels_of(node).get(PLUGIN_CONFIG_LABEL, default) == key and runs_device_plugin(node, view)
     ]
 
 
