@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from policies.configuration.change import Change
-    from policies.kubernetes.schema import SchemaProblem
+    from policies.kubernetes.schema import Field, SchemaProblem
     from policies.rules.checks import RuleBook
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -146,7 +146,18 @@ def known_fields(change: Change) -> Iterator[Problem]:
         elsewhere = _ELSEWHERE.get(_inside(found))
         mistyped = elsewhere is not None or found.remedy.startswith(("write ", "move "))
         severity = None if mistyped else Severity.WARN
-        yield Problem(found.path, found.message, elsewhere or found.remedy, severity=severity)
+        homes = [] if mistyped else [*_homes(SCHEMAS[change.kind], str(found.path[-1]), SPEC)]
+        remedy = f"move it to {homes[0]}" if len(homes) == 1 else found.remedy
+        yield Problem(found.path, found.message, elsewhere or remedy, severity=severity)
+
+
+def _homes(schema: Field, name: str, path: FieldPath) -> Iterator[FieldPath]:
+    """The paths of the mappings that have a field of a name, without those in lists."""
+    for key, field in schema.fields.items():
+        if key == name:
+            yield path
+        if field.type == "object":
+            yield from _homes(field, name, path / key)
 
 
 @OPERATOR.rule(

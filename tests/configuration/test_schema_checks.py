@@ -69,6 +69,19 @@ def test_deprecated_licence_is_not_said_to_have_no_effect(examined, kind, field)
     assert "is deprecated, and still read; put the licence into a Secret" in text
 
 
+@pytest.mark.parametrize(
+    ("spec", "remedy"),
+    [
+        ("driver: {upgradePolicy: {kernelModuleType: auto}}", "move it to spec.driver"),
+        ("kernelModuleType: auto", "move it to spec.driver"),
+        ("mig: {repository: x}", "remove it; there are strategy"),
+    ],
+)
+def test_field_below_another_is_moved_to_its_only_place(examined, spec, remedy):
+    (found,) = [one for one in examined(POLICY + f"spec: {{{spec}}}") if one.rule.id == "GA102"]
+    assert (found.severity, found.remedy) == ("warn", remedy)
+
+
 def test_field_of_a_newer_operator_only_warns(examined):
     (finding,) = [one for one in examined(POLICY + "spec: {quantumFabric: {}}") if one.rule.id == "GA102"]
     assert finding.severity == "warn"
