@@ -32,6 +32,7 @@ lint: .venv/installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m lints.imports_by_name
+	$(BIN)/python -m lints.version_comparisons
 	$(BIN)/python -m lints.floor_plan
 	$(BIN)/python -m lints.plain_sentences
 
