@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.conversion.gpu_semantics import shares_of
 from policies.conversion.templates import without_nulls
 from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
-from policies.devices.native_quotas import QuotaUse, counts_as_resource, counts_pod, refused_claims
+from policies.devices.native_quotas import DEVICES_OF_CLASS, QuotaUse, counts_as_resource, counts_pod, refused_claims
 from policies.devices.published_devices import DeviceGroup, gpu_groups, largest_node, published_devices
 from policies.devices.resource_claims import Claim
 from policies.fleet.device_plugin import enough_on_a_node, nodes_with_both, old_kubelets
@@ -291,23 +291,25 @@ def effective_quotas(
 
     A converted pod requests by a claim, which the quota counts only if the DeviceClass carries the name
     (spec.extendedResourceName) and the API server is 1.36 or newer, and never for quotas with scopes. Otherwise the
-    namespace could take every GPU.
+    namespace could take every GPU, unless a quota without scopes limits <class>.deviceclass.resource.k8s.io/devices.
     """
     # Without `pod`, all quotas count, whatever their scopes.
     quotas = [
         each for each in view.known_or_reviewed("ResourceQuota", namespace) if pod is None or counts_pod(each, pod)
     ]
     severity = Severity(settings.conversion.native_quota)
+    limits = [
+        (quota, hard, bool(lookup(quota, ("spec", "scopes")) or lookup(quota, ("spec", "scopeSelector"))))
+        for quota in quotas
+        if isinstance(hard := lookup(quota, ("spec", "hard")), dict)
+    ]
     for resource, path in places.items():
-        for quota in quotas:
-            hard = lookup(quota, ("spec", "hard"))
-            key = f"requests.{resource}"
-            if not isinstance(hard, dict) or key not in hard:
+        name, key = record.device_class(resource), f"requests.{resource}"
+        if any(f"{name}{DEVICES_OF_CLASS}" in hard for _, hard, scoped in limits if not scoped):
+            continue
+        for quota, hard, scoped in limits:
+            if key not in hard or (not scoped and counts_as_resource(name, resource, view)):
                 continue
-            scoped = bool(lookup(quota, ("spec", "scopes")) or lookup(quota, ("spec", "scopeSelector")))
-            if not scoped and counts_as_resource(record.device_class(resource), resource, view):
-                continue
-            name = record.device_class(resource)
             yield Problem(
                 path,
                 f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
