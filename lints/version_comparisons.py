@@ -1,4 +1,4 @@
-"""No comparison of versions outside the tables of versions: `python -m lints.version_comparisons [FOLDER...]`.
+"""Versions are compared in their tables only: `python -m lints.version_comparisons [FOLDER...]`.
 
 A version in the middle of a rule says neither which feature it stands for nor what the cluster shows of it. Ask
 `Feature` of `policies.kubernetes.versions` or `NVIDIAFeature` of `policies.nvidia.releases`.
