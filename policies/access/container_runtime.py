@@ -167,10 +167,10 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
     the node, unless it requests some and the device plugin chooses them. In a pod that requests GPUs, the other
     containers, and those whose request may give no GPU, are only audited: most are sidecars whose images set nothing, and
     the RuntimeClass applies to every container of a pod; GA608 and GA610 refuse those that certainly get GPUs. If an
-    update changes the image of a container, that container is reviewed again.
+    update changes the image of a container, or adds an ephemeral container, that container is reviewed.
     """
     name, handler = subject.spec.get("runtimeClassName"), nvidia_handler(subject)
-    if handler is None or not subject.pod_containers:
+    if handler is None:
         return
     left_to_images = [each for each in subject.images if _is_left_to_its_image(each)]
     runtime = f"is {shown(name)}" if handler == name else f"is {shown(name)} with the handler {shown(handler)}"
@@ -181,23 +181,27 @@ def unrequested_runtime(subject: Subject) -> Iterator[Problem]:
                 f"{runtime}, NVIDIA's container runtime, also for {container.title}, {container.doubt}: if its image "
                 "sets NVIDIA_VISIBLE_DEVICES, as CUDA images do, it gets every GPU of the node"
             )
-            remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}" if subject.is_created else RECREATE
+            remedy = f"set NVIDIA_VISIBLE_DEVICES to void in {container.title}" if subject.containers else RECREATE
             yield Problem(path, text, remedy, severity=Severity.AUDIT)
     elif left_to_images:
         who, remedy = "no container requests a GPU", None
+        if not subject.is_created:
+            added = "set NVIDIA_VISIBLE_DEVICES to void in the debug container: it cannot request GPUs"
+            remedy = added if subject.containers else RECREATE
         for container in subject.pod_containers:
             if container.loss is not None:
                 who = f"{container.title} {container.lack}"
-                remedy = (
-                    f"remove {container.loss.field} or runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void in every "
-                    "container"
-                )
+                if subject.is_created:
+                    remedy = (
+                        f"remove {container.loss.field} or runtimeClassName, or set NVIDIA_VISIBLE_DEVICES to void in "
+                        "every container"
+                    )
                 break
         text = (
             f"{runtime}, NVIDIA's container runtime, and {who}: an image that sets "
             "NVIDIA_VISIBLE_DEVICES, as CUDA images do, gets every GPU of the node"
         )
-        yield subject.problem(path, text, remedy if subject.is_created else RECREATE)
+        yield subject.problem(path, text, remedy)
 
 
 def _is_left_to_its_image(container: Container) -> bool:

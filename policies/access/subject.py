@@ -268,7 +268,7 @@ class Subject:
     images: tuple[Container, ...]
     """The containers whose images are under review."""
     pod_containers: tuple[Container, ...]
-    """The containers of a pod that is created, or of one whose images or annotations change."""
+    """The containers of the pod; of ephemeral ones only those that are under review."""
     is_created: bool
     """True if the pod is created; False if it exists."""
     namespace: str
@@ -295,6 +295,7 @@ class Subject:
                 known = {each.name: each.fields for each in before}
                 added = _read_containers(spec, _LISTS[2:], requests)
                 containers = images = tuple(each for each in added if each.fields != known.get(each.name))
+                pod_containers = (*_read_containers(spec, _LISTS[:2], requests), *images)
             case "UPDATE", "":
                 annotations = changed_cdi_annotations(request.object, request.old_object)
                 changed = changed_images(request.object, request.old_object)

@@ -223,7 +223,8 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
         if _setting(container, VISIBLE_DEVICES, subject) is not None:
             continue
         require = _setting(container, _REQUIRE, subject)
-        if require is None or require.value == "":
+        # A value from another source may be empty, or missing, when the container starts.
+        if require is None or not require.value:
             text = (
                 f"{container.title} {container.lack} and has CUDA_VERSION{version.origin}, but neither "
                 "NVIDIA_REQUIRE_CUDA nor NVIDIA_VISIBLE_DEVICES: NVIDIA's container runtime takes it for an old CUDA "
@@ -239,8 +240,7 @@ def _runtime_severity(subject: Subject, otherwise: Severity) -> Severity:
     If the pod's RuntimeClass says so and no container requests a GPU, GA603 reports that.
     """
     is_certain = subject.settings.access.legacy_runtime or (
-        nvidia_handler(subject) is not None
-        and (not subject.pod_containers or any(each.requests_gpu for each in subject.pod_containers))
+        nvidia_handler(subject) is not None and any(each.requests_gpu for each in subject.pod_containers)
     )
     return subject.severity if is_certain else otherwise
 
@@ -265,8 +265,14 @@ def _setting(container: Container, name: str, subject: Subject) -> _Setting | No
     return _Setting(found.path, found.value, f" from {found.kind} {shown(found.source)}")
 
 
-_OF_NVIDIA = re.compile(r"(?:.*/)?nvcr\.io/nvidia/|(?:(?:index\.|registry-1\.)?docker\.io/)?nvidia/")
-"""Names of NVIDIA's images, in its registry, in a mirror named after it, and in Docker Hub."""
+_OF_NVIDIA = re.compile(
+    r"(?:(?:.*/)?nvcr\.io(?::443)?/|(?:(?:index\.|registry-1\.)?docker\.io(?::443)?/)?)nvidia/",
+    re.IGNORECASE,
+)
+"""Names of NVIDIA's images, in its registry, in a mirror named after it, and in Docker Hub.
+
+The name of a registry may have capital letters and the usual port.
+"""
 
 
 @PODS.rule(

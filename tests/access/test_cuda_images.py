@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from policies.rules.decision import Severity
 from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 
 REMEDY = "request nvidia.com/gpu: 1 in resources.limits, or set NVIDIA_VISIBLE_DEVICES to void"
@@ -33,6 +34,10 @@ def test_image_of_nvidia_without_a_request_is_audited_where_the_runtime_is_unkno
         ("nvidia/cuda", ["GA608"]),
         ("docker.io/nvidia/cuda", ["GA608"]),
         ("index.docker.io/nvidia/cuda", ["GA608"]),
+        ("NVCR.io/nvidia/cuda", ["GA608"]),
+        ("nvcr.io:443/nvidia/cuda", ["GA608"]),
+        ("Docker.IO:443/nvidia/cuda", ["GA608"]),
+        ("nvcr.io:80/nvidia/cuda", []),
         ("nvcr.io/partner/x", []),
         ("ghcr.io/nvidia/x", []),
         ("mynvidia/cuda", []),
@@ -85,6 +90,22 @@ def test_cuda_version_alone_only_warns_where_the_runtime_is_unknown(findings_of,
 )
 def test_cuda_version_counts_without_the_other_variables(rules, values, expected):
     assert rules({"containers": [{"name": "a", "env": variables(**values)}]}) == expected
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        {"value": "$(UNKNOWN)"},
+        {"valueFrom": {"fieldRef": {"fieldPath": "metadata.annotations['a']"}}},
+        {"valueFrom": {"configMapKeyRef": {"name": "missing", "key": "a", "optional": True}}},
+    ],
+    ids=str,
+)
+def test_requirement_that_may_be_empty_on_the_node_counts_as_empty(found, requirement):
+    env = [*variables(CUDA_VERSION="12"), {"name": "NVIDIA_REQUIRE_CUDA", **requirement}]
+    settings = GPUAdmissionPolicy(access=Access(mode="deny", legacy_runtime=True))
+    (finding,) = found({"containers": [{"name": "a", "env": env}]}, settings=settings)
+    assert (finding.rule.id, finding.severity) == ("GA610", Severity.DENY)
 
 
 def test_cuda_version_beside_a_request_is_nothing(rules):

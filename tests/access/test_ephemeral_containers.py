@@ -3,12 +3,15 @@
 import pytest
 
 from policies.access import validate
+from policies.rules.decision import Severity
 from policies.rules.request import Request
-from policies.rules.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS, Access, GPUAdmissionPolicy
 from tests.findings import plain_text
 from webhook.cluster.manifests import ManifestsView
 
+DENY = GPUAdmissionPolicy(access=Access(mode="deny"))
 ALL = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+VOID = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
 DEBUG = {"name": "debug", "image": "ubuntu", "env": ALL}
 
 
@@ -19,9 +22,9 @@ def pod(*ephemeral, **spec):
     }
 
 
-def findings(new, old, **fields):
+def findings(new, old, *, settings=DEFAULTS, **fields):
     request = {"operation": "UPDATE", "subresource": "ephemeralcontainers", "namespace": "team-a", **fields}
-    return list(validate(Request(new, old_object=old, **request), ManifestsView(), DEFAULTS))
+    return list(validate(Request(new, old_object=old, **request), ManifestsView(), settings))
 
 
 def rules(*args, **fields):
@@ -46,8 +49,24 @@ def test_container_that_changed_is_reported():
 
 
 def test_containers_that_run_are_nothing():
-    spec = {"containers": [{"name": "a", "env": ALL}], "runtimeClassName": "nvidia"}
+    spec = {"containers": [{"name": "a", "env": ALL}]}
     assert rules(pod({"name": "new"}, **spec), pod(**spec)) == []
+
+
+@pytest.mark.parametrize(
+    ("container", "severity"),
+    [
+        ({"env": VOID}, Severity.DENY),
+        ({"resources": {"limits": {"nvidia.com/gpu": "1"}}}, Severity.AUDIT),
+    ],
+    ids=["no-container-requests-a-gpu", "another-container-requests-one"],
+)
+def test_image_of_a_new_container_may_choose_gpus_under_nvidias_runtime(container, severity):
+    spec = {"containers": [{"name": "a", **container}], "runtimeClassName": "nvidia"}
+    (finding,) = findings(pod({"name": "new"}, **spec), pod(**spec), settings=DENY)
+    assert (finding.rule.id, finding.severity) == ("GA603", severity)
+    assert "set NVIDIA_VISIBLE_DEVICES to void" in finding.remedy
+    assert findings(pod({"name": "new", "env": VOID}, **spec), pod(**spec), settings=DENY) == []
 
 
 def test_mount_of_the_node_is_reported():

@@ -103,11 +103,19 @@ TRIED = {
         "old_object": pod(ASKING, **RUNTIME),
         **DEBUG,
     },
+    "RuntimeClass of NVIDIA: any ephemeral container in a pod that requests no GPU": {
+        **pod(VOID, ephemeralContainers=[{"name": "b", "image": "tool"}], **RUNTIME),
+        "old_object": pod(VOID, **RUNTIME),
+        **DEBUG,
+    },
     "RuntimeClass of NVIDIA: the image changes to one of NVIDIA": changed(
         pod(**RUNTIME), pod(CUDA | {"name": "a"}, **RUNTIME)
     ),
     "no RuntimeClass: an image of NVIDIA, without a request": pod(CUDA),
     "no RuntimeClass: `CUDA_VERSION`, without a request": pod(CUDA_VERSION),
+    "the same, beside `NVIDIA_REQUIRE_CUDA` by `valueFrom`, which may be empty": pod(
+        {"env": [*CUDA_VERSION["env"], {**FROM["env"][0], "name": "NVIDIA_REQUIRE_CUDA"}]}
+    ),
     "no RuntimeClass: the image changes to one of NVIDIA": changed(pod(), pod(CUDA | {"name": "a"})),
     "no RuntimeClass: an ephemeral container with an image of NVIDIA": {
         **pod({}, ephemeralContainers=[CUDA]),
