@@ -88,7 +88,7 @@ async def test_expensive_claims_run_aside_while_conversions_do_not(serve, ask, m
     hostile = [asyncio.create_task(be_hostile(number)) for number in range(8)]
     for number in range(20):
         # Of another template each time, because pods of one are not reviewed again.
-        pod = {**GPU_POD, "metadata": {**GPU_POD["metadata"], "labels": {"app": str(number)}}}
+        pod = {**GPU_POD, "spec": {**GPU_POD["spec"], "terminationGracePeriodSeconds": number}}
         assert (await ask(served, "convert-pods", pod))["patch"]
     await asyncio.gather(*hostile)
     assert threads["team-a"] == [True] * 2 * 20
