@@ -44,7 +44,7 @@ async def main(pair, authority):
     writer.close()
     await writer.wait_closed()
     server.close()
-    print(len(served[0]._ssl_buffer))
+    print(len(served[0]._ssl_buffer), served[0]._incoming_high_water)
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -63,7 +63,7 @@ def interpreter(python):
 
 
 @pytest.mark.parametrize("python", PYTHONS)
-def test_tls_has_a_buffer_of_one_record(python, tmp_path):
+def test_tls_has_buffers_of_one_record(python, tmp_path):
     command = interpreter(python)
     if command is None:
         pytest.skip(f"python{python} is not installed")
@@ -80,4 +80,4 @@ def test_tls_has_a_buffer_of_one_record(python, tmp_path):
         check=False,
         timeout=60,
     )
-    assert done.stdout == "16384\n", done.stderr
+    assert done.stdout == "16384 20480\n", done.stderr

@@ -308,6 +308,8 @@ class Form:
         except TimeoutError as error:
             raise Unread(_late, bytes(body[:BEGINNING])) from error
         except (ConnectionError, web.RequestPayloadError) as error:
+            # The stream keeps this exception, and its traceback this frame: the body would stay until a collection.
+            body.clear()
             raise Unread(_incomplete) from error
         if len(body) > self.largest:
             raise Unread(self.too_large, bytes(body[:BEGINNING]))

@@ -29,10 +29,17 @@ if TYPE_CHECKING:
     from webhook.server.connection_limits import ConnectionLimits
 
 
+_MOST_ENCRYPTED = 20 * 1024
+"""Bytes that TLS receives before the application reads; a record has up to 16 KiB and 261 bytes, and must fit."""
+
+
 class OneRecordTLS(SSLProtocol):
-    """TLS with a buffer of one record; asyncio's own has 256 KiB, filled before the first byte."""
+    """TLS with buffers of one record; asyncio's own have 256 KiB, one of which is filled at once."""
 
     max_size = 16 * 1024
+
+    def _set_read_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        super()._set_read_buffer_limits(_MOST_ENCRYPTED if high is None else high, low)  # type: ignore[misc]  # no stub
 
 
 CLOSED = ("address_limit", "total_limit", "handshake_timeout", "head_timeout", "head_size")

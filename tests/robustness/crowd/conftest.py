@@ -87,6 +87,10 @@ class Peer:
         self.writer.write(data)
         await self.writer.drain()
 
+    def abort(self):
+        """Close the connection without the end of TLS."""
+        self.writer.transport.abort()
+
     async def ask(self):
         """Send a whole request, and return the head of its answer."""
         await self.send(WHOLE)

@@ -1,8 +1,10 @@
 """Reviews of large objects get an answer that holds: `guard-pods` fails open, so a call without an answer passes."""
 
 import asyncio
+import gc
 import io
 import json
+import tracemalloc
 
 import aiohttp
 import pytest
@@ -103,6 +105,23 @@ async def test_review_that_does_not_arrive_in_time_is_refused_with_an_answer(ser
     body = review_of(json.dumps("x" * 1_000_000))
     peer = await sent_in_part(connect, await serve(), body, len(body), "100ms")
     assert json.loads(await peer.whole_answer())["response"]["status"]["code"] == 429
+
+
+async def test_bodies_of_clients_that_hang_up_are_freed_at_once(serve, connect, until):
+    served, part = await serve(), bytes(1_000_000)
+    gc.disable()
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(8):
+            peer = await connect(served.port, served.context)
+            await peer.send(HEAD.format("10s", 2_000_000).encode() + part)
+            peer.abort()
+        await until(lambda: not served.http_connections)
+        assert tracemalloc.get_traced_memory()[0] - before < 4_000_000
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 async def test_call_that_passes_unreviewed_is_counted(serve, connect):
