@@ -113,8 +113,7 @@ def dropped_fields(subject: Subject) -> Iterator[Problem]:
     for path, known in _gated_fields(subject):
         if known.gate.is_on(subject.facts.view) is False:
             text = f"is dropped by Kubernetes {version_text(running)} unless the feature gate {known.gate.name} is on: "
-            remedy = f"{known.remedy}, turn the gate on, or upgrade the cluster to {known.gate.on_since}"
-            yield Problem(path, text + known.consequence, remedy)
+            yield Problem(path, text + known.consequence, known.gate.remedy_in(running, known.remedy))
 
 
 def _gated_fields(subject: Subject) -> Iterator[tuple[FieldPath, _Field]]:

@@ -200,10 +200,9 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     stored = subject.facts.view.list_before_review("DeviceClass")
     # The API server keeps the field if a stored class has it, maybe this one.
     is_kept = stored is not UNKNOWN and any(extended_resource_name(each) is not None for each in stored)
-    if not gate.default_in(running) and not is_kept:
+    if not subject.facts.view.feature_gates().get(gate.name, gate.default_in(running)) and not is_kept:
         text = f"is dropped by Kubernetes {version_text(running)} unless the feature gate {gate.name} is on"
-        remedy = f"turn the gate on, or upgrade the cluster to {gate.on_since}"
-        yield Problem(_EXTENDED_RESOURCE, text, remedy, severity=Severity.WARN)
+        yield Problem(_EXTENDED_RESOURCE, text, gate.remedy_in(running), severity=Severity.WARN)
 
 
 def _extended_resource_error(name: str) -> str:

@@ -42,11 +42,12 @@ if TYPE_CHECKING:
 
 def server_problem(view: ClusterView) -> str | None:
     """The reason why the API server does not support them; None if it does."""
-    version = view.server_version()
+    version, gate = view.server_version(), Feature.DRAExtendedResource
     if version is UNKNOWN:
         return "the version of the API server is not known"
-    # In an older version a DeviceClass may prove the gate for the API server, but not for the scheduler and the kubelets.
-    return None if Feature.DRAExtendedResource.default_in(version) else f"the API server is {version_text(version)}"
+    if gate.is_complete(view):
+        return None
+    return f"the API server {f'has {gate.name} off' if gate.default_in(version) else f'is {version_text(version)}'}"
 
 
 def kubelet_problem(view: ClusterView, *, of_dra_only: bool = False) -> str | None:

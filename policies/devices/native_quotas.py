@@ -84,8 +84,7 @@ def counts_as_resource(device_class: str, resource: str, view: ClusterView) -> b
 
 def _counts_resources(view: ClusterView) -> bool:
     """True if claims count as the extended resources of their DeviceClass; an unknown version may do so."""
-    # Alpha versions of the feature do not count them, though a DeviceClass may prove that it is on.
-    return Feature.DRAExtendedResource.default_in(view.server_version()) is not False
+    return Feature.DRAExtendedResource.is_complete(view) is not False
 
 
 def refused_pod(

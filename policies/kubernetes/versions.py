@@ -1,7 +1,7 @@
 """The table of what versions of Kubernetes do differently, which says what is on in a cluster.
 
-What a cluster shows is stronger than its version: the API server drops the fields of a gate that is off before it stores
-an object, so a stored field proves that the gate is on.
+What a cluster shows is stronger than its version: its API server lists its gates in `/metrics`, and drops the fields of a
+gate that is off before it stores an object, so a stored field proves that the gate is on.
 
 Source: k8s.io/kubernetes pkg/features/kube_features.go of 1.36.2, k8s.io/kube-scheduler pkg/features and the reference of
 feature gates of 1.37; pkg/registry/resource/resourceslice/strategy.go and deviceclass/strategy.go, dropDisabledFields.
@@ -73,7 +73,7 @@ class Feature(Enum):
     """A feature gate, by its name in Kubernetes, or a behaviour without one."""
 
     DynamicResourceAllocation = Row(
-        {26: _ALPHA, 32: _BETA_OFF, 34: _GA}, "`doctor` warns if `/metrics` shows that it is off"
+        {26: _ALPHA, 32: _BETA_OFF, 34: _GA}, "`preflight` warns if `/metrics` shows that it is off"
     )
     DRAAdminAccess = Row({32: _ALPHA, 34: _BETA, 36: _GA}, "`adminAccess` of requests, in rules and in the allocator")
     DRAPrioritizedList = Row({33: _ALPHA, 34: _BETA, 36: _GA}, "`firstAvailable`, in rules and in the allocator")
@@ -193,12 +193,29 @@ class Feature(Enum):
         stage = self.stage_in(version)
         return stage is not None and stage.is_on
 
+    def remedy_in(self, version: Version, *others: str) -> str:
+        """The remedies where a gate is off: `others`, turn it on, and upgrade to a version that has it on."""
+        *ways, last = *others, "turn the gate on"
+        if self.default_in(version) is not True:
+            ways, last = [*ways, last], f"upgrade the cluster to {self.on_since}"
+        return f"{', '.join(ways)}, or {last}" if ways else last
+
     def is_on(self, view: ClusterView) -> bool | Unknown:
-        """True if it is on in a cluster: proven by a stored object, or by default in its version."""
+        """True if it is on in a cluster: shown by the API server, proven by a stored object, or by default."""
+        if (shown := view.feature_gates().get(self.name)) is not None:
+            return shown
         default = self.default_in(view.server_version())
         if default is True or not self.value.shown_by:
             return default
         return self in view.derive(proven_features) or default
+
+    def is_complete(self, view: ClusterView) -> bool | Unknown:
+        """True if it is on by default in a cluster's version and not shown to be off.
+
+        For parts that alpha versions of a feature lack.
+        """
+        shown = view.feature_gates().get(self.name)
+        return False if shown is False else self.default_in(view.server_version())
 
 
 def version_text(version: Version) -> str:

@@ -36,7 +36,7 @@ UNKNOWN: Final[Literal[Unknown.UNKNOWN]] = Unknown.UNKNOWN
 """The answer to a question about something the view cannot see: not None, not empty, not zero."""
 
 SERVER_VERSION = ""
-"""Stands for the version of the API server among the kinds that a digest read."""
+"""Stands for the version and the feature gates of the API server among the kinds that a digest read."""
 OTHER_PODS = "pods that are not listed"
 """Stands for the pods of `others_on` among the kinds that a digest read."""
 _WORK_PER_OBJECT = 5
@@ -94,6 +94,10 @@ class ClusterView(ABC):
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""
         return UNKNOWN
+
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The feature gates that the API server shows, each with whether it is on; empty if none are known."""
+        return {}
 
     def generation(self, kind: str) -> int:
         """A number that changes whenever an answer about a kind may change.
@@ -207,6 +211,10 @@ class PassingView(ClusterView):
     def server_version(self) -> tuple[int, int] | Unknown:
         """Major and minor version of the API server."""
         return self._ask(SERVER_VERSION, self._view.server_version)
+
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The feature gates that the API server shows, each with whether it is on."""
+        return self._ask(SERVER_VERSION, self._view.feature_gates)
 
     def generation(self, kind: str) -> int:
         """A number that changes whenever an answer about a kind may change."""

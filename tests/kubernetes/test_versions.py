@@ -54,6 +54,40 @@ def test_table_names_a_field_for_each_feature_that_one_proves():
     assert proven == {feature for feature in Feature if feature.value.shown_by}
 
 
+GATED = {
+    "serverVersion": {"gitVersion": "v1.36.2"},
+    "featureGates": {"DRADeviceTaints": False, "GenericWorkload": True},
+}
+
+
+def test_gate_that_the_api_server_shows_is_stronger_than_version_and_stored_fields():
+    shown = ManifestsView([GATED, with_field(taints=[{"key": "broken", "effect": "NoSchedule"}])])
+    assert (Feature.DRADeviceTaints.is_on(shown), Feature.GenericWorkload.is_on(shown)) == (False, True)
+    assert Feature.DRAPartitionableDevices.is_on(shown) is True
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "complete"),
+    [
+        ("v1.35.0", {"DRAExtendedResource": True}, False),
+        ("v1.36.2", {}, True),
+        ("v1.36.2", {"DRAExtendedResource": False}, False),
+    ],
+)
+def test_feature_is_complete_where_it_is_on_by_default_and_not_off(version, gates, complete):
+    shown = ManifestsView([{"serverVersion": {"gitVersion": version}, "featureGates": gates}])
+    assert Feature.DRAExtendedResource.is_complete(shown) is complete
+
+
+def test_gates_of_a_kubelet_are_not_those_of_the_api_server():
+    kubelet = {
+        "kind": "KubeletConfiguration",
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "featureGates": {"A": True},
+    }
+    assert ManifestsView([kubelet]).feature_gates() == {}
+
+
 def test_plain_devices_prove_nothing():
     known = view(k8s.resource_slice(k8s.gpus(1)), k8s.device_class(), version="v1.34.4")
     proven = [feature for feature in Feature if feature.value.shown_by]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from asyncio import Runner
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from policies.analyses.installation.component_versions import METRICS, ServerFeatures, features_in
 from policies.analyses.installation.network import Clock
 from policies.kubernetes.objects import lookup, mappings_at
+from policies.kubernetes.versions import Feature
+from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cli.settings import settings_in
 from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cluster.answers import APIError, ClusterError, Unreachable
@@ -28,10 +31,9 @@ from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import Watched, watched_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import Unknown
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cli.progress import Progress
@@ -277,6 +279,7 @@ async def read_cluster(
     sync.start(settings.configuration.operator_namespaces)
     progress.show(lambda: _progress_of(sync))
     try:
+        sync.view.set_feature_gates(await shown_gates(client))
         try:
             async with asyncio.timeout(seconds):
                 await sync.wait_for_first()
@@ -292,6 +295,26 @@ def _progress_of(sync: Sync) -> str:
     caches = [*sync.caches]
     done = sum(cache.store.state != "waiting" for cache in caches)
     return f"reading the cluster: {done} of {len(caches)} kinds"
+
+
+async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
+    """Plugins and feature gates in the metrics of the API server; None if it has no metrics."""
+    try:
+        async with aclosing(client.text_lines("/metrics")) as lines:
+            return features_in([line async for line in lines if line.startswith(METRICS)])
+    except APIError as error:
+        if error.is_not_found:
+            return None
+        if error.is_forbidden:
+            return UNKNOWN
+        raise
+
+
+async def shown_gates(client: APIClient) -> Mapping[str, bool]:
+    """The gates of the table of versions that the API server shows; empty if RBAC hides its metrics."""
+    features = await read_features(client)
+    gates = {} if features is None or isinstance(features, Unknown) else features.gates
+    return {name: on for name, on in gates.items() if name in Feature.__members__}
 
 
 class RunningCluster:
@@ -316,6 +339,11 @@ class RunningCluster:
     def version(self) -> tuple[int, int] | Unknown:
         """The version of the API server; unknown if RBAC hides it."""
         return parse_version(self._wait(read_version(self._client)))
+
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The feature gates that the API server shows."""
+        gates: Mapping[str, bool] = self._wait(shown_gates(self._client))
+        return gates
 
     def read_list(self, wanted: Watched) -> list[Object] | Unreadable:
         """The objects of a list, reduced to what rules read, or why they are unknown."""
@@ -379,6 +407,8 @@ class LiveFacts(ManifestsView):
         """The lists that were requested, and why each is unknown; empty if it is known."""
         self._server_version: tuple[int, int] | Unknown | None = None
         """None before it is read."""
+        self._feature_gates: Mapping[str, bool] | None = None
+        """None before they are read."""
         for each in watched_kinds(settings.configuration.operator_namespaces):
             self._watched.setdefault(each.kind, []).append(each)
 
@@ -387,6 +417,12 @@ class LiveFacts(ManifestsView):
         if self._server_version is None:
             self._server_version = self._cluster.version()
         return self._server_version
+
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The feature gates that the API server shows."""
+        if self._feature_gates is None:
+            self._feature_gates = self._cluster.feature_gates()
+        return self._feature_gates
 
     def knows(self, kind: str, namespace: str = "") -> bool:
         """True if all objects of a kind, or of a kind in a namespace, are read now or were before."""

@@ -143,6 +143,7 @@ class LiveView(ClusterView):
     def __init__(self, stores: Iterable[tuple[Watched, Store]] = ()) -> None:
         """Show these stores."""
         self._version: tuple[int, int] | Unknown = UNKNOWN
+        self._gates: Mapping[str, bool] = {}
         self._changes = 0
         self._shown: list[tuple[Watched, Store]] = []
         self._kinds: dict[str, KnownKind] = {}
@@ -168,6 +169,12 @@ class LiveView(ClusterView):
             self._version = version
             self._changes += 1
 
+    def set_feature_gates(self, gates: Mapping[str, bool]) -> None:
+        """Set the feature gates that the API server shows."""
+        if gates != self._gates:
+            self._gates = gates
+            self._changes += 1
+
     def get(self, kind: str, name: str, namespace: str = "") -> Object | Unknown | None:
         """One object; None if it does not exist."""
         known = self._kinds.get(kind)
@@ -181,6 +188,10 @@ class LiveView(ClusterView):
     def server_version(self) -> tuple[int, int] | Unknown:
         """The last known version of the API server."""
         return self._version
+
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The last known feature gates of the API server."""
+        return self._gates
 
     def generation(self, kind: str) -> int:
         """A number that grows whenever an answer about a kind may change."""

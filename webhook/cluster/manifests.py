@@ -13,7 +13,7 @@ from policies.kubernetes.workloads import group_of
 from webhook.cluster.resources import RESOURCES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
 
@@ -51,6 +51,7 @@ class ManifestsView(ClusterView):
         self._replaced: defaultdict[str, dict[tuple[str, str], Object | None]] = defaultdict(dict)
         """The object of the cluster with the name of each object under review; None if there is none."""
         self._version: tuple[int, int] | Unknown = UNKNOWN
+        self._gates: Mapping[str, bool] = {}
         self._lists: dict[str, Sequence[Object]] = {}
         """All objects of each kind that was listed, so that results per object are found by the list."""
         for document in cluster:
@@ -100,6 +101,10 @@ class ManifestsView(ClusterView):
         """The version in the output of `kubectl version`."""
         return self._version
 
+    def feature_gates(self) -> Mapping[str, bool]:
+        """The `featureGates` beside the version, as snapshots have them."""
+        return self._gates
+
     def knows(self, kind: str, namespace: str = "") -> bool:
         """True if all objects of a kind are known, or all of those in a namespace."""
         return (kind, "") in self._known or (kind, namespace) in self._known
@@ -120,6 +125,8 @@ class ManifestsView(ClusterView):
         version = lookup(document, ("serverVersion", "gitVersion"))
         if isinstance(version, str) and (match := _VERSION.match(version)):
             self._version = int(match.group(1)), int(match.group(2))
+        if "serverVersion" in document and isinstance(gates := document.get("featureGates"), dict):
+            self._gates = {name: on for name, on in gates.items() if isinstance(on, bool)}
         kind = _kind_of_items(document)
         namespace = namespace_of(document) if kind else ""
         if kind and _is_of_known_group(kind, document):

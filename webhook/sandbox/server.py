@@ -303,7 +303,11 @@ class Sandbox:
         if request.path == "/version":
             return _document(version_info(self.version))
         if request.path == "/metrics":
-            return web.Response(text=f"{self._webhooks.metrics}process_start_time_seconds {self._started:.2f}\n")
+            gates = "".join(
+                f'kubernetes_feature_enabled{{name="{each}"}} 1\n' for each in sorted(self._cluster.feature_gates)
+            )
+            started = f"process_start_time_seconds {self._started:.2f}\n"
+            return web.Response(text=f"{self._webhooks.metrics}{gates}{started}")
         if (proxied := parse_proxy_path(request.path)) is not None:
             return await forward(self._cluster, proxied, request)
         if request.method == hdrs.METH_GET:

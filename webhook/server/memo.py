@@ -172,7 +172,7 @@ class _Fact:
 
 
 _LISTS = frozenset({"list", "derive_each", "objects_under_review"})
-_VALUES = frozenset({"count_each", "others_on", "server_version"})
+_VALUES = frozenset({"count_each", "others_on", "server_version", "feature_gates"})
 
 
 def _is_same(question: _Question, before: Any, now: Any) -> bool:

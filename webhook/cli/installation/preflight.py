@@ -29,7 +29,7 @@ from webhook.cli.installation.preflight_reads import (
     review_rights,
     try_objects,
 )
-from webhook.cli.running_clusters import Discovery, read_clock, run_connected
+from webhook.cli.running_clusters import Discovery, read_clock, read_features, run_connected
 from webhook.cli.shipped_files import shipped_path
 from webhook.cli.text_layout import output_text
 from webhook.cluster.kind_reads import parse_version, read_object, read_version
@@ -106,7 +106,7 @@ async def _facts(client: APIClient, documents: Sequence[Object], progress: Progr
         coverage=coverage,
         images=images,
         broken_conversions=await reads.broken_conversions(client),
-        features=await reads.read_features(client),
+        features=await read_features(client),
         clock=clock,
     )
 

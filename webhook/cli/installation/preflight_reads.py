@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from dataclasses import replace
 from functools import partial
@@ -11,12 +10,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from policies.admission import CONFIGURATIONS
-from policies.analyses.installation.component_versions import (
-    METRICS,
-    ServerFeatures,
-    component_of,
-    features_in,
-)
+from policies.analyses.installation.component_versions import component_of
 from policies.analyses.installation.dry_runs import DryRun, PlannedObject, refusal_of
 from policies.analyses.installation.rights import OwnRules, Right, granting_rights, needed_rights
 from policies.cel import CelCompileError
@@ -129,19 +123,6 @@ async def api_services(client: APIClient) -> Sequence[Object] | Unknown:
 async def endpoint_slices(client: APIClient) -> Sequence[Object] | Unknown:
     """The EndpointSlices of namespace `default`."""
     return await list_objects(client, _ENDPOINT_SLICES, namespace="default")
-
-
-async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
-    """Plugins and feature gates in the metrics of the API server; None if it has no metrics."""
-    try:
-        async with contextlib.aclosing(client.text_lines("/metrics")) as lines:
-            return features_in([line async for line in lines if line.startswith(METRICS)])
-    except APIError as error:
-        if error.is_not_found:
-            return None
-        if error.is_forbidden:
-            return UNKNOWN
-        raise
 
 
 async def read_policies(client: APIClient, discovery: Discovery) -> tuple[list[Object], list[str]]:

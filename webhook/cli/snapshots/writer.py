@@ -25,7 +25,7 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
-from webhook.cli.running_clusters import NoClusterError, run_connected, stored_settings, typed_list
+from webhook.cli.running_clusters import NoClusterError, run_connected, shown_gates, stored_settings, typed_list
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.text_layout import dump
@@ -93,7 +93,7 @@ def take_snapshot(folder: Path, source: ClusterOptions, progress: Progress, *, r
 
 
 async def _take(client: APIClient, folder: Path, namespace: str, progress: Progress, *, renames: bool) -> Snapshot:
-    answer = await read_version(client)
+    answer, gates = await read_version(client), await shown_gates(client)
     settings, notes = await stored_settings(client)
     snapshot = Snapshot(client.url, notes=notes)
     with replaced_folder(folder) as written:
@@ -102,6 +102,7 @@ async def _take(client: APIClient, folder: Path, namespace: str, progress: Progr
         await writer.write()
         head = {
             "serverVersion": answer,
+            **({"featureGates": gates} if gates else {}),
             "snapshot": {
                 "gpuAdmission": version_of("gpu-admission"),
                 "time": rfc3339(datetime.now(UTC)),
