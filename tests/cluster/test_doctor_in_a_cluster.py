@@ -255,7 +255,8 @@ def test_invalid_settings_are_named(cluster, doctor):
         failing = until(lambda: found(doctor(cluster)[0], "failing", "settings"), "the leader has looked", 60)
         assert failing[0]["what"] == "the stored settings are invalid, and not in use"
         assert failing[0]["why"].startswith(
-            "spec.placement.wishes[0].wish.product: has a comma without a name beside it; "
+            "Write a name there, or remove the comma: product has a comma without a name beside it; "
+            "spec.placement.wishes[0].wish.product"
         )
     finally:
         cluster.delete("GPUAdmissionPolicy", "default")
