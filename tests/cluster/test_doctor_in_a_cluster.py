@@ -133,11 +133,13 @@ def test_calls_are_those_that_the_api_server_counted(real, run):
 
 
 def test_failed_calls_are_named_with_their_webhook(real, doctor):
-    team = real.namespace(dra="enabled")
+    team, other = real.namespace(dra="enabled"), real.namespace()
     real.service.stop()
     try:
-        assert real.create(manifests.pod(team)).code == 500
-        assert real.create(manifests.pod(real.namespace())).accepted
+        # More than one in a hundred, whatever the tests before have asked.
+        for number in range(20):
+            assert real.create(manifests.pod(team, f"train-{number}")).code == 500
+            assert real.create(manifests.pod(other, f"train-{number}")).accepted
     finally:
         real.service.start()
     named = {
