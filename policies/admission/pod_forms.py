@@ -36,7 +36,7 @@ ANNOTATIONS_READ = (PREFIX, *CDI_ANNOTATIONS, *KEYS_READ)
 _OWN = frozenset(
     {
         *("name", "generateName", "uid", "creationTimestamp", "managedFields"),
-        *("resourceVersion", "generation", "selfLink"),
+        *("resourceVersion", "generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"),
     }
 )
 """Fields of a pod's metadata that may differ within a template. An indexed Job generates names with the index."""

@@ -75,10 +75,23 @@ def test_pod_that_ended_is_nothing_to_audit(k8s, audited, phase):
     assert audited(k8s.namespace(), pod).findings == ()
 
 
-def test_pod_that_is_being_deleted_is_nothing_to_audit(k8s, audited):
+def test_conversion_of_a_pod_that_is_being_deleted_is_nothing_to_audit(k8s, audited):
     pod = k8s.pod()
     pod["metadata"]["deletionTimestamp"] = "2026-11-01T00:00:00Z"
     assert audited(k8s.namespace(), pod).findings == ()
+
+
+def test_pods_that_use_gpus_without_a_request_are_reported_until_they_end(k8s, audited):
+    pods = [k8s.pod(f"train-{number}", gpus=0) for number in range(3)]
+    for number, pod in enumerate(pods):
+        pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+        pod["metadata"] |= {"deletionTimestamp": f"2027-11-01T00:00:0{number}Z", "finalizers": ["example.com/keep"]}
+    waiting = k8s.pod("waits", gpus=0, node="")
+    waiting["spec"]["containers"] = pods[0]["spec"]["containers"]
+    waiting["metadata"]["deletionTimestamp"] = "2027-11-01T00:00:00Z"
+    ended = {**pods[0], "metadata": {**pods[0]["metadata"], "name": "ended"}, "status": {"phase": "Failed"}}
+    report = audited(k8s.namespace(mode=""), *pods, waiting, ended)
+    assert findings_of(report) == [("GA601", "warn", "Pod", "train-0", 3)]
 
 
 def test_pod_without_gpus_is_nothing_to_audit(k8s, audited):

@@ -72,7 +72,8 @@ class PodForm:
     namespace: str
     form: bytes
     pod: Object | None
-    """One of the pods as it was created, with the fields that conversion reads; None if it cannot request GPUs."""
+    """One of the pods as it was created, with the fields that conversion reads; None if it cannot request GPUs, or is being
+    deleted."""
     access: tuple[Finding, ...]
     """Findings of the access rules: GPUs that the pods use without a request."""
     has_workload: bool
@@ -137,7 +138,9 @@ class Survey:
         self.missing[kind] = reason
 
     def _add_pod(self, pod: Object) -> None:
-        if has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None:
+        # A finalizer or a long grace period lets a pod run on after its deletion, so what it uses counts until it ends.
+        is_going = lookup(pod, ("metadata", "deletionTimestamp")) is not None
+        if has_ended(pod) or (is_going and not lookup(pod, ("spec", "nodeName"))):
             return
         namespace, name = namespace_of(pod), PodName(name_of(pod), uid_of(pod))
         # Hand-written manifests lack the defaults that the API server fills in.
@@ -145,9 +148,9 @@ class Survey:
         if not may_request_gpu(common) and isinstance(spec := common.get("spec"), dict):
             # The node affinity of a DaemonSet's pod names its node. Only conversion reads it.
             common["spec"] = {field: value for field, value in spec.items() if field != "affinity"}
-        key = (namespace, form_of(common))
+        key = (namespace, form_of(common) + (b"-" if is_going else b""))
         if key not in self.pods:
-            self.pods[key] = self._new_form(pod, common, key)
+            self.pods[key] = self._new_form(pod, common, key, is_going=is_going)
         form = self.pods[key]
         form.count += 1
         form.first = min(form.first, name)
@@ -158,10 +161,10 @@ class Survey:
         if form.pod is not None:
             names.append(name.name)
 
-    def _new_form(self, pod: Object, common: Object, key: tuple[str, bytes]) -> PodForm:
+    def _new_form(self, pod: Object, common: Object, key: tuple[str, bytes], *, is_going: bool) -> PodForm:
         """The form of a pod, whose common part is all that rules read."""
         access = review_concern("access", Request(common, namespace=key[0]), self._view, self.settings).findings
-        kept = slim_pod(as_created(common)) if may_request_gpu(common) else None
+        kept = slim_pod(as_created(common)) if may_request_gpu(common) and not is_going else None
         return PodForm(*key, kept, access, self._has_workload(pod), PodName(name_of(pod), uid_of(pod)))
 
     def _add_workload(self, workload: Object) -> None:
