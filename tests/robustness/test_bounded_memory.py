@@ -309,7 +309,7 @@ def test_answers_for_pods_of_a_template_are_bounded_in_bytes():
 def test_pods_that_are_seen_once_leave_only_numbers():
     memo = Memo(ManifestsView())
     for number in range(10_000):
-        request = Request({"metadata": {"labels": {"a": str(number)}}, "spec": {}}, entry="guard-pods")
+        request = Request({"metadata": {}, "spec": {"nodeSelector": {"a": str(number)}}}, entry="guard-pods")
         assert memo.find(ENTRIES["guard-pods"], request, DEFAULTS) is None
     assert (len(memo.answers), len(memo._seen)) == (0, 4096)
 

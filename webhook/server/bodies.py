@@ -109,8 +109,8 @@ MOST_HELD = 16 * 1024 * 1024
 """Bytes of the other bodies that are held at once."""
 BEGINNING = 1024
 """Bytes of a body that is not read which are kept: the uid and the namespace of a review are among them."""
-_ANSWER_SECONDS = 0.5
-"""Seconds of the deadline that are reserved to refuse a body."""
+_ANSWER_SECONDS, _ANSWER_PART = 0.5, 0.1
+"""Seconds of the deadline that are reserved to refuse a body, and the most of a short one."""
 
 
 class NoMemory(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -286,7 +286,8 @@ class Form:
             if len(body) > self.largest:
                 raise Unread(self.too_large, body[:BEGINNING])
             return body
-        return await self._arrival(request, deadline, _ANSWER_SECONDS, self.largest + 1)
+        reserved = min(_ANSWER_SECONDS, deadline.remaining * _ANSWER_PART)
+        return await self._arrival(request, deadline, reserved, self.largest + 1)
 
     async def read_beginning(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
         """The beginning of a body that is not held; the server throws the rest away.
