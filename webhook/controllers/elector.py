@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger("gpu_admission.elector")
 
+_RELEASES = 3
+"""Attempts to release the lease. A renewal that was cancelled is in the way of one of them."""
 _NEVER = -math.inf
 
 
@@ -188,12 +190,17 @@ class Elector:
         try:
             async with asyncio.timeout(self.timing.call):
                 # Read first, and again after a conflict: a renewal that was cancelled may be stored at any moment.
-                while holder_of(lease := await self._read()) == self.identity:
+                for left in reversed(range(_RELEASES)):
+                    lease = await self._read()
+                    if holder_of(lease) != self.identity:
+                        return
                     try:
                         await self._write(released_lease(lease, self.clockwork.now()))
                     except APIError as error:
-                        if not error.is_conflict:
+                        if not (error.is_conflict and left):
                             raise
+                    else:
+                        return
         except (ClusterError, TimeoutError) as error:
             _logger.warning("cannot release the lease, so no replica leads until it expires: %s", _reason(error))
 
