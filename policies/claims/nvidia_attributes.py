@@ -110,7 +110,7 @@ class Removal(NamedTuple):
     """An attribute that the driver does not publish any more."""
 
     by: NVIDIAFeature
-    """What took its place, or removed it."""
+    """The change in the driver that removed it."""
     remedy: str
 
 

@@ -55,7 +55,7 @@ class Row:
     stages: Mapping[int, Stage]
     """By the minor version that began with it, in order."""
     reading: str
-    """What gpu-admission reads differently."""
+    """The difference in what gpu-admission reads."""
     what: str = ""
     """The behaviour, if no feature gate has this name."""
     shown_by: str = ""

@@ -31,7 +31,7 @@ class Row:
     since: str
     """The first release that has it."""
     reading: str
-    """What gpu-admission reads differently."""
+    """The difference in what gpu-admission reads."""
     stage: Stage = Stage.ALWAYS
     """The stage of its feature gate in all known releases; `ALWAYS` without a gate."""
     what: str = ""

@@ -76,7 +76,7 @@ def listed_rights(number: int) -> dict[Right, str]:
 
 
 def grants_of(documents: Iterable[dict[str, Any]], subject: dict[str, str] = SUBJECT) -> tuple[Grant, ...]:
-    """What the bindings among some manifests grant to a subject, by the roles among them."""
+    """The rights that bindings among some manifests give to a subject, by the roles among them."""
     documents = [each for each in documents if each["apiVersion"] == "rbac.authorization.k8s.io/v1"]
     roles = {_key(each["kind"], each["metadata"]): each["rules"] for each in documents if "rules" in each}
     return tuple(

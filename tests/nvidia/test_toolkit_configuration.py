@@ -1,4 +1,4 @@
-"""What the toolkit of a ClusterPolicy makes of images that choose GPUs."""
+"""The treatment of images that choose GPUs by the toolkit of a ClusterPolicy."""
 
 import pytest
 

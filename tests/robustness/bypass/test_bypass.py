@@ -125,7 +125,7 @@ def ways_to_gpus(pod, world, *, only_without=False):
 
 
 def ways_of_ephemeral_containers(pod):
-    """How ephemeral containers reach GPUs; they can request none."""
+    """Ways of ephemeral containers to GPUs; they can request none."""
     for container in pod["spec"].get("ephemeralContainers", ()):
         yield from gpus_behind_the_scheduler(container, pod, has_gpu=False)
 
@@ -159,7 +159,7 @@ def test_no_gpu_without_a_charge(pod, namespace, classes, claims, templates, lat
 
 
 def requests_missing_class(pod, world):
-    """Whether the pod requests a device of a class that never exists, so that it never starts."""
+    """True if the pod requests a device of a class that never exists, so that it never starts."""
     known = {each["metadata"]["name"] for each in world.classes}
     wanted = (
         each["deviceClassName"]
