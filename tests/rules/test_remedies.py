@@ -84,7 +84,7 @@ def load(text):
 
 
 def document(name, text, cluster=(), old=None):
-    """What a text is about: its first object, the object as it was behind `--- # before`, and what the cluster has.
+    """The parts of a text: its first object, the object as it was behind `--- # before`, and what the cluster has.
 
     Behind `--- # after` is the object as a reader who follows every remedy writes it, and behind `--- # with after` what that
     reader changes in the cluster.
@@ -113,7 +113,7 @@ def document(name, text, cluster=(), old=None):
 
 
 def whole(name, new, given, before=None, header=None):
-    """What is needed to review an object, with the settings among what the cluster has."""
+    """The request and the cluster to review an object, with the settings among the objects of the cluster."""
     header = header or {}
     if name not in OF_SCHEMA:
         new, before = completed(new), completed(before)

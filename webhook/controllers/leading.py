@@ -207,7 +207,7 @@ class Leading:
         self.kinds_read = view.kinds
         """The kinds that the tasks have read."""
         self.better_leader = ""
-        """Why another replica should lead; empty if this one should."""
+        """The reason for another replica to lead; empty if this one should."""
         self.metrics = ControllerMetrics(registry)
         self.audit = AuditRound(client, view, settings)
         registry.register(self.audit.metrics)

@@ -22,7 +22,7 @@ from webhook.server.admission_review import (
     encode_too_large,
     read_head,
 )
-from webhook.server.bodies import MOST_DECODED
+from webhook.server.bodies import TAKES_MORE
 from webhook.server.driver import FAILED, LATE, Driver, ReviewRunner
 from webhook.server.logs import log_decision, log_failure, log_refused_template
 from webhook.server.memo import Memo, Recording
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _QUOTA: frozenset[Concern] = frozenset({"quota"})
 _LARGE_BODY = 128 * 1024
 """Bytes; a body of this size is read in about a millisecond, one of 8 MiB in a tenth of a second."""
-_TOO_LARGE = f"takes more than {MOST_DECODED >> 20} MiB once it is parsed"
 
 
 class Admission:
@@ -120,7 +119,7 @@ class Admission:
             request = await self._decode(entry, body, deadline, caller, caller_is_known=caller_is_known)
         except (Busy, TimeoutError, TooLargeReview) as error:
             # A call without an answer would pass where the entry fails open. Parsing the body now would hold the loop.
-            too_large = _TOO_LARGE if isinstance(error, TooLargeReview) else ""
+            too_large = TAKES_MORE if isinstance(error, TooLargeReview) else ""
             if (refusal := self.refuse(entry, body, deadline, too_large)) is not None:
                 return refusal
             why = str(error) if too_large else "The AdmissionReview cannot be parsed in time; try again."

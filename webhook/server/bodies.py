@@ -29,6 +29,8 @@ The size of a body does not bound its memory: 8 MiB of `[],` become 195 MiB of P
 Unicode's first plane makes four bytes of each other character of its string. An API server takes objects of 3 MiB but
 stores only those of 1.5 MiB, and has at least 25 bytes for each value, so two objects that can be stored stay below this.
 """
+TAKES_MORE = f"takes more than {MOST_DECODED >> 20} MiB once it is parsed"
+"""The reason to refuse a document, to follow its name."""
 _OF_A_VALUE = 128
 """Bytes of Python's objects for one value: a list takes 64, a mapping with one member 184 and counts as two."""
 
@@ -48,7 +50,7 @@ def read_json(body: bytes) -> Any:
         BadJSON: the body is invalid or too large.
     """
     if takes_more(body, MOST_DECODED):
-        raise TooLargeDocument(f"The body takes more than {MOST_DECODED >> 20} MiB once it is parsed.")
+        raise TooLargeDocument(f"The body {TAKES_MORE}.")
     try:
         document = parse_json(body)
     except orjson.JSONDecodeError as error:

@@ -91,7 +91,7 @@ class Chaos:
 
     @property
     def is_done(self) -> bool:
-        """Whether all were killed, silenced and hushed that shall be."""
+        """True if all were killed, silenced and hushed that shall be."""
         wanted = {_KILLED: self._kills, _SILENCED: self._silences, _HUSHES: self._hushes}
         return all(self.done[what] >= count for what, count in wanted.items())
 

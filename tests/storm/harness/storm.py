@@ -63,7 +63,7 @@ class Size:
     silences: int
     """How often a replica hears nothing from its API server for longer than it trusts its cache."""
     hushes: int
-    """How often some open connections of a replica fall silent for good, while new ones work."""
+    """The number of times that some open connections of a replica fall silent for good, while new ones work."""
     spares_leader: bool
     """Whether the leader is not killed before that. While there is none, for 15 seconds and more, nothing is counted, so
     quotas stay as full as they are; a small storm has no time for it twice."""

@@ -31,7 +31,7 @@ _OF_KINDS = {
     "ResourceSlice": "slice",
     "PodGroup": "group",
 }
-"""What the names of a kind are replaced with, and a number; those of other kinds with `name`."""
+"""The word that replaces names of a kind, before a number; those of other kinds become `name`."""
 _OF_FIELDS = {
     "namespace": "namespace",
     "matchNames": "namespace",
