@@ -184,6 +184,24 @@ def test_next_leader_inherits_the_annotations_and_keeps_them(in_virtual_time, ca
     assert lease_server.stored["metadata"]["annotations"] == {"counted": "7"}
 
 
+def test_leader_that_ends_before_a_renewal_writes_its_annotations(in_virtual_time, candidate, lease_server):
+    leads = asyncio.Event()
+
+    async def lead():
+        leads.set()
+        await asyncio.Event().wait()
+
+    elector, _, _ = candidate("a", on_lead=lead, annotations=lambda: {"counted": "7"})
+
+    async def story():
+        async with standing(elector) as (leader,):
+            await leads.wait()
+            await stop(leader)
+
+    in_virtual_time(story())
+    assert lease_server.stored["metadata"]["annotations"] == {"counted": "7"}
+
+
 def test_leader_hands_over_when_another_replica_is_a_better_one(in_virtual_time, candidate):
     reason = [""]
     first, term, _ = candidate("a", better_leader=lambda: reason[0])

@@ -82,11 +82,15 @@ def held_lease(
         transitions = before.get("leaseTransitions")
         spec["acquireTime"] = micro_time(moment)
         spec["leaseTransitions"] = (transitions if type(transitions) is int else 0) + 1
-    more = {"annotations": {**annotations_of(lease), **annotations}} if annotations else {}
-    return {**lease, "metadata": {**lease["metadata"], **more}, "spec": spec}
+    return {**_annotated(lease, annotations), "spec": spec}
 
 
-def released_lease(lease: Object, moment: datetime) -> Object:
-    """The lease without a holder, which other replicas may take after a second."""
+def released_lease(lease: Object, moment: datetime, annotations: Mapping[str, str] = MappingProxyType({})) -> Object:
+    """The lease without a holder, which other replicas may take after a second; with these annotations, too."""
     spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": _SOON, "renewTime": micro_time(moment)}
-    return {**lease, "spec": spec}
+    return {**_annotated(lease, annotations), "spec": spec}
+
+
+def _annotated(lease: Object, annotations: Mapping[str, str]) -> Object:
+    more = {"annotations": {**annotations_of(lease), **annotations}} if annotations else {}
+    return {**lease, "metadata": {**lease["metadata"], **more}}

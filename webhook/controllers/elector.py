@@ -18,6 +18,7 @@ import logging
 import math
 import secrets
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from webhook.cluster.answers import APIError, ClusterError
@@ -92,7 +93,7 @@ class Elector:
     better_leader: Callable[[], str] = lambda: ""
     """Returns why another replica should lead; empty if this one should. Called at each renewal."""
     annotations: Callable[[], Mapping[str, str]] = dict
-    """Returns the annotations of the lease that the leader changes; called at each renewal."""
+    """Returns the annotations of the lease that the leader changes; called at each renewal, and when it ends to lead."""
     timing: Timing = field(default_factory=Timing)
     """Durations of the election."""
     clockwork: Clockwork = field(default_factory=Clockwork)
@@ -145,10 +146,10 @@ class Elector:
             await self._renew_beside(led)
         finally:
             held = self._may_hold = self.is_leading
-            self._until = _NEVER
+            self._until, annotations = _NEVER, self.annotations()
             await self._end(led)
             if held:
-                await self._release()
+                await self._release(annotations)
 
     async def _renew_beside(self, led: asyncio.Task[None]) -> None:
         """Renew the lease until it is lost, or until the led task has ended by itself."""
@@ -185,7 +186,7 @@ class Elector:
                 "the tasks of the leader ended by themselves; they are started again", exc_info=led.exception()
             )
 
-    async def _release(self) -> None:
+    async def _release(self, annotations: Mapping[str, str] = MappingProxyType({})) -> None:
         self._may_hold = False
         try:
             async with asyncio.timeout(self.timing.call):
@@ -195,7 +196,7 @@ class Elector:
                     if holder_of(lease) != self.identity:
                         return
                     try:
-                        await self._write(released_lease(lease, self.clockwork.now()))
+                        await self._write(released_lease(lease, self.clockwork.now(), annotations))
                     except APIError as error:
                         if not (error.is_conflict and left):
                             raise

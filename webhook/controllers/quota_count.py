@@ -105,7 +105,7 @@ class Lists:
         stores = self.stores()
         return {_annotation(each): stores[kind].resource_version for kind, each in _COUNTED.items()}
 
-    async def note_deletions(self, since: Mapping[str, str]) -> None:
+    async def note_deletions(self, since: Mapping[str, str]) -> dict[str, str]:
         """Record the deletions between the last leader's last count and the lists of the caches.
 
         Otherwise the charge of an object that was created and deleted meanwhile would count for two minutes.
@@ -113,28 +113,40 @@ class Lists:
         Args:
             since: What `versions` returned to that leader.
 
+        Returns:
+            The versions after which every deletion is known: those, or where they are unknown, those of the lists.
+
         Raises:
             Unreachable: The API server did not answer.
         """
+        known = {}
         for kind, watched in _COUNTED.items():
             store, version = self.stores()[kind], since.get(_annotation(watched), "")
-            if store.gone is None or not is_older(version, store.listed_version):
-                continue
-            query = {**watched.query, "resourceVersion": version, "timeoutSeconds": str(_HISTORY_SECONDS)}
-            try:
-                events = self.client.watch(watched.path, query, read_timeout=2.0 * _HISTORY_SECONDS)
-                async with contextlib.aclosing(events):
-                    async for event in events:
-                        item = event.get("object") or {}
-                        if event.get("type") == "ERROR":
-                            raise status_error(item)
-                        if event.get("type") == "DELETED" and store.trim(item) is not None:
-                            store.gone.add([item], [])
-                        if not is_older(lookup(item, ("metadata", "resourceVersion")) or "", store.listed_version):
-                            break
-            except (APIError, BadAnswer, Silent) as error:
-                # Charges of what was deleted meanwhile expire.
-                _logger.warning("deletions of %s since the last count are unknown: %s", watched.resource.plural, error)
+            if is_older(version, store.listed_version) and not await self._read_deletions(watched, store, version):
+                version = ""
+            known[_annotation(watched)] = version or store.listed_version
+        return known
+
+    async def _read_deletions(self, watched: Watched, store: Store, version: str) -> bool:
+        """Record the deletions between a version and the list of a cache; False if the API server cannot tell them."""
+        query = {**watched.query, "resourceVersion": version, "timeoutSeconds": str(_HISTORY_SECONDS)}
+        until, gone = store.listed_version, store.gone
+        try:
+            events = self.client.watch(watched.path, query, read_timeout=2.0 * _HISTORY_SECONDS)
+            async with contextlib.aclosing(events):
+                async for event in events:
+                    item = event.get("object") or {}
+                    if event.get("type") == "ERROR":
+                        raise status_error(item)
+                    if gone is not None and event.get("type") == "DELETED" and store.trim(item) is not None:
+                        gone.add([item], [])
+                    if not is_older(lookup(item, ("metadata", "resourceVersion")) or "", until):
+                        break
+        except (APIError, BadAnswer, Silent) as error:
+            # Charges of what was deleted meanwhile expire.
+            _logger.warning("deletions of %s since the last count are unknown: %s", watched.resource.plural, error)
+            return False
+        return True
 
     def unknown(self, namespace: str) -> str:
         """The reason why nothing can be counted now, without a full stop; empty if it can."""

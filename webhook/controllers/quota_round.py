@@ -92,11 +92,10 @@ class QuotaRound:
     """Time."""
     counted: Mapping[str, str] = field(default_factory=dict, init=False)
     """Annotations of the leader's Lease: the next leader need not know of deletions before these versions. They are those of
-    the last complete round but one, because the cache of GPUQuotas may have shown a charge late."""
+    the last complete round but one, because the cache of GPUQuotas may have shown a charge late; before, those from which
+    this leader knows of deletions."""
     _reached: Mapping[str, str] = field(default_factory=dict, init=False)
     """The versions of the last complete round."""
-    _is_new: bool = field(default=True, init=False)
-    """True before this leader has read the deletions that it missed."""
     _lists: Lists = field(init=False)
     _expiry: Expiry = field(init=False)
     _kept: dict[str, Kept] = field(default_factory=dict, init=False)
@@ -107,7 +106,7 @@ class QuotaRound:
 
     def forget(self) -> None:
         """Forget everything, because another replica leads now."""
-        self._kept, self.counted, self._reached, self._is_new = {}, {}, {}, True
+        self._kept, self.counted, self._reached = {}, {}, {}
         self._lists.forget()
         self._expiry.forget()
         self.metrics.forget()
@@ -122,9 +121,8 @@ class QuotaRound:
         if listed is UNKNOWN:
             raise IncompleteRound("GPUQuotas are unknown, so none is counted")
         stored = {namespace_of(each): each for each in listed if name_of(each) == QUOTA_NAME}
-        if self._is_new:
-            await self._lists.note_deletions(self.inherited())
-            self._is_new = False
+        if not self.counted:
+            self.counted = await self._lists.note_deletions(self.inherited())
         begun = self._lists.versions()
         if stored:
             await run_spread(partial(warm, self.view), _COUNT_SECONDS)
@@ -145,7 +143,7 @@ class QuotaRound:
             raise IncompleteRound(
                 f"some GPUQuotas could not be counted: namespace {problems[0][0]}: {problems[0][1]}{more}"
             )
-        self.counted, self._reached = self._reached, begun
+        self.counted, self._reached = self._reached or self.counted, begun
 
     async def _look_in_turn(self, turns: asyncio.Semaphore, namespace: str, document: Object) -> None:
         async with turns:
