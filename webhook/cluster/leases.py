@@ -82,15 +82,15 @@ def held_lease(
         transitions = before.get("leaseTransitions")
         spec["acquireTime"] = micro_time(moment)
         spec["leaseTransitions"] = (transitions if type(transitions) is int else 0) + 1
-    return {**_annotated(lease, annotations), "spec": spec}
+    return {**_with_annotations(lease, annotations), "spec": spec}
 
 
 def released_lease(lease: Object, moment: datetime, annotations: Mapping[str, str] = MappingProxyType({})) -> Object:
-    """The lease without a holder, which other replicas may take after a second; with these annotations, too."""
+    """The lease without a holder, which others may take after a second; `annotations` are added, too."""
     spec = {**lease["spec"], "holderIdentity": "", "leaseDurationSeconds": _SOON, "renewTime": micro_time(moment)}
-    return {**_annotated(lease, annotations), "spec": spec}
+    return {**_with_annotations(lease, annotations), "spec": spec}
 
 
-def _annotated(lease: Object, annotations: Mapping[str, str]) -> Object:
+def _with_annotations(lease: Object, annotations: Mapping[str, str]) -> Object:
     more = {"annotations": {**annotations_of(lease), **annotations}} if annotations else {}
     return {**lease, "metadata": {**lease["metadata"], **more}}

@@ -128,7 +128,7 @@ class Lists:
         return known
 
     async def _read_deletions(self, watched: Watched, store: Store, version: str) -> bool:
-        """Record the deletions between a version and the list of a cache; False if the API server cannot tell them."""
+        """Record the deletions from a version to the list of a cache; False if the history is gone."""
         query = {**watched.query, "resourceVersion": version, "timeoutSeconds": str(_HISTORY_SECONDS)}
         until, gone = store.listed_version, store.gone
         try:
