@@ -13,6 +13,7 @@ from policies.devices.allocation.pools import PoolGatherer, SliceIndex
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import Slice
 from policies.devices.allocation.usage import NONE, Held, Usage
+from policies.devices.device_taint_rules import rules_for_allocation
 from policies.devices.resource_claims import Claim, Holder
 from policies.kubernetes.bounds import BoundedCache
 from policies.kubernetes.nodes import NodeIndex
@@ -210,6 +211,7 @@ def _index(view: ClusterView) -> SliceIndex | None:
         raise AllocationError(problem)
     return SliceIndex(
         (each for each in slices if not isinstance(each, str)),
+        taint_rules=view.derive(rules_for_allocation),
         counters_with_devices=Feature.CountersInOwnSlices.is_on(view) is not True,
     )
 

@@ -87,7 +87,11 @@ class Feature(Enum):
         "taints of devices and tolerations of requests",
         shown_by="`taints` of a device",
     )
-    DRADeviceTaintRules = Row({35: _ALPHA, 36: _BETA_OFF, 37: _GA}, _NOT_READ + "taints that DeviceTaintRules add")
+    DRADeviceTaintRules = Row(
+        {35: _ALPHA, 36: _BETA_OFF, 37: _GA},
+        "taints that DeviceTaintRules add to devices, and pods that they end",
+        shown_by="`EvictionInProgress` in the status of a DeviceTaintRule",
+    )
     DRADeviceBindingConditions = Row(
         {34: _ALPHA, 36: _BETA}, "the implementation of the allocator", shown_by="`bindingConditions` of a device"
     )
@@ -154,6 +158,12 @@ class Feature(Enum):
         "claims that the pods of a Job share (stored only with the alpha gate WorkloadWithJob)",
         what="Jobs have `spec.scheduling.resourceClaims`",
         source="staging/src/k8s.io/api/batch/v1/types.go",
+    )
+    RulesWithoutSelector = Row(
+        {35: _ALWAYS, 38: _REMOVED},
+        "taints of such rules in the allocator; 1.37 counts as its first releases, later ones have the fix of 1.38",
+        what="a DeviceTaintRule without `deviceSelector` taints all devices for the scheduler, though it should taint none",
+        source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker/tracker.go",
     )
     StrictSlices = Row(
         {38: _ALWAYS},
@@ -240,7 +250,11 @@ _LIST_VALUES = frozenset({"bools", "ints", "strings", "versions"})
 
 def proven_features(view: ClusterView) -> frozenset[Feature]:
     """The features that stored objects prove; call it as `view.derive(proven_features)`."""
-    by_kind = view.derive_each("ResourceSlice", _features_of_slice), view.derive_each("DeviceClass", _features_of_class)
+    by_kind = (
+        view.derive_each("ResourceSlice", _features_of_slice),
+        view.derive_each("DeviceClass", _features_of_class),
+        view.derive_each("DeviceTaintRule", _features_of_taint_rule),
+    )
     return frozenset[Feature]().union(*(each for found in by_kind if found is not UNKNOWN for each in found))
 
 
@@ -261,3 +275,10 @@ def _features_of_slice(document: Object) -> frozenset[Feature]:
 def _features_of_class(document: Object) -> frozenset[Feature]:
     name = lookup(document, ("spec", "extendedResourceName"))
     return frozenset({Feature.DRAExtendedResource} if isinstance(name, str) and name else ())
+
+
+def _features_of_taint_rule(document: Object) -> frozenset[Feature]:
+    # The controller that the gate turns on writes the condition of every rule.
+    conditions = mappings_at(document, ("status", "conditions"))
+    is_handled = any(each.get("type") == "EvictionInProgress" for each in conditions)
+    return frozenset({Feature.DRADeviceTaintRules} if is_handled else ())

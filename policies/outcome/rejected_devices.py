@@ -12,6 +12,7 @@ from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Amount
 from policies.devices.conditions import describe_failure, failing_conjunct
+from policies.devices.device_taint_rules import added_by_text, taint_text
 from policies.kubernetes.names import format_list, format_ranges, inflect, shorten
 
 if TYPE_CHECKING:
@@ -228,8 +229,7 @@ def _counter_rejection(ledger: CounterLedger, device: AllocatableDevice, pool: P
 def _taint_rejection(rejection: Rejection) -> DeviceRejection:
     taint = rejection.taint or {}
     key, value, effect = (str(taint.get(part) or "") for part in ("key", "value", "effect"))
-    spelled = f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-    text = f"has the taint {shorten(spelled)}, which the request does not tolerate"
+    text = f"has the taint {shorten(taint_text(taint))}{added_by_text(taint)}, which the request does not tolerate"
     return DeviceRejection(rejection.reason, text, text, taint=(key, value, effect))
 
 

@@ -72,6 +72,16 @@ def resource_slice(devices, node_name="node-1", *, count=1, generation=1, driver
     }
 
 
+def taint_rule(effect="NoSchedule", *, name="repair", version="v1", taint=None, **selector):
+    """A DeviceTaintRule whose `deviceSelector` has the given fields."""
+    return {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": name},
+        "spec": {"deviceSelector": selector, "taint": {"key": "example.com/repair", "effect": effect, **(taint or {})}},
+    }
+
+
 def claim(request=None, *, name="gpus", namespace="team-a", version="v1", stored=False, **devices):
     """A claim with one request, `gpu`, for GPUs."""
     exactly = {"deviceClassName": "gpu.nvidia.com", **(request or {})}
@@ -143,6 +153,7 @@ def k8s():
         pod=pod,
         resource_slice=resource_slice,
         selecting=selecting,
+        taint_rule=taint_rule,
         template=template,
     )
 

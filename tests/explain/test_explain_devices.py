@@ -287,3 +287,19 @@ def test_devices_beside_their_counters_fit_in_kubernetes_1_34(ask, k8s):
     combined["spec"]["sharedCounters"] = counters
     answer = ask(k8s.claim(), k8s.node(), combined, {"serverVersion": {"gitVersion": "v1.34.4"}})
     assert answer.verdict is Feasibility.FITS
+
+
+def test_device_that_a_rule_taints_serves_no_claim_and_is_reported_with_the_rule(ask, k8s):
+    rule = k8s.taint_rule(device="gpu-0")
+    assert ask(k8s.claim(), k8s.node(), k8s.resource_slice(k8s.gpus(2)), rule).verdict is Feasibility.FITS
+    answer = ask(k8s.claim({"count": 2}), k8s.node(), k8s.resource_slice(k8s.gpus(2)), rule)
+    assert answer.verdict is Feasibility.IMPOSSIBLE
+    assert texts_of(answer)[1:] == (
+        "gpu-0 has the taint example.com/repair:NoSchedule of DeviceTaintRule repair, which the request does not tolerate",
+    )
+
+
+def test_claim_that_tolerates_the_taint_of_a_rule_fits(ask, k8s):
+    tolerating = k8s.claim({"tolerations": [{"key": "example.com/repair", "operator": "Exists"}]})
+    answer = ask(tolerating, k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.taint_rule())
+    assert answer.verdict is Feasibility.FITS

@@ -38,6 +38,7 @@ PROOFS = [
     (Feature.DRAPartitionableDevices, with_field(basic={"consumesCounters": [{"counterSet": "gpu-0"}]})),
     (Feature.DRAConsumableCapacity, with_field(allowMultipleAllocations=True)),
     (Feature.DRADeviceTaints, with_field(taints=[{"key": "broken", "effect": "NoSchedule"}])),
+    (Feature.DRADeviceTaintRules, {**k8s.taint_rule(), "status": {"conditions": [{"type": "EvictionInProgress"}]}}),
     (Feature.DRADeviceBindingConditions, with_field(bindingConditions=["ready"])),
     (Feature.DRAListTypeAttributes, with_field(attributes=LISTS)),
 ]

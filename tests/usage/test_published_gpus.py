@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.explain.conftest import taint_rule
 from tests.usage.usage_objects import PRODUCT, claim, device, devices, node, reasons, report, resource_slice, totals
 
 SETS = [{"name": "gpu-0", "counters": {f"slice-{number}": {"value": "1"} for number in range(8)}}]
@@ -111,6 +112,13 @@ def test_tainted_device_is_unusable():
     found = report(node(), resource_slice([device(taints=taint), device("gpu-1")]))
     assert totals(found) == {PRODUCT: ("2", "0", "1", "1")}
     assert reasons(found) == [("deviceTainted", "the device has the taint gpu.nvidia.com/xid=79:NoSchedule", "1")]
+
+
+def test_device_that_a_rule_taints_is_unusable():
+    found = report(node(), resource_slice(devices(2)), taint_rule(device="gpu-0"))
+    assert totals(found) == {PRODUCT: ("2", "0", "1", "1")}
+    text = "the device has the taint example.com/repair:NoSchedule of DeviceTaintRule repair"
+    assert reasons(found) == [("deviceTainted", text, "1")]
 
 
 def test_devices_of_an_incomplete_pool_are_unusable():

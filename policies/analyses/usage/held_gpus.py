@@ -22,12 +22,13 @@ from policies.devices.allocation.checks import first_untolerated
 from policies.devices.allocation.pools import PoolGatherer, PoolState
 from policies.devices.allocation.reading import DEFAULTS, AllocationError
 from policies.devices.allocation.slices import TargetNode
+from policies.devices.device_taint_rules import added_by_text, taint_text
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim, Holder
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.bounds import count_work
-from policies.kubernetes.nodes import Taint, labels_of
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
 from policies.kubernetes.pods import resources_in_claim
 from policies.kubernetes.quantities import ONE, billionths, taken_by
@@ -228,8 +229,8 @@ class AllocatableDevices:
             return UnusableReason(UnusableKind.POOL, _POOLS.get(state, _POOLS[PoolState.INCOMPLETE]))
         taint = first_untolerated(device.taints, ())
         if taint is not None:
-            spelled = Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint.get("effect")))
-            return UnusableReason(UnusableKind.DEVICE_TAINTED, f"the device has the taint {spelled}")
+            text = f"the device has the taint {taint_text(taint)}{added_by_text(taint)}"
+            return UnusableReason(UnusableKind.DEVICE_TAINTED, text)
         if device.id in self._cluster.usage.devices or self._ledger.take(device, pool) is not None:
             return _FRAGMENT
         self._ledger.give_back(device, pool)

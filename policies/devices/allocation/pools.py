@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.reading import Features
     from policies.devices.allocation.shapes import AttributeRead
     from policies.devices.allocation.slices import AllocatableDevice, TargetNode
+    from policies.devices.device_taint_rules import DeviceTaintRule
     from policies.kubernetes.objects import Object
 
 
@@ -35,11 +36,18 @@ class SliceIndex:
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, NewAllocator.
     """
 
-    def __init__(self, slices: Iterable[Object | Slice], *, counters_with_devices: bool = False) -> None:
+    def __init__(
+        self,
+        slices: Iterable[Object | Slice],
+        *,
+        taint_rules: Sequence[DeviceTaintRule] = (),
+        counters_with_devices: bool = False,
+    ) -> None:
         """Index ResourceSlices, as v1 writes them or already read.
 
         Args:
             slices: All slices of the cluster.
+            taint_rules: The DeviceTaintRules that add taints to their devices.
             counters_with_devices: True for Kubernetes 1.34, where a slice can have devices and the counters that they share.
                 Later versions ignore the devices of such a slice.
 
@@ -56,6 +64,8 @@ class SliceIndex:
         self._shapes: BoundedCache[frozenset[AttributeRead] | None, DeviceShapes] = BoundedCache(_MOST_SHAPES)
         for document in slices:
             found = document if isinstance(document, Slice) else Slice(document)
+            if taint_rules:
+                found = found.with_rules(taint_rules)
             for part in found.parts if counters_with_devices else (found,):
                 self._add(part)
 

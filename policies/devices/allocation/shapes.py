@@ -79,7 +79,7 @@ class DeviceShapes:
             self._key(document.get("capacity")),
             device.counter_sets,
             device.counters,
-            self._key(document.get("taints")),
+            self._key(device.taints),
         )
 
     def _key(self, part: Any) -> Hashable:
@@ -110,13 +110,13 @@ def _domain(name: str) -> str:
 
 def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
     """JSON as a key: True and 1 differ; a value nested deeper than any API object equals only itself."""
-    if isinstance(value, dict | list) and depth == 0:
+    if isinstance(value, dict | list | tuple) and depth == 0:
         return id(value)
     if isinstance(value, dict):
         if len(value) == 1 and isinstance(text := next(iter(value.values())), str):
             return frozenset(((next(iter(value)), text),))  # most attributes and capacities
         return frozenset((name, _frozen(part, depth - 1)) for name, part in value.items())
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return tuple(_frozen(part, depth - 1) for part in value)
     return (value,) if isinstance(value, bool) else value
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.allocation.reading import AllocationError, flag, integer, mapping, objects, text, texts
 from policies.devices.allocation.usage import nanos
+from policies.devices.device_taint_rules import added_taints
 from policies.kubernetes.names import is_label_key, is_label_value
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
@@ -16,6 +17,7 @@ from policies.kubernetes.resourceslices import device_fields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from policies.devices.device_taint_rules import DeviceTaintRule
     from policies.kubernetes.objects import Object
 
 
@@ -66,6 +68,7 @@ class AllocatableDevice:
     counter_sets: tuple[str, ...]
     """The sets of which it consumes counters, if perhaps none of them."""
     taints: tuple[Mapping[str, Any], ...]
+    """Those of its driver, then those of DeviceTaintRules."""
     binding_conditions: tuple[str, ...]
 
     @classmethod
@@ -85,7 +88,10 @@ class AllocatableDevice:
             is_shareable=is_shareable,
             counters=tuple(_counter_amounts(consumptions, where)) if consumptions else (),
             counter_sets=tuple([text(each, "counterSet", where) for each in consumptions]),
-            taints=tuple(objects(document, "taints", where)),
+            taints=(
+                *objects(document, "taints", where),
+                *added_taints(owner.taint_rules, owner.driver, owner.pool, name),
+            ),
             binding_conditions=texts(document, "bindingConditions", where),
         )
 
@@ -103,17 +109,24 @@ class AllocatableDevice:
 class Slice:
     """A ResourceSlice; its devices are read on first use."""
 
-    def __init__(self, document: Object, *, is_part: bool = False) -> None:
+    def __init__(
+        self, document: Object, *, taint_rules: tuple[DeviceTaintRule, ...] = (), is_part: bool = False
+    ) -> None:
         """Read what identifies the pool.
 
         Args:
             document: The ResourceSlice.
+            taint_rules: The DeviceTaintRules that add taints to its devices.
             is_part: True for counters that were split off a slice that counts already.
 
         Raises:
             AllocationError: a field has the wrong type.
         """
         self.is_part = is_part
+        self.taint_rules = taint_rules
+        self._document = document
+        self._tainted: Slice | None = None
+        """The last result of `with_rules`."""
         self.name = name_of(document)
         self.where = f"ResourceSlice {self.name}"
         self._spec = mapping(document, "spec", self.where)
@@ -146,7 +159,7 @@ class Slice:
         )
         metadata = {"name": self.name}
         return (
-            Slice({"metadata": metadata, "spec": devices}),
+            Slice({"metadata": metadata, "spec": devices}, taint_rules=self.taint_rules),
             Slice({"metadata": metadata, "spec": counters}, is_part=True),
         )
 
@@ -154,6 +167,18 @@ class Slice:
     def devices(self) -> tuple[AllocatableDevice, ...]:
         """Its devices in their order."""
         return tuple(AllocatableDevice.read(device, self) for device in objects(self._spec, "devices", self.where))
+
+    def with_rules(self, rules: Iterable[DeviceTaintRule]) -> Slice:
+        """The slice with the taints that DeviceTaintRules add to its devices; itself if none selects its pool.
+
+        Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker applyPatches.
+        """
+        own = tuple(rule for rule in rules if rule.selects_in(self.driver, self.pool))
+        if not own:
+            return self
+        if self._tainted is None or self._tainted.taint_rules != own:
+            self._tainted = Slice(self._document, taint_rules=own, is_part=self.is_part)
+        return self._tainted
 
     @cached_property
     def counter_sets(self) -> tuple[tuple[str, Mapping[str, int]], ...]:

@@ -1,0 +1,111 @@
+"""DeviceTaintRules: taints that administrators add to devices, beside those of the drivers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policies.kubernetes.objects import lookup, mapping_at, name_of
+from policies.kubernetes.versions import Feature
+from policies.kubernetes.view import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+
+
+KIND = "DeviceTaintRule"
+NO_EXECUTE = "NoExecute"
+"""The effect that ends pods."""
+ADDED_BY = "addedBy"
+"""The field of a taint with the name of the DeviceTaintRule that adds it; taints of Kubernetes have no such field."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceTaintRule:
+    """One taint, and the devices that get it."""
+
+    name: str
+    has_selector: bool
+    """False without `deviceSelector`; the other fields then select all devices."""
+    driver: str | None
+    """None for every driver; an empty text is that of no driver. The same holds for pools and devices."""
+    pool: str | None
+    device: str | None
+    taint: Mapping[str, str]
+    """`key`, `value` and so on, and `addedBy`."""
+
+    def selects(self, driver: str, pool: str, device: str) -> bool:
+        """True if a device gets the taint."""
+        return self.selects_in(driver, pool) and self.device in (None, device)
+
+    def selects_in(self, driver: str, pool: str) -> bool:
+        """True if devices of a pool get the taint, if they have the right name."""
+        return self.driver in (None, driver) and self.pool in (None, pool)
+
+
+def read_rule(document: Object) -> DeviceTaintRule | None:
+    """The rule that an object is; None if it has no taint, or a field of the wrong type.
+
+    Source: k8s.io/api/resource/v1beta2/types.go.
+    """
+    taint, selector = lookup(document, ("spec", "taint")), lookup(document, ("spec", "deviceSelector"))
+    if not isinstance(taint, dict) or not isinstance(taint.get("key"), str) or not isinstance(taint.get("effect"), str):
+        return None
+    fields = mapping_at(document, ("spec", "deviceSelector"))
+    driver, pool, device = (fields.get(field) for field in ("driver", "pool", "device"))
+    if not all(each is None or isinstance(each, str) for each in (driver, pool, device)):
+        return None
+    name = name_of(document)
+    texts = {field: value for field, value in taint.items() if isinstance(value, str)}
+    return DeviceTaintRule(name, isinstance(selector, dict), driver, pool, device, {**texts, ADDED_BY: name})
+
+
+def rules_for_allocation(view: ClusterView) -> tuple[DeviceTaintRule, ...]:
+    """The rules whose taints the scheduler sees, by name; call it as `view.derive(rules_for_allocation)`.
+
+    Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker, whose order is arbitrary.
+    """
+    selects_without = Feature.RulesWithoutSelector.is_on(view) is True
+    return tuple(each for each in _rules_in_force(view) if each.has_selector or selects_without)
+
+
+def evicting_rules(view: ClusterView) -> tuple[DeviceTaintRule, ...]:
+    """The rules whose taints end pods, by name.
+
+    Source: k8s.io/kubernetes pkg/controller/devicetainteviction, where a rule without a selector selects nothing.
+    """
+    return tuple(each for each in _rules_in_force(view) if each.has_selector and each.taint.get("effect") == NO_EXECUTE)
+
+
+def _rules_in_force(view: ClusterView) -> list[DeviceTaintRule]:
+    """The rules that a cluster applies; where the gates are unknown, those that exist count."""
+    read = view.derive_each(KIND, read_rule)
+    if read is UNKNOWN or not read or not are_applied(view):
+        return []
+    return sorted((each for each in read if each is not None), key=lambda each: each.name)
+
+
+def are_applied(view: ClusterView) -> bool:
+    """False if the gates are off in a cluster that rules and taints need."""
+    return all(each.is_on(view) is not False for each in (Feature.DRADeviceTaints, Feature.DRADeviceTaintRules))
+
+
+def taint_text(taint: Mapping[str, object]) -> str:
+    """A taint as people write it: `example.com/repair=gpu-0:NoExecute`."""
+    key, value, effect = (str(taint.get(field) or "") for field in ("key", "value", "effect"))
+    return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
+
+
+def added_by_text(taint: Mapping[str, object]) -> str:
+    """The rule that adds a taint: ` of DeviceTaintRule repair`; empty for taints of a driver."""
+    return f" of {KIND} {taint[ADDED_BY]}" if ADDED_BY in taint else ""
+
+
+def added_taints(
+    rules: Iterable[DeviceTaintRule], driver: str, pool: str, device: str
+) -> tuple[Mapping[str, str], ...]:
+    """The taints that rules add to a device."""
+    return tuple(each.taint for each in rules if each.selects(driver, pool, device))
