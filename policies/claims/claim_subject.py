@@ -11,9 +11,10 @@ from policies.cel import CelFeatures
 from policies.devices.deviceclasses import selector_texts
 from policies.devices.effort import Effort
 from policies.devices.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
-from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
+from policies.kubernetes.objects import FieldPath, Object, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
+from policies.nvidia.identifiers import IMEX_MODE, IMEX_OF_HOST
 from policies.rules.checks import RulesOn
 
 if TYPE_CHECKING:
@@ -64,11 +65,23 @@ class Facts:
         """True if a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""
         gates = self.settings.dra_driver.feature_gates
         if gates is None:
-            clusters = self.view.list("GPUCluster")
-            if clusters is UNKNOWN or not clusters:
+            clusters = self.view.known_objects("GPUCluster")
+            if not clusters:
                 return UNKNOWN
             gates = lookup(clusters[0], ("spec", "draDriver", "featureGates")) or {}
         return bool(gates.get(gate.name, gate.is_on_by_default)) if isinstance(gates, dict) else UNKNOWN
+
+    def has_imex_of_hosts(self) -> bool:
+        """True if a GPUCluster says that hosts run the IMEX daemons, of which the DRA driver then starts none."""
+        controllers = (
+            mapping_at(cluster, ("spec", "draDriver", "computeDomains", "controller"))
+            for cluster in self.view.known_objects("GPUCluster")
+        )
+        modes = (
+            [each.get("value") for each in mappings_at(controller, ("env",)) if each.get("name") == IMEX_MODE]
+            for controller in controllers
+        )
+        return any(found and found[-1] == IMEX_OF_HOST for found in modes)
 
     def driver_version(self) -> str | Unknown:
         """The release of NVIDIA's DRA driver, `25.8.0`, if the settings name it."""

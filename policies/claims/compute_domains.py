@@ -11,7 +11,7 @@ from policies.claims.nvidia_configs import applied_configs, nvidia_configs, requ
 from policies.kubernetes.names import printable, write_closest
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER
+from policies.nvidia.identifiers import COMPUTE_DOMAIN_DRIVER, IMEX_MODE, IMEX_OF_HOST
 from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import Problem
 from policies.rules.decision import Severity
@@ -178,12 +178,17 @@ def counted_nodes(subject: Subject) -> Iterator[Problem]:
     """Pods start when the daemon of their own node runs; the deprecated numNodes only affects the status.
 
     Only a driver before 25.8, or one whose feature gate IMEXDaemonsWithDNSNames is off, holds pods back until so many
-    nodes have joined, and then the number must be right.
+    nodes have joined, and then the number must be right. If hosts run the IMEX daemons, nothing reads the number.
     """
     count = lookup(subject.object, _NODES)
     if not _is_new(subject) or isinstance(count, bool) or not isinstance(count, int | None):
         return
     gate = NVIDIAFeature.IMEXDaemonsWithDNSNames
+    if subject.facts.has_imex_of_hosts():
+        if count and count > 0:
+            text = f"has no effect: hosts run the IMEX daemons ({IMEX_MODE}={IMEX_OF_HOST}), and the ComputeDomain is Ready at once"
+            yield Problem(_NODES, text, "write 0")
+        return
     # The gate is on by default, and older drivers do not have it.
     if gate.is_in(subject.facts.driver_version()) is False or subject.facts.driver_gate(gate) is False:
         if not count and isinstance(subject.spec, dict):

@@ -14,10 +14,48 @@ BLOCKS = {
     "plugin": "+ env, resources\nhealthcheck: object\n  enabled: boolean\n  port: integer at least 1; at most 65535",
     "probe": "failureThreshold: integer at least 1\ninitialDelaySeconds: integer\nperiodSeconds: integer at least 1\n"
     "successThreshold: integer at least 1\ntimeoutSeconds: integer at least 1",
+    "pod_security": """
+podSecurityContext: object
+  appArmorProfile: object
+    localhostProfile: string
+    type!: string
+  fsGroup: integer
+  fsGroupChangePolicy: string
+  runAsGroup: integer
+  runAsNonRoot: boolean
+  runAsUser: integer
+  seLinuxChangePolicy: string
+  seLinuxOptions: object
+    level: string
+    role: string
+    type: string
+    user: string
+  seccompProfile: object
+    localhostProfile: string
+    type!: string
+  supplementalGroups: [integer]
+  supplementalGroupsPolicy: string
+  sysctls: [object]
+    name!: string
+    value!: string
+  windowsOptions: object
+    gmsaCredentialSpec: string
+    gmsaCredentialSpecName: string
+    hostProcess: boolean
+    runAsUserName: string""",
+    "expressions": """
+matchExpressions: [object]
+  key!: string
+  operator!: string
+  values: [string]
+matchFields: [object]
+  key!: string
+  operator!: string
+  values: [string]""",
     "daemonsets": """
 annotations: {string}
 labels: {string}
-podSecurityContext: object
++ pod_security
 priorityClassName: string
 rollingUpdate: object
   maxUnavailable: string
@@ -36,13 +74,23 @@ podLabelAllowlistRegex: [string]
 service: object
   internalTrafficPolicy: string
   type: string
-serviceMonitor: object
-  additionalLabels: {string}
-  enabled: boolean
-  honorLabels: boolean
-  interval: string
-  relabelings: [object]
-  scrapeTimeout: string""",
+serviceMonitor: object + monitor""",
+    "monitor": """
+additionalLabels: {string}
+enabled: boolean
+honorLabels: boolean
+interval: string
+relabelings: [object]
+  action: string one of "replace", "Replace", "keep", "Keep", "drop", "Drop", "hashmod", "HashMod", "labelmap", "LabelMap", \
+"labeldrop", "LabelDrop", "labelkeep", "LabelKeep", "lowercase", "Lowercase", "uppercase", "Uppercase", "keepequal", \
+"KeepEqual", "dropequal", "DropEqual"
+  modulus: integer at least 0
+  regex: string
+  replacement: string
+  separator: string
+  sourceLabels: [string]
+  targetLabel: string
+scrapeTimeout: string""",
     "upgrades": """
 autoUpgrade: boolean
 drain: object
@@ -137,13 +185,7 @@ operator!: object
   initContainer: object deprecated + image
   labels: {string}
   metrics: object
-    serviceMonitor: object
-      additionalLabels: {string}
-      enabled: boolean
-      honorLabels: boolean
-      interval: string
-      relabelings: [object]
-      scrapeTimeout: string
+    serviceMonitor: object + monitor
   runtimeClass: string
   use_ocp_driver_toolkit: boolean
 psa: object
@@ -227,8 +269,13 @@ licensingConfig: object
 livenessProbe: object + probe
 manager: object + image, env
 nodeAffinity: object
+  preferredDuringSchedulingIgnoredDuringExecution: [object]
+    preference!: object + expressions
+    weight!: integer
+  requiredDuringSchedulingIgnoredDuringExecution: object
+    nodeSelectorTerms!: [object] + expressions
 nodeSelector: {string}
-podSecurityContext: object
++ pod_security
 priorityClassName: string
 rdma: object
   enabled: boolean

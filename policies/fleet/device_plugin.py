@@ -17,6 +17,7 @@ from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, first_document
 from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
@@ -201,8 +202,11 @@ class SingleShares:
     """
 
     def __init__(self, view: ClusterView, settings: GPUAdmissionPolicy) -> None:
-        config = lookup(active_cluster_policy(view), ("spec", "devicePlugin", "config"))
+        plugin = lookup(active_cluster_policy(view), ("spec", "devicePlugin"))
+        config, version = lookup(plugin, ("config",)), lookup(plugin, ("version",))
         name = lookup(config, ("name",))
+        release = version if isinstance(version, str) else UNKNOWN
+        self._is_limited = NVIDIAFeature.OptionalLimitOfMPS.is_in(release) is False
         self._default = lookup(config, ("default",))
         self._texts: list[Any] = []
         if isinstance(name, str) and name:
@@ -214,8 +218,8 @@ class SingleShares:
     def is_single(self, labels: Mapping[str, str], resource: str) -> bool:
         """True if a container may request only one share of a resource on a node with these labels.
 
-        Under MPS that is so unless the configuration sets failRequestsGreaterThanOne to false; under time-slicing only if
-        it is true.
+        Under MPS that is so unless the configuration sets failRequestsGreaterThanOne to false, which device plugins before
+        0.20 do not follow; under time-slicing only if it is true.
 
         Source: github.com/NVIDIA/k8s-device-plugin api/config/v1/config.go NewConfig, internal/rm/rm.go
         ValidateRequest.
@@ -228,7 +232,9 @@ class SingleShares:
             key = config or self._default
             written = self._config(key).strategy(_FIELDS[strategy]) if isinstance(key, str) else None
             fails = None if written is None else written.get("failRequestsGreaterThanOne")
-            self._single[strategy, config] = fails is True or (strategy == "mps" and fails is not False)
+            self._single[strategy, config] = fails is True or (
+                strategy == "mps" and (fails is not False or self._is_limited)
+            )
         return self._single[strategy, config]
 
     def _config(self, key: str) -> PluginConfig:

@@ -21,6 +21,8 @@ DRIVER = "gpu.nvidia.com"
 """Publishes GPUs and MIG devices. Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin."""
 
 COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
+IMEX_MODE, IMEX_OF_HOST = "IMEX_MODE", "hostManaged"
+"""The variable of the DRA driver's parts for ComputeDomains, and its value if hosts run the IMEX daemons."""
 """Publishes the channels and daemons of ComputeDomains. Source: there, cmd/compute-domain-kubelet-plugin."""
 CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
 """The DeviceClass of the channel that a ComputeDomain gives its pods. Source: there, cmd/compute-domain-controller."""

@@ -1,7 +1,7 @@
-"""The table of what releases of NVIDIA's DRA driver and GPU Operator do differently.
+"""The table of what releases of NVIDIA's DRA driver, GPU Operator and device plugin do differently.
 
-Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu at v25.3.2, v25.8.0, v25.12.0, v0.4.0, v0.4.1 and on main (0.5), and
-github.com/NVIDIA/gpu-operator from v24.3 to v26.7.0. No release of the device plugin is read differently.
+Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu at v25.3.2, v25.8.0, v25.12.0, v0.4.0, v0.4.1 and on main (0.5, August
+2026), github.com/NVIDIA/gpu-operator from v24.3 to v26.7.0, and github.com/NVIDIA/k8s-device-plugin v0.19.3 and v0.20.0.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ class Component(StrEnum):
 
     DRA_DRIVER = "DRA driver"
     OPERATOR = "GPU Operator"
+    DEVICE_PLUGIN = "device plugin"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +63,7 @@ class NVIDIAFeature(Enum):
     DeviceMetadata = Row("0.4.0", "gates that need each other (GA199)", _ALPHA)
     DRAListTypeAttributes = Row("0.5.0", f"{_NAMES}; the slices show which attributes are lists", _ALPHA)
     FabricManagerPartitioning = Row("0.5.0", "attributes `gpuModuleID` and `partition1` to `partition8`", _ALPHA)
-    HostManagedIMEXDaemon = Row("0.5.0", f"{_NAMES}; IMEX daemons of the host are not read", _ALPHA)
+    HostManagedIMEXDaemon = Row("0.5.0", "IMEX_MODE needs it (GA199); `numNodes` of ComputeDomains (GA257)", _ALPHA)
     ConsumableShares = Row("0.5.0", "capacity `shares`; excludes MPS, and needs CONSUMABLE_SHARES (GA199)", _ALPHA)
     AllAlpha = Row("25.8.0", "the default of all alpha gates (GA199)", _ALPHA)
     AllBeta = Row("25.8.0", "the default of all beta gates (GA199)", Stage.BETA_OFF)
@@ -141,6 +142,21 @@ class NVIDIAFeature(Enum):
         what="`upgradePolicy.drain` may be missing",
         component=Component.OPERATOR,
         source="controllers/upgrade_controller.go",
+    )
+
+    OptionalLimitOfMPS = Row(
+        "0.20",
+        "`failRequestsGreaterThanOne: false`, which older ones do not follow (GA141)",
+        what="with MPS a container can request several shares",
+        component=Component.DEVICE_PLUGIN,
+        source="api/config/v1/config.go",
+    )
+    AllocationPolicy = Row(
+        "0.20",
+        "the field, which older ones ignore (GA141)",
+        what="`flags.plugin.sharedDevicesAllocationPolicy`",
+        component=Component.DEVICE_PLUGIN,
+        source="api/config/v1/flags.go",
     )
 
     @property

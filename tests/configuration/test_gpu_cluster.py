@@ -166,6 +166,81 @@ def test_shares_take_a_gate_and_a_variable(findings_of):
     )
 
 
+@pytest.mark.parametrize("value", ["mem", '"0"', '"-1"', '"1.5"', '""', '"10%"'])
+def test_number_of_shares_that_the_driver_cannot_read_is_refused(findings_of, value):
+    variable = f"gpus: {{kubeletPlugin: {{env: [{{name: CONSUMABLE_SHARES, value: {value}}}]}}}}"
+    (found,) = findings_of("GA199", f"featureGates: {{ConsumableShares: true}}, {variable}")
+    assert found[:2] == ("spec.draDriver.gpus.kubeletPlugin.env[0].value", "deny")
+    assert f'invalid value for --consumable-shares: "{value.strip(chr(34))}" (must be ' in found[2]
+
+
+def test_number_of_shares_passes(findings_of):
+    variable = 'gpus: {kubeletPlugin: {env: [{name: CONSUMABLE_SHARES, value: "10"}]}}'
+    assert findings_of("GA199", f"featureGates: {{ConsumableShares: true}}, {variable}") == []
+
+
+def test_variable_without_a_value_makes_the_driver_exit(findings_of):
+    (found,) = findings_of("GA199", "gpus: {kubeletPlugin: {env: [{name: CONSUMABLE_SHARES}]}}")
+    assert found[1] == "deny"
+
+
+def imex(plugin="hostManaged", controller="hostManaged", gate="true", name="IMEX_MODE", more=""):
+    """A draDriver whose parts for ComputeDomains have a variable, and a gate; `None` leaves a variable out."""
+    parts = [
+        f"{part}: {{env: [{{name: {name}, value: {value}}}]}}"
+        for part, value in (("kubeletPlugin", plugin), ("controller", controller))
+        if value is not None
+    ]
+    return f"featureGates: {{HostManagedIMEXDaemon: {gate}}}, computeDomains: {{{', '.join(parts)}}}{more}"
+
+
+PLUGIN_ENV = "spec.draDriver.computeDomains.kubeletPlugin.env[0].value"
+IMEX_EXIT = "the DRA driver would exit with: imex configuration validation failed: "
+
+
+@pytest.mark.parametrize("spec", [imex(), imex("driverManaged", "driverManaged", "false"), imex(None, None, "false")])
+def test_imex_daemons_of_hosts_or_of_the_driver_pass(findings_of, spec):
+    assert findings_of("GA199", spec) == []
+
+
+def test_imex_daemons_of_hosts_need_a_gate(findings_of):
+    found = findings_of("GA199", imex(gate="false"))
+    assert [one[1] for one in found] == ["deny", "deny"]
+    assert (
+        PLUGIN_ENV,
+        "deny",
+        IMEX_EXIT + 'imex.mode="hostManaged" requires the HostManagedIMEXDaemon feature gate to be enabled',
+        "write featureGates: {HostManagedIMEXDaemon: true}",
+    ) in found
+
+
+def test_unknown_imex_mode_is_refused(findings_of):
+    found = findings_of("GA199", imex("hostmanaged"))
+    assert found[0] == (PLUGIN_ENV, "deny", IMEX_EXIT + 'unknown imex.mode "hostmanaged"', 'write "hostManaged"')
+
+
+def test_imex_channels_of_their_own_are_refused(findings_of):
+    found = findings_of("GA199", imex("channel", None, "false", "IMEX_ISOLATION"))
+    assert [one[:2] for one in found] == [(PLUGIN_ENV, "deny")]
+    assert found[0][2].startswith(IMEX_EXIT + 'imex.isolation="channel" is not supported yet')
+
+
+def test_variables_of_newer_drivers_only_warn_for_an_older_one(findings_of):
+    found = findings_of("GA199", imex(gate="false", more=", version: v0.4.1"))
+    assert {one[1] for one in found} == {"warn"}
+
+
+def test_gate_for_imex_daemons_of_hosts_without_the_mode_is_warned_about(findings_of):
+    (found,) = findings_of("GA199", imex(None, None))
+    assert found[:2] == ("spec.draDriver.featureGates.HostManagedIMEXDaemon", "warn")
+
+
+def test_imex_daemons_of_hosts_in_one_part_only_are_warned_about(findings_of):
+    (found,) = findings_of("GA199", imex(controller=None))
+    assert found[:2] == (PLUGIN_ENV, "warn")
+    assert found[3] == "add {name: IMEX_MODE, value: hostManaged} to draDriver.computeDomains.controller.env"
+
+
 def test_shares_beside_mps_are_warned_about(findings_of):
     found = findings_of("GA199", "featureGates: {ConsumableShares: true, MPSSupport: true}")
     assert "excludes MPSSupport: a GPU whose shares are handed out cannot be shared by MPS" in [one[2] for one in found]

@@ -44,6 +44,26 @@ def test_mistyped_field_is_reported_by_name(examined):
     ]
 
 
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ("dcgmExporter: {serviceMonitor: {relabelings: [{source_labels: [a], targetLabel: b}]}}", "sourceLabels"),
+        ("daemonsets: {podSecurityContext: {runasuser: 0}}", "runAsUser"),
+    ],
+)
+def test_mistyped_field_of_a_kind_of_others_is_reported(examined, spec, field):
+    (text,) = findings_of(examined(POLICY + f"spec: {{{spec}}}"), "GA102")
+    assert text.endswith(f'write "{field}"')
+
+
+def test_unknown_action_of_a_relabeling_is_refused(examined):
+    spec = "spec: {dcgmExporter: {serviceMonitor: {relabelings: [{action: REPLACE, modulus: -1}]}}}"
+    path = "spec.dcgmExporter.serviceMonitor.relabelings[0]"
+    found = [text for text in findings_of(examined(POLICY + spec), "GA101") if text.startswith(path)]
+    assert [text.partition(": ")[0] for text in found] == [f"{path}.action", f"{path}.modulus"]
+    assert found[0].endswith('write "replace"') or found[0].endswith('write "Replace"')
+
+
 def test_mapping_is_not_proposed_as_a_field_of_text(examined):
     spec = "spec: {toolkit: {env: [{name: A, valueFrom: {secretKeyRef: {name: a, key: b}}}]}}"
     assert findings_of(examined(POLICY + spec), "GA102") == [

@@ -31,6 +31,8 @@ ROOT = Path(__file__).parents[2]
         (NVIDIAFeature.NewDriverManager, "24.3", True),
         (NVIDIAFeature.OptionalDrain, "26.3", False),
         (NVIDIAFeature.OptionalDrain, "26.7", True),
+        (NVIDIAFeature.OptionalLimitOfMPS, "v0.19.3", False),
+        (NVIDIAFeature.OptionalLimitOfMPS, "v0.20.0", True),
     ],
 )
 def test_feature_is_in_its_first_release_and_later_ones(feature, release, is_in):

@@ -141,6 +141,13 @@ def test_mps_is_not_reported_where_its_configuration_allows_more(pod, cluster):
     assert findings_of(pod(TWO), cluster("f5", policy, config_map(any="version: v1")))
 
 
+@pytest.mark.parametrize(("version", "is_reported"), [("v0.19.3", True), ("v0.20.0", False), ("latest", False)])
+def test_mps_is_reported_where_the_device_plugin_does_not_know_how_to_allow_more(pod, cluster, version, is_reported):
+    policy = cluster_policy(ANY)
+    policy["spec"]["devicePlugin"]["version"] = version
+    assert bool(findings_of(pod(TWO), cluster("f5", policy, config_map(any=RELAXED)))) is is_reported
+
+
 def test_oldest_cluster_policy_counts(pod, cluster):
     policies = [
         cluster_policy({"name": name, "default": "any"}, created, name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import CONFIG_MAP
@@ -28,6 +27,7 @@ from policies.nvidia.identifiers import (
     name_error,
 )
 from policies.nvidia.products import Product
+from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
@@ -176,8 +176,6 @@ def _more_than_one(configuration: Configuration, resource: SharedResource) -> It
     yield configuration.embedded.problem((*resource.steps, "name"), text, remedy)
 
 
-_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})(?:\..*)?")
-_HONOURS_FALSE = (0, 20)
 _MPS_ROOT = "/run/nvidia/mps"
 
 
@@ -273,12 +271,16 @@ def _is_renamed(resource: SharedResource) -> bool:
 
 
 def _before_its_time(configuration: Configuration) -> Iterator[Problem]:
-    mps = configuration.strategy("mps")
-    if mps is None or mps.get("failRequestsGreaterThanOne") is not False or not is_governed(configuration.change):
+    if not is_governed(configuration.change):
         return
-    version = configuration.change.facts.policy_value("devicePlugin", "version")
-    match = _VERSION.fullmatch(version) if isinstance(version, str) else None
-    if match and (int(match[1]), int(match[2])) < _HONOURS_FALSE:
-        text = f"is false, which the device plugin follows since v0.20; spec.devicePlugin.version is {version}"
+    version, mps = configuration.change.facts.policy_value("devicePlugin", "version"), configuration.strategy("mps")
+    release = version if isinstance(version, str) else UNKNOWN
+    limit, policy = NVIDIAFeature.OptionalLimitOfMPS, NVIDIAFeature.AllocationPolicy
+    if mps is not None and mps.get("failRequestsGreaterThanOne") is False and limit.is_in(release) is False:
+        text = f"is false, which the device plugin follows since v{limit.since}; spec.devicePlugin.version is {version}"
         steps = (*mps.steps, "failRequestsGreaterThanOne")
         yield configuration.embedded.problem(steps, text, "remove it; with MPS a request for more than one share fails")
+    steps, value = configuration.find("flags", "plugin", "sharedDevicesAllocationPolicy")
+    if value is not None and policy.is_in(release) is False:
+        text = f"is ignored before v{policy.since} of the device plugin; spec.devicePlugin.version is {version}"
+        yield configuration.embedded.problem(steps, text)

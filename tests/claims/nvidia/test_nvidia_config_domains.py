@@ -225,6 +225,20 @@ def test_number_of_nodes_counts_without_dns_names(findings_of):
     assert findings_of("GA257", domain("numNodes: 4") + cluster) == []
 
 
+def test_number_of_nodes_has_no_effect_where_hosts_run_the_daemons(findings_of):
+    cluster = (
+        "\n---\n{apiVersion: nvidia.com/v1alpha1, kind: GPUCluster, metadata: {name: a}, spec: {draDriver: {featureGates: "
+        "{IMEXDaemonsWithDNSNames: false}, computeDomains: {controller: {env: [{name: IMEX_MODE, value: hostManaged}]}}}}}"
+    )
+    assert findings_of("GA257", domain("numNodes: 4") + cluster) == [
+        (
+            "spec.numNodes: has no effect: hosts run the IMEX daemons (IMEX_MODE=hostManaged), and the ComputeDomain is Ready at "
+            "once; write 0"
+        )
+    ]
+    assert findings_of("GA257", domain() + cluster) == []
+
+
 @pytest.mark.parametrize(("release", "waits"), [("25.3.2", True), ("25.8.0", False), ("0.4.1", False)])
 def test_number_of_nodes_counts_for_drivers_before_the_gate(findings_of, release, waits):
     settings = GPUAdmissionPolicy(dra_driver=DRADriver(version=release))

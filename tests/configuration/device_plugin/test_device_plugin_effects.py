@@ -100,6 +100,17 @@ def test_larger_requests_with_mps_need_a_plugin_that_allows_them(findings_of, ve
     assert findings_of(document, facts) == [("GA141", Severity.WARN, expected)] * count
 
 
+@pytest.mark.parametrize(("version", "count"), [("v0.19.3", 1), ("v0.20.0", 0), ("latest", 0)])
+def test_allocation_policy_needs_a_plugin_that_knows_it(findings_of, version, count):
+    document = config_map(any={"flags": {"plugin": {"sharedDevicesAllocationPolicy": "packed"}}})
+    facts = policy(devicePlugin={"repository": "nvcr.io/nvidia", "image": "k8s-device-plugin", "version": version})
+    expected = (
+        "data.any.flags.plugin.sharedDevicesAllocationPolicy: is ignored before v0.20 of the device plugin; "
+        f"spec.devicePlugin.version is {version}; remove it"
+    )
+    assert findings_of(document, facts) == [("GA141", Severity.WARN, expected)] * count
+
+
 RENAMED = config_map(any=sliced(renameByDefault=True))
 
 
