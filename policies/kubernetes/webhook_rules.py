@@ -73,8 +73,21 @@ def _meets(labels: Mapping[str, str], expression: Object) -> bool:
     raise UnknownOperatorError(operator)
 
 
-SHOWS_GPU_ACCESS = """\
+_IS_LARGE = """\
+(has(object.metadata.annotations) && size(object.metadata.annotations) > 5000) ||
+(has(object.spec.volumes) && size(object.spec.volumes) > 5000) ||
+[object.spec.containers,
+has(object.spec.initContainers) ? object.spec.initContainers : [],
+has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : []].exists(list, size(list) > 50 || list.exists(c,
+(has(c.env) && size(c.env) > 100) || (has(c.volumeMounts) && size(c.volumeMounts) > 100)))"""
+"""A pod with so many entries that a search of all would exceed the 1,000,000 units that an expression may cost.
+
+Source: PerCallLimit in k8s.io/apiserver pkg/apis/cel/config.go.
+"""
+
+SHOWS_GPU_ACCESS = f"""\
 has(object.spec) && has(object.spec.containers) && (
+{_IS_LARGE} ||
 (has(object.spec.runtimeClassName) && object.spec.runtimeClassName != "") ||
 (has(object.metadata.annotations) && object.metadata.annotations.exists(k,
 k.startsWith("nvidia.cdi.k8s.io") || k.startsWith("cdi.k8s.io/"))) ||
@@ -85,7 +98,7 @@ has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : []].exi
 (has(c.env) && c.env.exists(e, e.name == "NVIDIA_VISIBLE_DEVICES" || e.name == "CUDA_VERSION")) ||
 (has(c.image) && c.image.contains("nvidia/")) ||
 (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.contains("nvidia-container-devices"))))))"""
-"""A pod with a sign of GPU access without a request."""
+"""A pod with a sign of GPU access without a request, or one that is too large to search for signs in CEL."""
 
 TEMPLATE_CHANGED = """\
 oldObject == null ||

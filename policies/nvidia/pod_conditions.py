@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
+_MOST_ANNOTATIONS, _MOST_CONTAINERS = 5000, 1000
+"""Of a pod whose changes are compared in CEL; the containers are those of one list."""
+
+
 @dataclass(frozen=True, slots=True)
 class PodCondition:
     """A condition on a pod."""
@@ -155,8 +159,19 @@ def _images(pod: Any, listed: str) -> list[Any]:
     return [lookup(container, ("image",)) or "" for container in items_at(lookup(pod, ("spec",)), (listed,))]
 
 
+def _is_large(pod: Any) -> bool:
+    annotations = lookup(pod, ("metadata", "annotations"))
+    return (isinstance(annotations, dict) and len(annotations) > _MOST_ANNOTATIONS) or any(
+        len(items_at(lookup(pod, ("spec",)), (listed,))) > _MOST_CONTAINERS
+        for listed in ("containers", "initContainers")
+    )
+
+
 CHANGES_GPU_ACCESS = ChangeCondition(
-    """\
+    f"""\
+(has(object.metadata.annotations) && size(object.metadata.annotations) > {_MOST_ANNOTATIONS}) ||
+(has(object.spec) && ((has(object.spec.containers) && size(object.spec.containers) > {_MOST_CONTAINERS}) ||
+(has(object.spec.initContainers) && size(object.spec.initContainers) > {_MOST_CONTAINERS}))) ||
 (has(object.metadata.annotations) && object.metadata.annotations.exists(k,
 (k == "nvidia.cdi.k8s.io" || k.startsWith("nvidia.cdi.k8s.io/") || k.startsWith("cdi.k8s.io/")) &&
 object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k])) || (has(object.spec) && has(oldObject.spec) && (
@@ -164,9 +179,10 @@ object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k])) || (ha
 (has(oldObject.spec.containers) ? oldObject.spec.containers : []).map(c, has(c.image) ? c.image : "") ||
 (has(object.spec.initContainers) ? object.spec.initContainers : []).map(c, has(c.image) ? c.image : "") !=
 (has(oldObject.spec.initContainers) ? oldObject.spec.initContainers : []).map(c, has(c.image) ? c.image : "")))""",
-    lambda pod, before: bool(changed_cdi_annotations(pod, before) or changed_images(pod, before)),
+    lambda pod, before: bool(_is_large(pod) or changed_cdi_annotations(pod, before) or changed_images(pod, before)),
 )
-"""An update that adds or changes an annotation for CDI, or changes the image of a container.
+"""An update that adds or changes an annotation for CDI, or changes the image of a container; any of a large pod.
 
-Every field is read by `has` or `?`: a condition that fails skips a webhook that fails open.
+A condition that fails skips a webhook that fails open. So every field is read by `has` or `?`, and a pod with so many entries
+that a comparison of all would cost more than an expression may is not searched.
 """

@@ -195,6 +195,9 @@ CHANGES = {
         False,
     ),
     "no image": ({"metadata": {}, "spec": {"containers": [{"name": "c"}]}}, pod(), True),
+    "5001 annotations": (*[pod(annotations={f"a{index}": "" for index in range(5001)})] * 2, True),
+    "1001 containers": (*[pod(*[{}] * 1001)] * 2, True),
+    "1001 init containers": (*[pod(initContainers=[{"name": "i"}] * 1001)] * 2, True),
     "gates": (pod(schedulingGates=[{"name": "g"}]), pod(), False),
     "no spec": ({"metadata": {}}, {"metadata": {}}, False),
     "no containers": ({"metadata": {}, "spec": {}}, {"metadata": {}, "spec": {}}, False),
@@ -225,6 +228,53 @@ def test_large_pod_stays_within_the_budget(webhooks):
         if entry in ASKED:
             called(webhook, Question(pod(*containers)))
             called(webhook, Question(pod(*({"resources": {"requests": amounts}} for _ in range(100)))))
+
+
+ONE_WAY = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+LARGE = {
+    "variables": pod({"env": [*({"name": f"A{index}"} for index in range(110_000)), ONE_WAY]}),
+    "annotations": pod(
+        {"env": [*({"name": "A"} for _ in range(50_000)), ONE_WAY]},
+        annotations={f"a{index}": "" for index in range(70_000)},
+    ),
+    "volumes": pod(volumes=[*({"name": f"v{i}", "emptyDir": {}} for i in range(210_000)), *HOST_PATH["volumes"]]),
+    "mounts": pod({"volumeMounts": [{"name": "v", "mountPath": f"/{i}"} for i in range(120_000)]}, {"env": [ONE_WAY]}),
+}
+"""Pods whose search would cost more than an expression may."""
+
+
+@pytest.mark.parametrize("document", LARGE.values(), ids=LARGE)
+def test_pod_that_is_too_large_to_search_is_reviewed(webhooks, document):
+    assert called(webhooks["validating", "guard-pods"], Question(document))
+
+
+def test_change_of_a_pod_that_is_too_large_to_compare_is_reviewed(webhooks):
+    before = pod(*({"image": f"image-{index}"} for index in range(40_000)), {}, annotations=MANY)
+    after = pod(*({"image": f"image-{index}"} for index in range(40_000)), CUDA, annotations=MANY)
+    assert called(webhooks["validating", "guard-changes"], Question(after, before))
+
+
+def largest_that_is_searched():
+    """As many entries as a pod may have without a review, and as much text as an API server stores."""
+    long = "x" * 80
+    container = {
+        "env": [{"name": long} for _ in range(100)],
+        "volumeMounts": [{"name": "v", "mountPath": long} for _ in range(100)],
+    }
+    lists = {
+        each: [{"name": "i", "image": long, **container}] * 50 for each in ("initContainers", "ephemeralContainers")
+    }
+    volumes = [{"name": "v", "emptyDir": {}}] * 5000
+    return pod(*[container] * 50, annotations={f"{index:0>40}": "" for index in range(5000)}, volumes=volumes, **lists)
+
+
+@pytest.mark.parametrize("entry", ["guard-pods", "guard-changes"])
+def test_largest_pod_that_is_searched_stays_within_the_budget(webhooks, entry):
+    document = largest_that_is_searched()
+    for each in webhooks["validating", entry]["matchConditions"]:
+        answer, cost = compile_condition(each["expression"]).holds(value_of(Question(document, document).variables))
+        assert isinstance(answer, bool), answer
+        assert cost < 1_000_000
 
 
 def marked(*containers, **spec):

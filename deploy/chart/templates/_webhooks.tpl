@@ -485,6 +485,12 @@ webhooks:
   - name: gpu-access
     expression: >-
       has(object.spec) && has(object.spec.containers) && (
+      (has(object.metadata.annotations) && size(object.metadata.annotations) > 5000) ||
+      (has(object.spec.volumes) && size(object.spec.volumes) > 5000) ||
+      [object.spec.containers,
+      has(object.spec.initContainers) ? object.spec.initContainers : [],
+      has(object.spec.ephemeralContainers) ? object.spec.ephemeralContainers : []].exists(list, size(list) > 50 || list.exists(c,
+      (has(c.env) && size(c.env) > 100) || (has(c.volumeMounts) && size(c.volumeMounts) > 100))) ||
       (has(object.spec.runtimeClassName) && object.spec.runtimeClassName != "") ||
       (has(object.metadata.annotations) && object.metadata.annotations.exists(k,
       k.startsWith("nvidia.cdi.k8s.io") || k.startsWith("cdi.k8s.io/"))) ||
@@ -535,6 +541,9 @@ webhooks:
   matchConditions:
   - name: gpu-access-changes
     expression: >-
+      (has(object.metadata.annotations) && size(object.metadata.annotations) > 5000) ||
+      (has(object.spec) && ((has(object.spec.containers) && size(object.spec.containers) > 1000) ||
+      (has(object.spec.initContainers) && size(object.spec.initContainers) > 1000))) ||
       (has(object.metadata.annotations) && object.metadata.annotations.exists(k,
       (k == "nvidia.cdi.k8s.io" || k.startsWith("nvidia.cdi.k8s.io/") || k.startsWith("cdi.k8s.io/")) &&
       object.metadata.?annotations[?k] != oldObject.metadata.?annotations[?k])) || (has(object.spec) && has(oldObject.spec) && (
