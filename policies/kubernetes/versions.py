@@ -172,6 +172,13 @@ class Feature(Enum):
         source="pkg/apis/resource/validation/validation.go",
     )
 
+    ClaimsInAutoMode = Row(
+        {36: _ALWAYS},
+        "what `audit` and `migrate --prove` say of node pools",
+        what="EKS Auto Mode runs NVIDIA's DRA driver and creates nodes for pods with claims",
+        source="docs.aws.amazon.com/eks/latest/userguide/device-management.html",
+    )
+
     @property
     def is_gate(self) -> bool:
         """True if Kubernetes has a feature gate of this name."""

@@ -78,8 +78,8 @@ Would be refused today
 
 Warnings
   karpenter  NodePool gpus
-    spec.template.spec.requirements: creates GPU nodes; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; namespaces that convert: team-a
-    What to do: turn on Karpenter's support of DRA (settings.enableDRA on AWS, ignoreDRARequests: false on Google Cloud), or leave namespaces that need its GPU nodes unconverted
+    spec.template.spec.requirements: creates GPU nodes; Karpenter creates no nodes for pods with claims unless its support of DRA, which is alpha, is on; namespaces that convert: team-a
+    What to do: turn on Karpenter's support of DRA (settings.enableDRA of 1.15 on AWS, ignoreDRARequests: false on Google Cloud), or leave namespaces that need its GPU nodes unconverted
 
 Worth knowing
   GA312  ResourceQuota team-b/gpus

@@ -56,7 +56,7 @@ def test_pool_of_gpu_nodes_is_a_warning_where_namespaces_convert(k8s, audited):
         "gpus",
     )
     assert finding.message == (
-        "creates GPU nodes; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; "
+        "creates GPU nodes; Karpenter creates no nodes for pods with claims unless its support of DRA, which is alpha, is on; "
         "namespaces that convert: team-a, team-b, team-c and 2 more"
     )
 
@@ -71,12 +71,21 @@ def test_pool_that_names_no_gpus_is_worth_knowing(k8s, audited):
     (finding,) = audited(k8s.namespace(), k8s.node_pool(key="kubernetes.io/arch")).findings
     assert finding.severity is Severity.AUDIT
     assert finding.message.startswith(
-        "does not mention GPUs, but may create GPU nodes; Karpenter creates none for pods"
+        "does not mention GPUs, but may create GPU nodes; Karpenter creates no nodes for pods"
     )
 
 
 def test_static_pool_has_its_nodes_whatever_pods_request(k8s, audited):
     assert audited(k8s.namespace(), k8s.node_pool(replicas=3)).findings == ()
+
+
+@pytest.mark.parametrize(("version", "severities"), [("v1.35.0", [Severity.WARN]), ("v1.36.0", [])])
+def test_pool_of_auto_mode_is_reported_where_it_ignores_claims(k8s, audited, version, severities):
+    pool = k8s.node_pool()
+    pool["spec"]["template"]["spec"]["nodeClassRef"] = {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "a"}
+    base = ({"serverVersion": {"gitVersion": version}}, *k8s.BASE[1:])
+    found = audited(k8s.namespace(), pool, base=base).findings
+    assert [each.severity for each in found] == severities
 
 
 def test_pool_of_another_group_is_not_karpenters(k8s, audited):

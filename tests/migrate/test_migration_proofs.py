@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.analyses.migrate.autoscaling import growth_of_cluster
 from policies.analyses.migrate.proof import PROPERTIES, Cell, prove_migration
 from policies.outcome import Certainty, Outcome
 from policies.rules.settings import DEFAULTS, parse_settings
@@ -231,7 +232,12 @@ def node_pool(**spec):
     return {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpus"}, "spec": spec}
 
 
-def deployment(name, image):
+AUTO_MODE = {
+    "template": {"spec": {"nodeClassRef": {"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"}}}
+}
+
+
+def deployment(name, image, **env):
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -240,7 +246,15 @@ def deployment(name, image):
             "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": image}]},
+                "spec": {
+                    "containers": [
+                        {
+                            "name": "main",
+                            "image": image,
+                            "env": [{"name": key, "value": value} for key, value in env.items()],
+                        }
+                    ]
+                },
             },
         },
     }
@@ -258,6 +272,43 @@ def deployment(name, image):
 )
 def test_autoscaling_depends_on_the_autoscaler(found, outcome):
     assert cells(h100(), bound("train"), found)["autoscaling"].outcome is outcome
+
+
+@pytest.mark.parametrize(
+    ("version", "outcome", "sentence"),
+    [
+        ("v1.36.0", Outcome.KEPT, "EKS Auto Mode creates nodes for pods with claims (NodePool gpus)"),
+        (
+            "v1.35.2",
+            Outcome.LOST,
+            "EKS Auto Mode creates no nodes for pods with claims before Kubernetes 1.36 (NodePool gpus)",
+        ),
+        (
+            "",
+            Outcome.UNKNOWN,
+            (
+                "EKS Auto Mode creates nodes for pods with claims from Kubernetes 1.36 on, and the version is unknown "
+                "(NodePool gpus)"
+            ),
+        ),
+    ],
+)
+def test_node_pools_of_auto_mode_grow_for_claims_on_newer_clusters(version, outcome, sentence):
+    view = ManifestsView([{"serverVersion": {"gitVersion": version}}] if version else [])
+    assert growth_of_cluster(view, [node_pool(**AUTO_MODE)]) == (outcome, sentence)
+
+
+@pytest.mark.parametrize(("value", "outcome"), [("false", Outcome.UNKNOWN), ("true", Outcome.LOST)])
+def test_karpenter_that_heeds_claims_may_create_nodes(value, outcome):
+    karpenter = deployment("karpenter", "public.ecr.aws/karpenter/controller:1.15.0", IGNORE_DRA_REQUESTS=value)
+    assert growth_of_cluster(ManifestsView([karpenter]), [node_pool()]).outcome is outcome
+
+
+def test_pool_that_does_not_grow_for_claims_outweighs_one_that_does():
+    view = ManifestsView([{"serverVersion": {"gitVersion": "v1.36.0"}}])
+    growth = growth_of_cluster(view, [node_pool(**AUTO_MODE), node_pool()])
+    assert growth.outcome is Outcome.LOST
+    assert growth.sentence.startswith("Karpenter creates no nodes for pods with claims unless")
 
 
 def test_autoscaling_is_unknown_without_node_pools():

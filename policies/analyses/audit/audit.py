@@ -78,7 +78,7 @@ def audit(
             *template_findings(survey, view, settings),
             *quota_findings(survey.namespace, view, settings),
             *node_findings(survey.namespace, view, settings),
-            *karpenter_findings(survey.node_pools, rows),
+            *karpenter_findings(survey.node_pools, rows, view),
         ]
     )
     counts: Counter[tuple[Rule, Severity]] = Counter()

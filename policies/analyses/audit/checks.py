@@ -17,6 +17,7 @@ from policies.admission import (
     review_concern,
 )
 from policies.analyses.audit.audit_report import AuditFinding
+from policies.analyses.migrate.autoscaling import growth_of_pool
 from policies.conversion.check import converted_pod
 from policies.conversion.exemptions import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord
@@ -30,6 +31,7 @@ from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.view import ChangedView, PassingView
 from policies.kubernetes.workloads import group_of
 from policies.nvidia.mig import parse_resource
+from policies.outcome import Outcome
 from policies.rules.decision import Finding, Rule, Severity
 from policies.rules.request import Request
 
@@ -225,12 +227,14 @@ KARPENTER = Rule(
     default=Severity.AUDIT,
     why="""
     Karpenter's pools grow for pods that request resources. Since August 2025 Karpenter ignores pods with claims; its
-    support of DRA is alpha, off by default, and not visible in the cluster.
+    support of DRA, for GPUs on AWS since 1.15, is alpha and off by default. EKS Auto Mode has it on Kubernetes 1.36 and
+    newer.
     """,
-    remedy="turn on Karpenter's support of DRA (settings.enableDRA on AWS, ignoreDRARequests: false on Google Cloud), "
+    remedy="turn on Karpenter's support of DRA (settings.enableDRA of 1.15 on AWS, ignoreDRARequests: false on Google Cloud), "
     "or leave namespaces that need its GPU nodes unconverted",
-    source="kubernetes-sigs/karpenter pull request 2384, issues 3228 and 3231; karpenter.sh/docs/tasks/dra "
-    "(settings.enableDRA); karpenter-provider-gcp docs/settings.md (ignoreDRARequests, true by default)",
+    source="kubernetes-sigs/karpenter pull request 2384, issues 3228 and 3231, pkg/operator/options/options.go; "
+    "karpenter.sh/docs/tasks/dra (settings.enableDRA); docs.aws.amazon.com/eks/latest/userguide/device-management.html; "
+    "karpenter-provider-gcp docs/settings.md (ignoreDRARequests, true by default)",
 )
 """Only the audit has this rule, so no list of rules has it."""
 
@@ -312,12 +316,14 @@ def _findings_of_quota(quota: Object, view: ClusterView, settings: GPUAdmissionP
     return judged if converts else tuple(replace(finding, severity=Severity.AUDIT) for finding in judged)
 
 
-def karpenter_findings(pools: Sequence[Object], readiness: Sequence[ConversionReadiness]) -> Iterator[AuditFinding]:
-    """Node pools that create, or may create, GPU nodes, but not for pods with claims."""
+def karpenter_findings(
+    pools: Sequence[Object], readiness: Sequence[ConversionReadiness], view: ClusterView
+) -> Iterator[AuditFinding]:
+    """Node pools that create, or may create, GPU nodes, but not or not surely for pods with claims."""
     converting = [each.namespace for each in readiness if each.mode is Mode.ENABLED]
     for pool in pools:
-        if lookup(pool, ("spec", "replicas")) is not None:
-            # A static pool has its nodes whatever pods request.
+        growth = growth_of_pool(pool, view)
+        if growth is None or growth.outcome is Outcome.KEPT:
             continue
         names_gpus = _names_gpus(pool)
         namespaces = (
@@ -326,8 +332,9 @@ def karpenter_findings(pools: Sequence[Object], readiness: Sequence[ConversionRe
             else "no namespace converts yet"
         )
         nodes = "creates GPU nodes" if names_gpus else "does not mention GPUs, but may create GPU nodes"
-        text = f"{nodes}; Karpenter creates none for pods with claims unless its support of DRA (alpha) is on; {namespaces}"
-        severity = Severity.WARN if converting and names_gpus else Severity.AUDIT
+        text = f"{nodes}; {growth.sentence}; {namespaces}"
+        is_lost = growth.outcome is Outcome.LOST
+        severity = Severity.WARN if converting and names_gpus and is_lost else Severity.AUDIT
         path = FieldPath(_POOL_SPEC) / "requirements"
         finding = KARPENTER.finding(path, text, severity=severity)
         # Pools in files have been given a namespace, like every object without one.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from policies.admission import review
 from policies.analyses.migrate import migrate_pod
+from policies.analyses.migrate.autoscaling import growth_of_cluster
 from policies.analyses.migrate.migrated_cluster import migrated_cluster
 from policies.kubernetes.names import format_count, format_list, inflect
-from policies.kubernetes.objects import items_at, lookup, name_of
+from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.pod_templates import created_pod
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.nvidia.mig import parse_resource
@@ -45,38 +46,6 @@ class Cell:
     """The reason, without a full stop."""
     certainty: Certainty = Certainty.SEEN
     """Predicted if nodes have other devices after the migration, which no ResourceSlice shows yet."""
-
-
-_AUTOSCALER = "cluster-autoscaler"
-
-
-def autoscaling_cell(view: ClusterView, pools: Sequence[Object] | Unknown) -> Cell:
-    """The verdict on autoscaling with Karpenter's pools, the same for all workloads that are migrated."""
-    if pools is UNKNOWN:
-        return Cell(Outcome.UNKNOWN, "whether Karpenter creates nodes is unknown, because NodePools cannot be read")
-    growing = [name_of(each) for each in pools if lookup(each, ("spec", "replicas")) is None]
-    if growing:
-        sentence = (
-            f"Karpenter (NodePool {format_list(sorted(growing))}) creates no nodes for pods with claims unless its support "
-            "of DRA, which is alpha, is on"
-        )
-        return Cell(Outcome.LOST, sentence)
-    deployments = view.list("Deployment")
-    if deployments is UNKNOWN:
-        return Cell(Outcome.UNKNOWN, "whether a Cluster Autoscaler runs is unknown, because Deployments cannot be read")
-    if any(map(_is_autoscaler, deployments)):
-        sentence = (
-            "the Cluster Autoscaler creates nodes for pods with claims with --enable-dynamic-resource-allocation; from zero "
-            "nodes that depends on the cloud provider"
-        )
-        return Cell(Outcome.UNKNOWN, sentence)
-    return Cell(Outcome.KEPT, "no autoscaler is seen")
-
-
-def _is_autoscaler(deployment: Object) -> bool:
-    containers = items_at(deployment, ("spec", "template", "spec", "containers"))
-    names = [name_of(deployment), *(str(lookup(each, ("image",))) for each in containers)]
-    return any(_AUTOSCALER in name for name in names)
 
 
 _REQUESTS = "requests."
@@ -226,7 +195,8 @@ class MigrationProver:
         self._before, self._after = Situation(view, settings), Situation(self.cluster.view, settings)
         self._predicted = frozenset(self.cluster.predicted)
         self.comparer = FitComparer(self._before, self._after)
-        self._autoscaling = autoscaling_cell(view, view.list("NodePool") if node_pools is None else node_pools)
+        growth = growth_of_cluster(view, view.list("NodePool") if node_pools is None else node_pools)
+        self._autoscaling = Cell(growth.outcome, growth.sentence)
 
     def prove(self, subject: Subject) -> WorkloadProof | None:
         """The verdicts on a subject; None if it requests no GPUs of a device plugin."""
