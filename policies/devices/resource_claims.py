@@ -377,6 +377,12 @@ def _first(names: Sequence[str], noun: str) -> str:
 
 
 POD_GROUP: Final = "PodGroup"
+POD_GROUP_VERSIONS: Final = {
+    "v1beta1": Feature.PodGroupV1Beta1,
+    "v1alpha3": Feature.PodGroupV1Alpha3,
+    "v1alpha2": Feature.PodGroupV1Alpha2,
+}
+"""The versions of scheduling.k8s.io that have PodGroups, the preferred one first."""
 _API_GROUP = "scheduling.k8s.io"
 _REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 
@@ -457,7 +463,8 @@ def with_shared_claims(
 ) -> tuple[Object, ClusterView]:
     """A pod of a Job that shares claims, in the PodGroup that the Job controller makes; the view with it.
 
-    Both unchanged before Kubernetes 1.37, whose API server drops `spec.scheduling` of a Job; an unknown version keeps it.
+    Both unchanged if the API server drops `spec.scheduling` of a Job: before Kubernetes 1.37, and where it shows that the
+    gate is off. A gate that is not shown counts as on, because the author expects it.
 
     Args:
         pod: The pod of the template.
@@ -467,7 +474,8 @@ def with_shared_claims(
         view: The cluster.
     """
     spec = pod.get("spec")
-    if not isinstance(spec, dict) or Feature.JobScheduling.is_on(view) is False:
+    is_dropped = Feature.JobScheduling.is_on(view) is False or Feature.WorkloadWithJob.is_off(view)
+    if not isinstance(spec, dict) or is_dropped:
         return pod, view
     group = {
         "apiVersion": f"{_API_GROUP}/v1alpha3",

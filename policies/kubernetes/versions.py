@@ -112,7 +112,13 @@ class Feature(Enum):
     DRAFractionalCapacityRange = Row({37: _BETA_OFF, 38: _BETA}, _NOT_READ + "fractions in `requestPolicy.validRange`")
     DRAResourceClaimDeviceStatus = Row({32: _ALPHA, 33: _BETA, 37: _GA}, _NOT_READ + "`status.devices` of claims")
     DRAWorkloadResourceClaims = Row({36: _ALPHA, 37: _BETA_OFF}, "claims of PodGroups, if PodGroups are served")
-    GenericWorkload = Row({35: _ALPHA, 37: _BETA_OFF}, "PodGroups, if `scheduling.k8s.io/v1alpha2` is served")
+    GenericWorkload = Row(
+        {35: _ALPHA, 37: _BETA_OFF}, "PodGroups, in the version of `scheduling.k8s.io` that is served"
+    )
+    WorkloadWithJob = Row(
+        {36: _ALPHA},
+        "where it is shown to be off, the pods of a Job share no claims by `spec.scheduling.resourceClaims`",
+    )
     RelaxedEnvironmentVariableValidation = Row(
         {30: _ALPHA, 32: _BETA, 34: _GA}, "names of environment variables in the operator's configuration (GA115)"
     )
@@ -164,6 +170,24 @@ class Feature(Enum):
         "taints of such rules in the allocator; 1.37 counts as its first releases, later ones have the fix of 1.38",
         what="a DeviceTaintRule without `deviceSelector` taints all devices for the scheduler, though it should taint none",
         source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker/tracker.go",
+    )
+    PodGroupV1Alpha2 = Row(
+        {36: _ALPHA, 37: _REMOVED},
+        "PodGroups of that version",
+        what="PodGroups are served in `scheduling.k8s.io/v1alpha2`",
+        source="staging/src/k8s.io/api/scheduling/v1alpha2/types.go",
+    )
+    PodGroupV1Alpha3 = Row(
+        {37: _ALPHA},
+        "PodGroups of that version, with `workloadRef` instead of `podGroupTemplateRef`",
+        what="PodGroups are served in `scheduling.k8s.io/v1alpha3`",
+        source="staging/src/k8s.io/api/scheduling/v1alpha3/types.go",
+    )
+    PodGroupV1Beta1 = Row(
+        {37: _BETA_OFF},
+        "PodGroups of that version, as of v1alpha3",
+        what="PodGroups are served in `scheduling.k8s.io/v1beta1`",
+        source="staging/src/k8s.io/api/scheduling/v1beta1/types.go",
     )
     StrictSlices = Row(
         {38: _ALWAYS},
@@ -226,13 +250,16 @@ class Feature(Enum):
             return default
         return self in view.derive(proven_features) or default
 
+    def is_off(self, view: ClusterView) -> bool:
+        """True if the API server shows that it is off."""
+        return view.feature_gates().get(self.name) is False
+
     def is_complete(self, view: ClusterView) -> bool | Unknown:
         """True if it is on by default in a cluster's version and not shown to be off.
 
         For parts that alpha versions of a feature lack.
         """
-        shown = view.feature_gates().get(self.name)
-        return False if shown is False else self.default_in(view.server_version())
+        return False if self.is_off(view) else self.default_in(view.server_version())
 
 
 def version_text(version: Version) -> str:

@@ -109,7 +109,7 @@ def _narrow(demand: DeviceDemand, kinds: frozenset[DeviceKind], *, is_open: bool
 MOST_UNSEEN = 31
 """Objects that are read from the API server for one review, beside the GPUQuota."""
 _MOST_OF_GROUP = 5
-"""Of these, a PodGroup and its claims. Source: k8s.io/api/scheduling/v1alpha2 MaxPodGroupResourceClaims."""
+"""Of these, a PodGroup and its claims. Source: k8s.io/api/scheduling MaxPodGroupResourceClaims, in all versions."""
 _CLAIMS = SPEC / "resourceClaims"
 
 _Found = tuple[ChargeRequest, Sequence[Problem]] | None

@@ -28,6 +28,7 @@ class API:
         self.version = self._oldest = 10_000
         self.bookmarks = False
         self.faults = deque()
+        self.not_served = set()
         self.requests = []
         self._pages = {}
 
@@ -67,6 +68,8 @@ class API:
         self.requests.append(request)
         fault = self.faults.popleft() if self.faults else None
         is_watch = "watch" in request.query
+        if any(request.path.startswith(prefix) for prefix in self.not_served):
+            return web.Response(status=404, text="404 page not found\n")
         if fault is not None and (answer := await fault(self, request, is_watch=is_watch)) is not None:
             return answer
         return await self.watch(request) if is_watch else self.list(request)

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from policies.admission.upkeep import missing_templates, needed_by_workloads
+from policies.devices.resource_claims import POD_GROUP_VERSIONS
 from policies.kubernetes.names import MANAGED, RECORD, UNUSED_SINCE
 from policies.rules.settings import DEFAULTS
 from webhook.cluster.clockwork import Clockwork
@@ -264,12 +265,13 @@ async def test_foreign_templates_are_not_even_requested(api, sweep_of, view_of, 
     assert api.requests == []
 
 
-async def test_template_of_a_pod_group_is_kept(api, sweep_of, view_of, stored_template):
+@pytest.mark.parametrize("version", POD_GROUP_VERSIONS)
+async def test_template_of_a_pod_group_is_kept(api, sweep_of, view_of, stored_template, version):
     """Its claim is made anew from the template if it is lost; in the view, and where only the API server shows it."""
     stored = stored_template()
     name = stored["metadata"]["name"]
     group = {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": f"scheduling.k8s.io/{version}",
         "kind": "PodGroup",
         "metadata": {"name": "ring", "namespace": "team-a"},
         "spec": {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": name}]},
@@ -277,7 +279,9 @@ async def test_template_of_a_pod_group_is_kept(api, sweep_of, view_of, stored_te
     await sweep_of(view_of(stored, group)).round()
     assert api.requests == []
     old = stored_template(OLD)
-    api.put("/apis/scheduling.k8s.io/v1alpha2/namespaces/team-a/podgroups/ring", group)
+    folder = "/apis/scheduling.k8s.io/{}/namespaces/team-a/podgroups"
+    api.put(f"{folder.format(version)}/ring", group)
+    api.absent |= {folder.format(each) for each in POD_GROUP_VERSIONS if each != version}
     await sweep_of(view_of(old)).round()
     assert api.objects[f"{TEMPLATES}/{name}"]["metadata"]["annotations"] == {}
 

@@ -39,10 +39,12 @@ async def served():
     """A client of a sandbox with these gates."""
     async with contextlib.AsyncExitStack() as stack:
 
-        async def served(*gates, objects=()):
+        async def served(*gates, objects=(), upgrade=""):
             sandbox = Sandbox(seed=1, feature_gates=gates)
             for document in (TEMPLATE, *objects):
                 sandbox.create(document)
+            if upgrade:
+                sandbox.upgrade(upgrade)
             await sandbox.start()
             stack.push_async_callback(sandbox.stop)
             return Client(await stack.enter_async_context(aiohttp.ClientSession(sandbox.url)))
@@ -114,3 +116,19 @@ async def test_claims_of_a_group_do_not_change(served):
     await api.post(GROUPS, GROUP)
     answer = await api.merge(f"{GROUPS}/ring", {"spec": {"resourceClaims": []}})
     assert answer.code == 422
+
+
+async def test_upgraded_server_serves_groups_in_the_versions_that_it_has(served):
+    api = await served(*GATES, objects=[GROUP], upgrade="1.37.0")
+    assert (await api.get(GROUPS)).code == 404
+    for version in ("v1beta1", "v1alpha3"):
+        stored = await api.get(f"{GROUPS.replace('v1alpha2', version)}/ring")
+        assert (stored.body["apiVersion"], stored.body["spec"]["resourceClaims"]) == (
+            f"scheduling.k8s.io/{version}",
+            [ENTRY],
+        )
+
+
+async def test_upgraded_server_without_the_gate_serves_no_groups(served):
+    api = await served(upgrade="1.37.0")
+    assert (await api.get(GROUPS.replace("v1alpha2", "v1beta1"))).code == 404

@@ -25,6 +25,7 @@ from webhook.cluster.answers import (
     retry_after_of,
 )
 from webhook.cluster.credentials import SERVICE_ACCOUNT, Credentials, find_credentials
+from webhook.cluster.resources import ServedVersions
 from webhook.cluster.transport import Transport
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class APIClient:
         self._credentials = credentials
         self._transport = Transport(credentials.access)
         self._retired: Transport | None = None
+        self.served_versions = ServedVersions()
+        """The versions of resources that the server has answered with."""
 
     @classmethod
     async def connect(

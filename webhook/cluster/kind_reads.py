@@ -15,7 +15,7 @@ from policies.kubernetes.objects import lookup
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.answers import APIError, ClusterError
-from webhook.cluster.lists import PAGE, pages
+from webhook.cluster.lists import PAGE, get_object, pages
 from webhook.cluster.watched_kinds import DRA, Watched
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ async def read_object(
         ClusterError: The object is unknown for another reason.
     """
     try:
-        found: Object = await client.get(resource.path(namespace, name))
+        found: Object = await get_object(client, resource, name, namespace)
     except ClusterError as error:
         wanted = Watched(resource, namespace, name)
         return await _reason(client, Unreadable(_why(error), "get", wanted, error), expected)

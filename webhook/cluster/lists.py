@@ -55,6 +55,29 @@ async def get_if_exists(client: APIClient, path: str, *, timeout: float = 10.0) 
         return None
 
 
+async def get_object(
+    client: APIClient, resource: Resource, name: str, namespace: str = "", *, timeout: float = 10.0
+) -> Any:
+    """One object, in the first version of its resource that is served.
+
+    Raises:
+        ClusterError: The object does not exist (404), or the API server refused or did not answer.
+        ValueError: The name or the namespace is invalid.
+    """
+    *others, last = _candidates(client, resource)
+    for each in others:
+        try:
+            return await client.get(each.path(namespace, name), timeout=timeout)
+        except APIError as error:
+            if not error.is_not_found:
+                raise
+    return await client.get(last.path(namespace, name), timeout=timeout)
+
+
+def _candidates(client: APIClient, resource: Resource) -> list[Resource]:
+    return client.served_versions.candidates(resource) if resource.other_versions else [resource]
+
+
 async def list_one(client: APIClient, resource: Resource, name: str, namespace: str = "") -> Object | None:
     """One object as the API server stores it now; None if it does not exist. Needs only the right to list.
 
@@ -85,6 +108,8 @@ class Page:
     """Objects with names, but without `kind` and `apiVersion`."""
     resource_version: str
     """The version of the whole list, the same in all of its pages."""
+    resource: Resource
+    """The resource in the version of the items."""
 
 
 async def list_all(
@@ -108,9 +133,9 @@ async def pages(
     limit: int = PAGE,
 ) -> AsyncGenerator[list[Object]]:
     """The objects of a large collection, a page at a time; raises as `list_all` does."""
-    head = {"apiVersion": resource.api_version, "kind": resource.kind}
     async with contextlib.aclosing(raw_pages(client, resource, namespace, query, limit=limit)) as found:
         async for page in found:
+            head = {"apiVersion": page.resource.api_version, "kind": resource.kind}
             yield [{**head, **item} for item in page.items]
 
 
@@ -120,7 +145,7 @@ async def raw_pages(
     """The pages of a list as they arrive; raises as `list_all` does.
 
     The request has no resourceVersion, so the list is the newest by quorum. The API server prepares the next page while
-    the caller works on this one.
+    the caller works on this one. A resource with several versions is read in the first that is served.
 
     Args:
         client: Reads from the API server.
@@ -129,16 +154,25 @@ async def raw_pages(
         query: `labelSelector`, `fieldSelector`.
         limit: Objects in a page; 0 for one page.
     """
-    path = resource.path(namespace)
+    served, *others = _candidates(client, resource)
 
     def request(token: str) -> asyncio.Task[Any]:
         paging = {**({"limit": str(limit)} if limit else {}), **({"continue": token} if token else {})}
+        path = served.path(namespace)
         return asyncio.create_task(client.get(path, {**(query or {}), **paging}, timeout=_PAGE_SECONDS))
 
     token, answer = "", request("")
     try:
         while True:
-            page = await answer
+            try:
+                page = await answer
+            except APIError as error:
+                if token or not others or not error.is_not_found:
+                    raise
+                served, *others = others
+                answer = request("")
+                continue
+            path = served.path(namespace)
             version, items = lookup(page, ("metadata", "resourceVersion")), lookup(page, ("items",)) or []
             if not (isinstance(version, str) and version and isinstance(items, list) and all(map(name_of, items))):
                 raise BadAnswer(f"GET {path}: expected a list of {resource.plural}")
@@ -147,7 +181,9 @@ async def raw_pages(
                 raise BadAnswer(f"GET {path}: the list of {resource.plural} does not end")
             if token:
                 answer = request(token)
-            yield Page(items, version)
+            if resource.other_versions:
+                client.served_versions.note(served)
+            yield Page(items, version, served)
             if not token:
                 return
     finally:

@@ -60,11 +60,16 @@ class Reflector:
         on_state: Callable[[], None] | None = None,
         pace: Pace | None = None,
     ) -> None:
-        self.resource = resource
         self.store = store
         self._client = client
         self._namespace = namespace
-        self._path = resource.path(namespace)
+        self._resource = resource
+        self.resource = client.served_versions.candidates(resource)[0] if resource.other_versions else resource
+        """The resource in the version that is read; another one as soon as that is not served."""
+        self._refused: set[str] = set()
+        """The versions that were answered with 404 since a watch was accepted."""
+        self._accepted = ""
+        """The version of the last accepted watch; empty before the first."""
         self._query = dict(query or {})
         self._on_state = on_state
         self._pace = pace or Pace()
@@ -80,6 +85,10 @@ class Reflector:
         self.lists = 0
         """Lists that were started; a list of many pages counts once."""
         self._reported = (store.state, store.reason)
+
+    @property
+    def _path(self) -> str:
+        return self.resource.path(self._namespace)
 
     async def run(self) -> NoReturn:
         """List and watch until cancelled."""
@@ -158,7 +167,34 @@ class Reflector:
         """Called when the server has accepted the watch."""
         self._opened = self._pace.clockwork.clock()
         self._refusals = 0
+        if self._resource.other_versions:
+            self._note_version()
         self._enter("synced")
+
+    def _note_version(self) -> None:
+        """Remember that the version is served; log it if another one was before."""
+        before, self._accepted = self._accepted, self.resource.version
+        self._refused.clear()
+        self._client.served_versions.note(self.resource)
+        if before not in ("", self._accepted):
+            _logger.warning(
+                "cached %s are read in %s: the API server no longer serves %s",
+                self.resource.name,
+                self.resource.api_version,
+                before,
+            )
+
+    def _uses_another_version(self) -> bool:
+        """Read the resource in its next version; False if each was answered with 404."""
+        self._refused.add(self.resource.version)
+        served = self._client.served_versions.candidates(self._resource)
+        left = [each for each in served if each.version not in self._refused]
+        if not left:
+            self._refused.clear()
+            return False
+        self.resource = self.store.resource = left[0]
+        self._resume = ""
+        return True
 
     def _seconds_open(self) -> float:
         """Seconds since the watch of this turn was accepted; negative if it was not."""
@@ -182,6 +218,8 @@ class Reflector:
     def _handle_failure(self, error: ClusterError) -> float:
         """Set the store's state and where to resume; returns the seconds until the next turn."""
         code = error.code if isinstance(error, APIError) else 0
+        if code == 404 and self._resource.other_versions and self._uses_another_version():
+            return 0.0
         self._refusals = self._refusals + 1 if code in (403, 404) else 0
         # A resource that could be read is not dropped after one refusal: an API server that has just started may refuse
         # requests until it knows all roles and CRDs (kubernetes/kubernetes issue 121635).
@@ -212,8 +250,9 @@ class Reflector:
         before, self._reported = self._reported, (self.store.state, self.store.reason)
         if self._reported == before:
             return
-        # An absent resource is often just not installed; rules that need it report it.
-        level = logging.INFO if self.store.state in ("synced", "absent") else logging.WARNING
+        # An absent resource is often just not installed; rules that need it report it. One that was there is missed.
+        is_usual = self.store.state == "synced" or (self.store.state == "absent" and before[0] == "waiting")
+        level = logging.INFO if is_usual else logging.WARNING
         because = f": {self.store.reason}" if self.store.reason else ""
         _logger.log(level, "cached %s are %s%s", self.resource.name, self.store.state, because)
         if self._on_state is not None and self.store.state != before[0]:

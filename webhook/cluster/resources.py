@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -26,6 +26,8 @@ class Resource:
     namespaced: bool
     short_names: tuple[str, ...] = ()
     """As `kubectl api-resources` lists them."""
+    other_versions: tuple[str, ...] = ()
+    """Versions to read if `version` is not served, in this order; the fields that are read are the same in all."""
 
     @property
     def api_version(self) -> str:
@@ -36,6 +38,11 @@ class Resource:
     def name(self) -> str:
         """The unambiguous name for `kubectl get`: `pods`, `jobs.batch`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """All versions that are read, the preferred one first."""
+        return self.version, *self.other_versions
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of one object, or of the collection if no name is given.
@@ -61,6 +68,23 @@ class Resource:
         return "/" + "/".join(parts)
 
 
+class ServedVersions:
+    """The versions in which an API server has served resources with several versions."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Resource] = {}
+
+    def candidates(self, resource: Resource) -> list[Resource]:
+        """A resource in each of its versions, the version that was served last first."""
+        found = [replace(resource, version=each, other_versions=()) for each in resource.versions]
+        last = self._last.get(resource.name)
+        return found if last is None else sorted(found, key=lambda each: each != last)
+
+    def note(self, served: Resource) -> None:
+        """Remember the version of an answer."""
+        self._last[served.name] = served
+
+
 def _segment(name: str) -> str:
     """A name as one segment of a path. Source: apimachinery pkg/api/validation/path/name.go."""
     if name in (".", "..") or "/" in name or "%" in name:
@@ -79,7 +103,7 @@ networking.k8s.io/v1 namespaced NetworkPolicy=netpol
 policy/v1 namespaced PodDisruptionBudget=pdb
 node.k8s.io/v1 cluster RuntimeClass
 scheduling.k8s.io/v1 cluster PriorityClass=pc
-scheduling.k8s.io/v1alpha2 namespaced PodGroup
+scheduling.k8s.io/v1beta1,v1alpha3,v1alpha2 namespaced PodGroup
 resource.k8s.io/v1 cluster DeviceClass ResourceSlice
 resource.k8s.io/v1 namespaced ResourceClaim ResourceClaimTemplate
 admissionregistration.k8s.io/v1 cluster MutatingWebhookConfiguration ValidatingWebhookConfiguration
@@ -110,17 +134,18 @@ sparkoperator.k8s.io/v1beta2 namespaced ScheduledSparkApplication SparkApplicati
 trainer.kubeflow.org/v1alpha1 cluster ClusterTrainingRuntime
 trainer.kubeflow.org/v1alpha1 namespaced TrainingRuntime TrainJob
 """
-"""The apiVersion, the scope and the kinds, with the short names that `kubectl api-resources` lists."""
+"""The apiVersion with further versions, the scope and the kinds, with the short names that `kubectl api-resources` lists."""
 
 
 def _resources(table: str) -> Iterator[Resource]:
     """The resources of a table; the name of each is the English plural of its kind."""
     for line in table.strip().splitlines():
         api_version, scope, kinds = line.split(maxsplit=2)
-        group, _, version = api_version.rpartition("/")
+        group, _, versions = api_version.rpartition("/")
+        version, *others = versions.split(",")
         for kind, _, short in (each.partition("=") for each in kinds.split()):
             names = tuple(short.split(",")) if short else ()
-            yield Resource(group, version, resource_name(kind), kind, scope == "namespaced", names)
+            yield Resource(group, version, resource_name(kind), kind, scope == "namespaced", names, tuple(others))
 
 
 _PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheus", namespaced=True)
@@ -128,8 +153,8 @@ _PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheu
 RESOURCES: Mapping[str, Resource] = MappingProxyType(
     {resource.kind: resource for resource in (*_resources(_TABLE), _PROMETHEUS)}
 )
-"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. Kubernetes 1.36 and newer serve
-PodGroups only with the feature gate GenericWorkload.
+"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. PodGroups are served in the versions
+that `policies.kubernetes.versions` has, and only with the feature gate GenericWorkload.
 
 Sources: the API reference of Kubernetes 1.36; the CRDs of gpu-operator, dra-driver-nvidia-gpu, karpenter,
 prometheus-operator, jobset, lws, kuberay, training-operator, mpi-operator, argo-rollouts, grove, kserve, spark-operator

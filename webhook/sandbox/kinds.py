@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
-from policies.kubernetes.versions import Feature
+from policies.devices.resource_claims import POD_GROUP, POD_GROUP_VERSIONS
+from policies.kubernetes.versions import Feature, Stage
 from webhook.cluster.resources import NEW_EVENT, RESOURCES, Resource
 
 if TYPE_CHECKING:
@@ -119,12 +120,6 @@ DELETE what Kubernetes 1.36.2 answered.
 """
 
 
-_GATED: dict[str, tuple[frozenset[str], dict[str, Any]]] = {
-    "PodGroup": (GROUPS, {"status": "status", "shown_when_deleted": True})
-}
-"""Likewise, kinds that are served only where feature gates are on, and which."""
-
-
 CREATED = {
     "binding": Kind(Resource("", "v1", "pods", "Binding", namespaced=True)),
     "eviction": Kind(Resource("policy", "v1", "pods", "Eviction", namespaced=True)),
@@ -135,15 +130,25 @@ CREATED = {
 class Kinds:
     """Every kind that is served at the moment, in each of its versions."""
 
-    def __init__(self, feature_gates: frozenset[str] = frozenset()) -> None:
-        """Serves built-in kinds, and those of the enabled feature gates."""
+    def __init__(self, feature_gates: frozenset[str] = frozenset(), version: str = "1.36.0") -> None:
+        """Serves the built-in kinds of a version of Kubernetes, and those of the enabled feature gates."""
         self._served: dict[tuple[str, str, str], Kind] = {}
-        gated = {name: facts for name, (needs, facts) in _GATED.items() if needs <= feature_gates}
-        for name, facts in {**_BUILT_IN, **gated}.items():
+        for name, facts in _BUILT_IN.items():
             fields = tuple(facts.get("fields", "").split())
             self._add(Kind(RESOURCES[name], **{**facts, "fields": fields}))
+        self._feature_gates = feature_gates
+        self.upgrade(version)
         # Stored apart from the core form: nothing reads events that another program wrote in the other form.
         self._add(Kind(NEW_EVENT, put_creates=True))
+
+    def upgrade(self, version: str) -> None:
+        """Serve PodGroups in the versions that a version of Kubernetes has, if their feature gate is on."""
+        major, minor, *_ = map(int, version.split("."))
+        self._served = {where: kind for where, kind in self._served.items() if kind.resource.kind != POD_GROUP}
+        for each, feature in POD_GROUP_VERSIONS.items() if self._feature_gates >= GROUPS else ():
+            if feature.stage_in((major, minor)) not in (None, Stage.REMOVED):
+                resource = replace(RESOURCES[POD_GROUP], version=each, other_versions=())
+                self._add(Kind(resource, status="status", shown_when_deleted=True))
 
     def _add(self, kind: Kind) -> None:
         self._served[kind.resource.group, kind.resource.version, kind.resource.plural] = kind

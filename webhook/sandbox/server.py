@@ -160,7 +160,7 @@ class Sandbox:
         self.url = ""
         gates = frozenset(feature_gates)
         numbers = random.Random(seed)  # noqa: S311 - names, no secrets
-        self._cluster = Cluster(Kinds(gates), Store(history), clock, numbers, gates)
+        self._cluster = Cluster(Kinds(gates, version), Store(history), clock, numbers, gates)
         self._webhooks = Webhooks(self._cluster, lambda namespace, name, _port: self.services.get((namespace, name)))
         self._cluster.admission = admission or self._webhooks
         self._started = time.time()
@@ -267,6 +267,14 @@ class Sandbox:
         if entry is None:
             raise LookupError(f"{served.resource.name} {name!r} is not there to be removed")
         self._cluster.remove(served, entry)
+
+    def upgrade(self, version: str) -> None:
+        """Become another version of Kubernetes: kinds behind feature gates may be served in other versions.
+
+        Watches go on until they end; an API server that restarts ends them.
+        """
+        self.version = version
+        self._cluster.kinds.upgrade(version)
 
     def forget(self) -> None:
         """Drop all changes and unfinished lists, so that older versions are answered with 410."""

@@ -23,7 +23,7 @@ from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota, quo
 from policies.quota.outcomes import Unavailable, outcome_name
 from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, ClusterError
-from webhook.cluster.lists import get_if_exists, list_all
+from webhook.cluster.lists import get_object, list_all
 from webhook.cluster.resources import RESOURCES
 from webhook.server.logs import log_uncharged
 from webhook.server.turns import run_spread
@@ -228,10 +228,13 @@ class QuotaKeeper:
         """Read a stored object; None if it does not exist or its name is invalid."""
         kind, namespace, name = key
         try:
-            path = RESOURCES[kind].path(namespace, name)
+            found: Object = await get_object(self.client, RESOURCES[kind], name, namespace, timeout=_CALL_SECONDS)
         except ValueError:
             return None
-        found: Object | None = await get_if_exists(self.client, path, timeout=_CALL_SECONDS)
+        except APIError as error:
+            if not error.is_not_found:
+                raise
+            return None
         return found
 
 

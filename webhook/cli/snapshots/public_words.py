@@ -188,7 +188,7 @@ trim triton TRUE True true trunc trustedCreators turing type types ubuntu UDP ui
 unknown unknownProducts UnmarshalJSON unsatisfiable Unschedulable unschedulable unused-since unwrapOpt UPDATE
 updateConfigName updated updateStrategy upgrade upgradePolicy Upgrades upperAscii URI URL url use-gputype use-gpuuuid
 use_ocp_driver_toolkit used useHostMofed useNvidiaDriverCRD useOpenKernelModules usePrecompiled userInfo username
-users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1 v1alpha2 v1beta1 v1beta2 v2beta1 valid
+users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1 v1alpha2 v1alpha3 v1beta1 v1beta2 v2beta1 valid
 validating validatingadmissionpolicies ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 ValidatingAdmissionPolicyBindingList validatingadmissionpolicybindings ValidatingAdmissionPolicyList
 ValidatingWebhookConfiguration ValidatingWebhookConfigurationList validatingwebhookconfigurations validator validRange
