@@ -193,7 +193,7 @@ def _with_own_templates(request: Request, view: ClusterView, settings: GPUAdmiss
 
 
 def _claims(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Decision:
-    """Findings on a claim, a template, a DeviceClass or a ComputeDomain."""
+    """Findings on a claim, a template, a DeviceClass, a ComputeDomain or a DeviceTaintRule."""
     is_claim = (request.group, request.kind) in CLAIM_KINDS
     if not is_claim or request.subresource or request.operation == "DELETE":
         return Decision(object=request.object)

@@ -108,7 +108,6 @@ _KINDS_WITHOUT_PODS = {
     ("kai.scheduler", "Topology"),
     ("resource.nvidia.com", "ComputeDomainClique"),
 }
-_TAINT_RULE = "it makes no pods, and gpu-admission does not read which devices it taints"
 _OF_CHART = "review what it installs: the output of `helm template`"
 _OF_DRIVER = (
     "write what it says into the requests and configs of a claim; only drivers for Kubernetes before 1.31 read it"
@@ -258,8 +257,6 @@ def _unknown_kind(request: Request, kinds: set[tuple[str, str]]) -> tuple[str, s
     reason = "gpu-admission has no rules for this kind"
     if request.group in _GROUPS_WITHOUT_PODS or (request.group, request.kind) in _KINDS_WITHOUT_PODS:
         return reason, ""
-    if (request.group, request.kind) == ("resource.k8s.io", "DeviceTaintRule"):
-        return _TAINT_RULE, ""
     if remedy := _REMEDIES.get((request.group, request.kind)):
         return reason, remedy
     meant = closest(request.kind, [kind for group, kind in kinds if group == request.group])

@@ -304,6 +304,7 @@ WEBHOOKS = (
             ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim", "ResourceClaimTemplate"), _CLAIM_VERSIONS),
             ResourceRule(("CREATE",), "resource.k8s.io", ("DeviceClass",), _CLAIM_VERSIONS, "Cluster"),
             ResourceRule(("CREATE",), "resource.nvidia.com", ("ComputeDomain",), ("*",)),
+            ResourceRule(WRITES, "resource.k8s.io", ("DeviceTaintRule",), ("*",), "Cluster"),
         ),
         conditions={"by-people": conditions.NOT_BY_CONTROLLERS},
     ),

@@ -1,4 +1,4 @@
-"""Validates claims, templates, DeviceClasses and ComputeDomains before anything comes of them."""
+"""Validates claims, classes, ComputeDomains and DeviceTaintRules before anything comes of them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from policies.claims import (
     requests,
     selected_devices,
     selector_compilation,
+    taint_rules,
 )
 from policies.claims.claim_subject import Facts, Subject
 from policies.claims.selector_compilation import comparison_notice
@@ -90,16 +91,29 @@ CLAIM_CHECKS: Checks[Subject] = Checks(
 )
 """The checks of claims, templates, DeviceClasses and ComputeDomains."""
 
+_OF_TAINT_RULES = (
+    taint_rules.effective_taint_rule,
+    taint_rules.evicting_taint_rule,
+    taint_rules.narrow_taint_rule,
+    taint_rules.own_taint_key,
+    taint_rules.valid_taint_rule,
+)
+_TAINT_RULE_CHECKS: Checks[Subject] = Checks(
+    *(each for each in CLAIM_CHECKS.all if "DeviceTaintRule" in each.rule.kinds), *_OF_TAINT_RULES
+)
+
 
 def checks() -> tuple[Check[...], ...]:
     """All checks of claims."""
-    return (*CLAIM_CHECKS.all, admin_access.admin_access_allowed)
+    return (*CLAIM_CHECKS.all, admin_access.admin_access_allowed, *_OF_TAINT_RULES)
 
 
 def validate(request: Request, view: ClusterView, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """Findings for a claim, template, DeviceClass or ComputeDomain; none for objects of other kinds."""
+    """Findings for an object of the kinds that `checks` are about; none for others."""
     subject = Subject.of(request, Facts(view, settings, compares=request.compares))
-    if subject is not None:
+    if subject is not None and subject.kind == "DeviceTaintRule":
+        yield from _TAINT_RULE_CHECKS.run(subject)
+    elif subject is not None:
         subject.effort.reserve([selector.text for selector in subject.selectors])
         yield from CLAIM_CHECKS.run(subject)
         if (cut := comparison_notice(subject)) is not None:

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.claims.claim_subject import ALL_KINDS, CLAIMS
-from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, VERSIONS, schema_of
+from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, schema_of
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 _PATH = FieldPath(["apiVersion"])
 _COMPUTE_DOMAIN = "resource.nvidia.com/v1beta1"
 _SERVED = {"v1": Feature.ResourceV1, "v1beta2": Feature.ResourceV1Beta2, "v1beta1": Feature.ResourceV1Beta1}
+_TAINT_RULES_SERVED = {
+    "v1": Feature.DeviceTaintRuleV1,
+    "v1beta2": Feature.DeviceTaintRuleV1Beta2,
+    "v1alpha3": Feature.DeviceTaintRuleV1Alpha3,
+}
 
 
 @ALL_KINDS.rule(
@@ -53,10 +58,11 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     running = subject.facts.view.server_version()
     if running is UNKNOWN:
         return
-    release, api = version_text(running), _SERVED[subject.version]
+    by_version = _TAINT_RULES_SERVED if subject.kind == "DeviceTaintRule" else _SERVED
+    release, api, newest = version_text(running), by_version[subject.version], by_version["v1"]
     stage = api.stage_in(running)
     if stage is None:
-        served = [version for version in VERSIONS if _SERVED[version].stage_in(running) is not None]
+        served = [version for version in by_version if by_version[version].stage_in(running) is not None]
         remedy = "upgrade the cluster"
         if served:
             remedy += f", or write apiVersion: resource.k8s.io/{served[0]} once it is turned on"
@@ -64,7 +70,7 @@ def served_version(subject: Subject) -> Iterator[Problem]:
         yield Problem(_PATH, text, remedy)
     elif stage is Stage.REMOVED:
         yield Problem(_PATH, f"{unmatched}, which is gone from Kubernetes {release}")
-    elif not stage.is_on and Feature.ResourceV1.default_in(running):
+    elif not stage.is_on and newest.default_in(running):
         text = f"is served by Kubernetes {release} only where the administrator has turned it on"
         flat = subject.version == "v1beta1" and subject.kind != "DeviceClass"
         advice = "write apiVersion: resource.k8s.io/v1, with the fields of the request under exactly" if flat else None
@@ -266,6 +272,15 @@ _PLACES: tuple[tuple[str, str, Collection[str], str], ...] = (
         "write resourceClaimTemplate: {name: ...}",
     ),
     ("ComputeDomain", r"spec\.channel", {"numNodes"}, "write it under spec"),
+    ("DeviceTaintRule", r"", {"deviceSelector", "taint"}, "indent it below spec"),
+    ("DeviceTaintRule", r"spec", {"driver", "pool", "device"}, "write it under deviceSelector"),
+    ("DeviceTaintRule", r"spec", {"key", "value", "effect"}, "write it under taint"),
+    (
+        "DeviceTaintRule",
+        r"spec\.deviceSelector",
+        {"deviceClassName", "selectors"},
+        "name the driver, the pool or the device; where the field is dropped, the rule selects more devices",
+    ),
 )
 """Of which kinds, under which parent, which fields: what to do with them. `Claim` is claims and templates."""
 

@@ -112,7 +112,8 @@ CLAIMS = RulesOn("ResourceClaim", "ResourceClaimTemplate")
 CLAIMS_AND_CLASSES = RulesOn("ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 DEVICE_CLASSES = RulesOn("DeviceClass")
 COMPUTE_DOMAINS = RulesOn("ComputeDomain")
-ALL_KINDS = RulesOn("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ComputeDomain")
+TAINT_RULES = RulesOn("DeviceTaintRule", cluster_scoped=True)
+ALL_KINDS = RulesOn("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ComputeDomain", "DeviceTaintRule")
 """The kinds of rules that only look at some of them."""
 
 
@@ -145,7 +146,7 @@ class Subject:
     """The object as it is; None when it is created."""
     kind: str
     version: str
-    """`v1`, `v1beta2` or `v1beta1`; of a ComputeDomain `v1beta1`."""
+    """`v1`, `v1beta2` or `v1beta1`; of a ComputeDomain `v1beta1`; of a DeviceTaintRule also `v1alpha3`."""
     namespace: str
     facts: Facts
     served: bool = False
@@ -177,7 +178,7 @@ class Subject:
 
     @property
     def spec(self) -> Any:
-        """The spec of the claim, class or ComputeDomain, whatever it is."""
+        """The spec of the claim, class, ComputeDomain or DeviceTaintRule, whatever it is."""
         return lookup(self.object, self.spec_path)
 
     @cached_property

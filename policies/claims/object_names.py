@@ -119,8 +119,8 @@ def _name_problems(subject: Subject, metadata: dict[str, Any] | None) -> Iterato
     if generated and (error := subdomain_error(f"{generated}x")):
         yield Problem(_METADATA / "generateName", invalid(generated, error))
     namespace = _text(metadata, "namespace")
-    if namespace and subject.kind == "DeviceClass":
-        text = forbidden("not allowed on this type; a DeviceClass is for the whole cluster")
+    if namespace and subject.kind in ("DeviceClass", "DeviceTaintRule"):
+        text = forbidden(f"not allowed on this type; a {subject.kind} is for the whole cluster")
         yield Problem(_METADATA / "namespace", text, "remove it")
     elif namespace and (error := label_error(namespace)):
         yield Problem(_METADATA / "namespace", invalid(namespace, error), "write the name of a namespace")

@@ -23,6 +23,7 @@ from policies.claims.field_errors import (
     unsupported_value,
 )
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS
+from policies.devices.device_taint_rules import EFFECTS
 from policies.kubernetes.names import closest, printable, write_closest
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.versions import Feature
@@ -164,7 +165,6 @@ def amounts(subject: Subject) -> Iterator[Problem]:
 
 
 _OPERATORS = ("Equal", "Exists")
-_EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 
 @CLAIMS.rule(
@@ -190,7 +190,7 @@ def _toleration_problems(item: dict[str, Any], path: FieldPath) -> Iterator[Prob
     key, operator, value, effect = (text if isinstance(text, str) else "" for text in found)
     if key and (error := label_key_error(key)):
         yield Problem(path / "key", invalid(key, error), "write the key as the device's taint has it")
-    for field, text, known in (("operator", operator, _OPERATORS), ("effect", effect, _EFFECTS)):
+    for field, text, known in (("operator", operator, _OPERATORS), ("effect", effect, EFFECTS)):
         if text and text not in known:
             remedy = write_closest(text, known, f"write one of {', '.join(known)}")
             yield Problem(path / field, unsupported_value(text, known), remedy)

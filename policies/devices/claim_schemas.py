@@ -1,6 +1,7 @@
-"""The fields of claims, templates, DeviceClasses and ComputeDomains, by the version of the API.
+"""The fields of claims, classes, DeviceTaintRules and ComputeDomains, by the version of the API.
 
-Source: k8s.io/api/resource/{v1,v1beta2,v1beta1}/types.go of 1.36; the CRD of dra-driver-nvidia-gpu.
+Source: k8s.io/api/resource/{v1,v1beta2,v1beta1}/types.go of 1.36, of DeviceTaintRules also v1alpha3 and v1 of 1.37; the CRD of
+dra-driver-nvidia-gpu.
 """
 
 from __future__ import annotations
@@ -124,6 +125,19 @@ spec: object
     resourceClaimTemplate!: object
       name!: string
 """
+_TAINT_RULE = """
++ object
+spec: object
+  deviceSelector: object
+    driver: string
+    pool: string
+    device: string
+  taint: object
+    key: string
+    value: string
+    effect: string
+    timeAdded: string
+"""
 
 
 def _schema(text: str) -> Field:
@@ -137,6 +151,7 @@ _SCHEMAS = {
         for version in VERSIONS
     },
     **{("DeviceClass", version): _schema(_DEVICE_CLASS) for version in VERSIONS},
+    **{("DeviceTaintRule", version): _schema(_TAINT_RULE) for version in ("v1", "v1beta2", "v1alpha3")},
     ("ComputeDomain", "v1beta1"): _schema(_COMPUTE_DOMAIN),
 }
 

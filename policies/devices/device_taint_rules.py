@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import lookup, mapping_at, name_of
 from policies.kubernetes.versions import Feature
-from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
 KIND = "DeviceTaintRule"
 NO_EXECUTE = "NoExecute"
 """The effect that ends pods."""
+PREVENTING = (NO_EXECUTE, "NoSchedule")
+"""The effects that keep devices from new pods."""
+EFFECTS = (*PREVENTING, "None")
 ADDED_BY = "addedBy"
 """The field of a taint with the name of the DeviceTaintRule that adds it; taints of Kubernetes have no such field."""
 
@@ -82,10 +84,8 @@ def evicting_rules(view: ClusterView) -> tuple[DeviceTaintRule, ...]:
 
 def _rules_in_force(view: ClusterView) -> list[DeviceTaintRule]:
     """The rules that a cluster applies; where the gates are unknown, those that exist count."""
-    read = view.derive_each(KIND, read_rule)
-    if read is UNKNOWN or not read or not are_applied(view):
-        return []
-    return sorted((each for each in read if each is not None), key=lambda each: each.name)
+    read = [rule for each in view.known_or_reviewed(KIND) if (rule := read_rule(each)) is not None]
+    return sorted(read, key=lambda each: each.name) if read and are_applied(view) else []
 
 
 def are_applied(view: ClusterView) -> bool:

@@ -147,6 +147,24 @@ class Feature(Enum):
         what="`resource.k8s.io/v1beta1` is served",
         source="staging/src/k8s.io/api/resource/v1beta1/types.go",
     )
+    DeviceTaintRuleV1 = Row(
+        {37: _ALWAYS},
+        "rules of that version (GA200)",
+        what="DeviceTaintRules are served in `resource.k8s.io/v1`",
+        source="staging/src/k8s.io/api/resource/v1/types.go",
+    )
+    DeviceTaintRuleV1Beta2 = Row(
+        {36: _BETA_OFF, 42: _REMOVED},
+        "rules of that version (GA200)",
+        what="DeviceTaintRules are served in `resource.k8s.io/v1beta2`",
+        source="staging/src/k8s.io/api/resource/v1beta2/types.go",
+    )
+    DeviceTaintRuleV1Alpha3 = Row(
+        {33: _ALPHA, 39: _REMOVED},
+        "rules of that version (GA200)",
+        what="DeviceTaintRules are served in `resource.k8s.io/v1alpha3`",
+        source="staging/src/k8s.io/api/resource/v1alpha3/types.go",
+    )
     RequestsInClassConfigs = Row(
         {35: _ALWAYS},
         "which config NVIDIA's driver applies to a request",

@@ -168,10 +168,13 @@ def test_claims_are_those_that_policies_know(webhooks):
         ("resource.k8s.io", "ResourceClaim"),
         ("resource.k8s.io", "ResourceClaimTemplate"),
         ("resource.k8s.io", "DeviceClass"),
+        ("resource.k8s.io", "DeviceTaintRule"),
         ("resource.nvidia.com", "ComputeDomain"),
     } == CLAIM_KINDS
     assert kinds_of(webhook) == {plural_of(*kind) for kind in CLAIM_KINDS}
-    assert {operation for rule in webhook["rules"] for operation in rule["operations"]} == {"CREATE"}
+    assert {resource for rule in webhook["rules"] if "UPDATE" in rule["operations"] for resource in rule["resources"]} == {
+        "devicetaintrules"
+    }
 
 
 def test_scope_is_that_of_the_kind(webhooks):

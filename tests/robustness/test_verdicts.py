@@ -237,10 +237,9 @@ def test_kind_of_a_serving_operator_is_not_reviewed_for_its_own_reason(review, v
     assert result["findings"][0]["remedy"] == "review the pods that it makes"
 
 
-def test_taint_rule_makes_no_pods_and_is_not_pointed_out(review):
+def test_taint_rule_is_reviewed(review):
     code, (result,) = review(an_object("resource.k8s.io/v1", "DeviceTaintRule", spec={"driver": "gpu.nvidia.com"}))
-    assert (code, result["verdict"], result["findings"]) == (0, "not reviewed", [])
-    assert result["notReviewed"].startswith("it makes no pods")
+    assert (code, result["verdict"]) == (1, "refused")
 
 
 def test_plural_of_a_kind_is_a_slip_of_the_pen(review):

@@ -105,7 +105,7 @@ def document(name, text, cluster=(), old=None):
     read = whole(name, *load(new), given, before, header)
     if not after and not added:
         return read
-    names = {(each["kind"], name_of(each)) for each in added}
+    names = {(each.get("kind"), name_of(each)) for each in added}
     # An empty list says that there is none.
     items = [item for each in given for item in [*unwrap_lists(each)] or [each]]
     kept = [each for each in items if (each.get("kind"), name_of(each)) not in names]

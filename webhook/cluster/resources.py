@@ -105,6 +105,7 @@ node.k8s.io/v1 cluster RuntimeClass
 scheduling.k8s.io/v1 cluster PriorityClass=pc
 scheduling.k8s.io/v1beta1,v1alpha3,v1alpha2 namespaced PodGroup
 resource.k8s.io/v1 cluster DeviceClass ResourceSlice
+resource.k8s.io/v1 cluster DeviceTaintRule
 resource.k8s.io/v1 namespaced ResourceClaim ResourceClaimTemplate
 admissionregistration.k8s.io/v1 cluster MutatingWebhookConfiguration ValidatingWebhookConfiguration
 admissionregistration.k8s.io/v1 cluster ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding

@@ -717,6 +717,11 @@ webhooks:
     operations: [CREATE]
     resources: [computedomains]
     scope: Namespaced
+  - apiGroups: [resource.k8s.io]
+    apiVersions: ["*"]
+    operations: [CREATE, UPDATE]
+    resources: [devicetaintrules]
+    scope: Cluster
   matchConditions:
   - name: by-people
     expression: >-

@@ -12,6 +12,7 @@ from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError, Implementation, read_claim, read_classes
 from policies.devices.allocation.shapes import Selectors
 from policies.devices.allocation.usage import Usage
+from policies.devices.device_taint_rules import PREVENTING
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.quantities import INT64_MAX
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
 
 
-_PREVENTING = ("NoSchedule", "NoExecute")
-
-
 def first_untolerated(
     taints: Iterable[Mapping[str, Any]], tolerations: Iterable[Mapping[str, Any]]
 ) -> Mapping[str, Any] | None:
@@ -42,12 +40,13 @@ def first_untolerated(
     """
     known = tuple(tolerations)
     for taint in taints:
-        if taint.get("effect") in _PREVENTING and not any(_tolerates(toleration, taint) for toleration in known):
+        if taint.get("effect") in PREVENTING and not any(tolerates(toleration, taint) for toleration in known):
             return taint
     return None
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    """True if a toleration is for a taint; of which effect that taint is does not matter here."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):
