@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.claims.claim_subject import ALL_KINDS, CLAIMS
 from policies.devices.claim_schemas import EXACT_REQUEST_FIELDS, schema_of
+from policies.devices.device_taint_rules import KIND, TAINT_RULE_VERSIONS
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.schema import find_problems
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 _PATH = FieldPath(["apiVersion"])
 _COMPUTE_DOMAIN = "resource.nvidia.com/v1beta1"
 _SERVED = {"v1": Feature.ResourceV1, "v1beta2": Feature.ResourceV1Beta2, "v1beta1": Feature.ResourceV1Beta1}
-_TAINT_RULES_SERVED = {
-    "v1": Feature.DeviceTaintRuleV1,
-    "v1beta2": Feature.DeviceTaintRuleV1Beta2,
-    "v1alpha3": Feature.DeviceTaintRuleV1Alpha3,
-}
 
 
 @ALL_KINDS.rule(
@@ -58,7 +54,7 @@ def served_version(subject: Subject) -> Iterator[Problem]:
     running = subject.facts.view.server_version()
     if running is UNKNOWN:
         return
-    by_version = _TAINT_RULES_SERVED if subject.kind == "DeviceTaintRule" else _SERVED
+    by_version = TAINT_RULE_VERSIONS if subject.kind == KIND else _SERVED
     release, api, newest = version_text(running), by_version[subject.version], by_version["v1"]
     stage = api.stage_in(running)
     if stage is None:

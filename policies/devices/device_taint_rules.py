@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 
 KIND = "DeviceTaintRule"
+TAINT_RULE_VERSIONS = {
+    "v1": Feature.DeviceTaintRuleV1,
+    "v1beta2": Feature.DeviceTaintRuleV1Beta2,
+    "v1alpha3": Feature.DeviceTaintRuleV1Alpha3,
+}
+"""The versions of resource.k8s.io that have the kind, newest first."""
 NO_EXECUTE = "NoExecute"
 """The effect that ends pods."""
 PREVENTING = (NO_EXECUTE, "NoSchedule")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.example_sandboxes import example_sandbox
 from tests.cli.quota_files import AWAY, EXAMPLES
+from tests.explain.conftest import taint_rule
 from tests.sandbox import faults
 
 CLUSTERS = ("cluster", "cluster-in-use", "cluster-with-quota", "cluster-busy")
@@ -41,6 +42,23 @@ async def test_running_cluster_is_reported(live):
 async def test_running_cluster_is_only_read(live, sandbox):
     await live()
     assert {request.verb for request in sandbox.requests} == {"list"}
+
+
+async def test_free_devices_that_a_rule_taints_are_unusable(live, sandbox):
+    sandbox.upgrade("1.37.0")
+    assert "DeviceTaintRule" not in (await live()).stdout
+    sandbox.create(taint_rule(driver="gpu.nvidia.com"))
+    text = "the device has the taint example.com/repair:NoSchedule of DeviceTaintRule repair"
+    assert text in (await live("-o", "json")).stdout
+
+
+@pytest.mark.parametrize(("version", "is_noted"), [("1.37.0", True), ("1.36.2", False)])
+async def test_rules_that_may_not_be_listed_are_noted_where_they_are_applied(live, sandbox, version, is_noted):
+    sandbox.upgrade(version)
+    sandbox.faults.add(faults.failing(403, "forbidden"), path="*/devicetaintrules")
+    done = await live()
+    note = "Note: you may not list DeviceTaintRules, so GPUs that they taint count as free."
+    assert (note in done.stdout) is is_noted
 
 
 async def test_pods_without_gpus_fill_a_node(live, sandbox):

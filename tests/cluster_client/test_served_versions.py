@@ -2,6 +2,7 @@
 
 import pytest
 
+from policies.devices.device_taint_rules import TAINT_RULE_VERSIONS
 from policies.devices.resource_claims import POD_GROUP_VERSIONS
 from webhook.cluster.answers import APIError
 from webhook.cluster.lists import get_object, list_all
@@ -40,8 +41,11 @@ async def read_until_synced(reflector, store):
     return refused
 
 
-def test_versions_are_those_of_the_table():
-    assert GROUP.versions == tuple(POD_GROUP_VERSIONS)
+@pytest.mark.parametrize(
+    ("kind", "versions"), [("PodGroup", POD_GROUP_VERSIONS), ("DeviceTaintRule", TAINT_RULE_VERSIONS)]
+)
+def test_versions_are_those_of_the_table(kind, versions):
+    assert RESOURCES[kind].versions == tuple(versions)
 
 
 @pytest.mark.parametrize(("version", "refused"), [("v1beta1", 0), ("v1alpha3", 1), ("v1alpha2", 2)])

@@ -172,9 +172,9 @@ def test_claims_are_those_that_policies_know(webhooks):
         ("resource.nvidia.com", "ComputeDomain"),
     } == CLAIM_KINDS
     assert kinds_of(webhook) == {plural_of(*kind) for kind in CLAIM_KINDS}
-    assert {resource for rule in webhook["rules"] if "UPDATE" in rule["operations"] for resource in rule["resources"]} == {
-        "devicetaintrules"
-    }
+    assert {
+        resource for rule in webhook["rules"] if "UPDATE" in rule["operations"] for resource in rule["resources"]
+    } == {"devicetaintrules"}
 
 
 def test_scope_is_that_of_the_kind(webhooks):

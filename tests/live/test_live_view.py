@@ -11,7 +11,7 @@ POD = {
     "spec": {"containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
 }
 CONFIG = {"metadata": {"name": "plugin", "namespace": "gpu-operator"}, "data": {"any": "text"}}
-DRA_KINDS = ("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")
+DRA_KINDS = ("DeviceClass", "DeviceTaintRule", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate")
 OPERATORS_KINDS = ("ClusterPolicy", "NVIDIADriver", "GPUCluster")
 
 

@@ -3,6 +3,7 @@
 import orjson
 import pytest
 
+from tests.explain.conftest import taint_rule
 from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import Sharing
 from webhook.cluster.trimmed import trim_for
@@ -223,6 +224,13 @@ def test_claim_keeps_what_it_holds():
         "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": []}},
         "reservedFor": [{"resource": "pods", "name": "train"}],
     }
+
+
+def test_rule_keeps_its_spec_and_the_proof_that_it_is_applied():
+    rule = taint_rule("NoExecute", taint={"timeAdded": "2026-11-30T10:00:00Z"}, device="gpu-0")
+    conditions = [{"type": "EvictionInProgress", "status": "True", "message": "1 pod needs to be evicted"}]
+    kept = trimmed("DeviceTaintRule", {**rule, "status": {"conditions": conditions}})
+    assert (kept["spec"], kept["status"]) == (rule["spec"], {"conditions": [{"type": "EvictionInProgress"}]})
 
 
 def test_equal_parts_of_two_objects_are_one():

@@ -7,6 +7,7 @@ import aiohttp
 import pytest
 
 from certs import issue_serving, make_authority
+from policies.devices.device_taint_rules import TAINT_RULE_VERSIONS
 from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox.kinds import Request
@@ -105,14 +106,28 @@ BUILT_IN = [
     name
     for name, resource in RESOURCES.items()
     if ("." not in resource.group or resource.group.endswith(".k8s.io"))
-    and (name != "PodGroup" and resource.group != "sparkoperator.k8s.io")
+    and (name not in ("DeviceTaintRule", "PodGroup") and resource.group != "sparkoperator.k8s.io")
 ]
-"""PodGroups are served only where their feature gate is on; the Spark operator is no part of Kubernetes."""
+"""DeviceTaintRules and PodGroups are served only in some versions or where their feature gate is on; the Spark operator is no part of Kubernetes."""
 
 
 @pytest.mark.parametrize("kind", BUILT_IN)
 async def test_built_in_kinds_are_served(sandbox, kind):
     assert sandbox._cluster.kinds.find(kind).resource == RESOURCES[kind]
+
+
+@pytest.mark.parametrize(
+    ("version", "gates", "served"),
+    [
+        ("1.36.2", (), []),
+        ("1.36.2", ("DRADeviceTaintRules",), ["v1beta2", "v1alpha3"]),
+        ("1.37.0", (), ["v1"]),
+    ],
+)
+async def test_taint_rules_are_served_in_the_versions_of_the_release(version, gates, served):
+    kinds = Sandbox(seed=1, feature_gates=gates, version=version)._cluster.kinds
+    found = [each for each in TAINT_RULE_VERSIONS if kinds.at("resource.k8s.io", each, "devicetaintrules")]
+    assert found == served
 
 
 async def test_requests_are_recorded(api, sandbox, config_map):

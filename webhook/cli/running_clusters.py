@@ -317,6 +317,12 @@ async def shown_gates(client: APIClient) -> Mapping[str, bool]:
     return {name: on for name, on in gates.items() if name in Feature.__members__}
 
 
+async def server_facts(client: APIClient) -> Object:
+    """The version and the shown feature gates of the API server, as files of a cluster have them."""
+    version, gates = await read_version(client), await shown_gates(client)
+    return {"serverVersion": version, **({"featureGates": gates} if gates else {})}
+
+
 class RunningCluster:
     """A cluster that is read while a review runs; only reads are sent."""
 

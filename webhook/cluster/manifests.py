@@ -22,7 +22,7 @@ _NAMESPACE = "Namespace"
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 _READ_BY_RULES = (
-    "ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass GPUAdmissionPolicy GPUCluster GPUQuota LimitRange"
+    "ClusterPolicy ClusterTrainingRuntime ConfigMap DeviceClass DeviceTaintRule GPUAdmissionPolicy GPUCluster GPUQuota LimitRange"
     " MutatingWebhookConfiguration NVIDIADriver Namespace Node Pod PodGroup PriorityClass ResourceClaim"
     " ResourceClaimTemplate ResourceQuota ResourceSlice RuntimeClass Secret TrainingRuntime ValidatingWebhookConfiguration"
 )

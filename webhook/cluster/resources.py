@@ -105,7 +105,7 @@ node.k8s.io/v1 cluster RuntimeClass
 scheduling.k8s.io/v1 cluster PriorityClass=pc
 scheduling.k8s.io/v1beta1,v1alpha3,v1alpha2 namespaced PodGroup
 resource.k8s.io/v1 cluster DeviceClass ResourceSlice
-resource.k8s.io/v1 cluster DeviceTaintRule
+resource.k8s.io/v1,v1beta2,v1alpha3 cluster DeviceTaintRule
 resource.k8s.io/v1 namespaced ResourceClaim ResourceClaimTemplate
 admissionregistration.k8s.io/v1 cluster MutatingWebhookConfiguration ValidatingWebhookConfiguration
 admissionregistration.k8s.io/v1 cluster ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
@@ -154,8 +154,8 @@ _PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheu
 RESOURCES: Mapping[str, Resource] = MappingProxyType(
     {resource.kind: resource for resource in (*_resources(_TABLE), _PROMETHEUS)}
 )
-"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. PodGroups are served in the versions
-that `policies.kubernetes.versions` has, and only with the feature gate GenericWorkload.
+"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. PodGroups and DeviceTaintRules are served in
+the versions that `policies.kubernetes.versions` has, PodGroups only with the feature gate GenericWorkload.
 
 Sources: the API reference of Kubernetes 1.36; the CRDs of gpu-operator, dra-driver-nvidia-gpu, karpenter,
 prometheus-operator, jobset, lws, kuberay, training-operator, mpi-operator, argo-rollouts, grove, kserve, spark-operator

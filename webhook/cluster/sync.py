@@ -94,7 +94,7 @@ _GROUPS = {
 }
 """The reason why a whole group may not be served."""
 
-_SELDOM_SERVED = frozenset(["PodGroup"])
+_SELDOM_SERVED = frozenset(["DeviceTaintRule", "PodGroup"])
 """Kinds behind a feature gate that is off by default; no note says that they are not served."""
 
 _Stores = list[tuple["Watched", "Store"]]

@@ -100,6 +100,7 @@ _FIELDS: Mapping[str, _Fields] = {
         "spec": {"template": {"spec": {"containers": {"name": _OWN, "image": _OWN, "env": _OWN}}}},
     },
     "DeviceClass": {"metadata": _METADATA, "spec": _OWN},
+    "DeviceTaintRule": {"metadata": _NAMED, "spec": _OWN, "status": {"conditions": {"type": _SHARED}}},
     "GPUAdmissionPolicy": {**_WHOLE, "metadata": {**_METADATA, "generation": _OWN}},
     "GPUCluster": _WHOLE,
     "GPUQuota": {"metadata": {**_ANNOTATED, "generation": _OWN, "resourceVersion": _OWN}, "spec": _OWN, "status": _OWN},

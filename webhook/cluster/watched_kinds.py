@@ -72,7 +72,7 @@ class Watched:
 
 _EVERYWHERE = (
     "Node Namespace LimitRange ResourceQuota RuntimeClass PriorityClass PodGroup DeviceClass ResourceSlice ResourceClaim"
-    " ResourceClaimTemplate ClusterPolicy NVIDIADriver GPUCluster ComputeDomain GPUAdmissionPolicy GPUQuota"
+    " ResourceClaimTemplate DeviceTaintRule ClusterPolicy NVIDIADriver GPUCluster ComputeDomain GPUAdmissionPolicy GPUQuota"
     " ClusterTrainingRuntime TrainingRuntime Prometheus ServiceMonitor"
 )
 _RUNNING = ("status.phase!=Succeeded", "status.phase!=Failed")

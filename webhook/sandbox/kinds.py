@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
+from policies.devices.device_taint_rules import KIND as TAINT_RULE
+from policies.devices.device_taint_rules import TAINT_RULE_VERSIONS
 from policies.devices.resource_claims import POD_GROUP, POD_GROUP_VERSIONS
 from policies.kubernetes.versions import Feature, Stage
 from webhook.cluster.resources import NEW_EVENT, RESOURCES, Resource
@@ -142,9 +144,24 @@ class Kinds:
         self._add(Kind(NEW_EVENT, put_creates=True))
 
     def upgrade(self, version: str) -> None:
-        """Serve PodGroups in the versions that a version of Kubernetes has, if their feature gate is on."""
+        """Serve PodGroups and DeviceTaintRules in the versions that a version of Kubernetes has.
+
+        Their feature gates turn on what is off by default: for DeviceTaintRules, the beta and alpha versions too.
+        """
         major, minor, *_ = map(int, version.split("."))
-        self._served = {where: kind for where, kind in self._served.items() if kind.resource.kind != POD_GROUP}
+        changing = POD_GROUP, TAINT_RULE
+        self._served = {where: kind for where, kind in self._served.items() if kind.resource.kind not in changing}
+        for each, feature in TAINT_RULE_VERSIONS.items():
+            stage = feature.stage_in((major, minor))
+            is_on = stage is not None and (stage.is_on or Feature.DRADeviceTaintRules.name in self._feature_gates)
+            if is_on and stage is not Stage.REMOVED:
+                self._add(
+                    Kind(
+                        replace(RESOURCES[TAINT_RULE], version=each, other_versions=()),
+                        status="status",
+                        generation=True,
+                    )
+                )
         for each, feature in POD_GROUP_VERSIONS.items() if self._feature_gates >= GROUPS else ():
             if feature.stage_in((major, minor)) not in (None, Stage.REMOVED):
                 resource = replace(RESOURCES[POD_GROUP], version=each, other_versions=())

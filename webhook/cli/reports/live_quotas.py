@@ -6,7 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from policies.analyses.usage import READ_FROM, usage_report
+from policies.devices.device_taint_rules import KIND as TAINT_RULE
 from policies.kubernetes.objects import name_of, namespace_of
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import PassingView, Unknown
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from webhook.cli.options import check_namespace_exists
@@ -18,6 +20,7 @@ from webhook.cli.running_clusters import (
     list_namespaces,
     list_trimmed,
     run_connected,
+    server_facts,
     stored_settings,
     typed_list,
 )
@@ -102,6 +105,11 @@ async def _report_usage(client: APIClient, namespace: str, progress: Progress) -
     others = OtherPods()
     listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others, progress) for kind in READ_FROM))
     facts = [found for found, _ in listed if not isinstance(found, Unreadable)]
+    rules = await list_trimmed(client, TAINT_RULE)
+    if isinstance(rules, Unreadable):
+        facts.append(await server_facts(client))
+    elif rules["items"]:
+        facts += [rules, await server_facts(client)]
     if namespace:
         facts += await list_namespaces(client, namespace)
     known = ManifestsView(facts)
@@ -114,6 +122,8 @@ async def _report_usage(client: APIClient, namespace: str, progress: Progress) -
             notes.append(f"you may list {kind}s of namespace {namespace} only, so {USAGE_WITHOUT[kind]}")
         elif isinstance(found, Unreadable):
             notes.append(f"{found.clause}, so {USAGE_WITHOUT[kind]}")
+    if isinstance(rules, Unreadable) and Feature.DRADeviceTaintRules.is_on(known) is True:
+        notes.append(f"{rules.clause}, so GPUs that they taint count as free")
     return Usage(usage_report(_WithOtherPods(known, others), namespace, partial=partial), tuple(notes))
 
 

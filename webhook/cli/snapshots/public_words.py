@@ -52,29 +52,30 @@ DEV_VGPU_UTIL_INFO DEV_VGPU_UTILIZATIONS DEVICE Device device device-discovery-s
 device-id-strategy device-list-strategy device-plugin device-plugin-config device-plugins DEVICE_ID_STRATEGY
 DEVICE_LIST_STRATEGY DEVICE_PLUGIN_IMAGE DeviceClass deviceclass DeviceClasses deviceclasses DeviceClassList
 deviceClassMappings deviceClassName deviceClassNames DeviceClassParameters deviceDiscoveryStrategy DeviceGroup
-deviceID deviceIDStrategy deviceListStrategy DeviceMetadata devicePlugin devices devices-or-wishes DeviceTaintRule
-devtools directory disabled disk-pressure disruption distinct distinctAttribute DNS1035Label dns1035Label
-DNS1035LabelPrefix dns1035LabelPrefix DNS1123Label dns1123Label DNS1123LabelPrefix dns1123LabelPrefix DNS1123Subdomain
-dns1123Subdomain DNS1123SubdomainPrefix dns1123SubdomainPrefix dnsConfig dnsPolicy docker dockerconfigjson document
-DoesNotExist domain domainID double downwardAPI dpu DRA dra dra-driver-nvidia-gpu dra-strategy DRAAdminAccess
-DRAConsumableCapacity DRADevice DRADeviceBindingConditions DRADeviceTaints DRADriver draDriver DRAExtendedResource
-drain DRAIN_DELETE_EMPTYDIR_DATA DRAIN_TIMEOUT_SECONDS DRAIN_USE_FORCE DRAListTypeAttributes DRAPartitionableDevices
-DRAPrioritizedList driver driver-install-dir driver-version DRIVER_IMAGE DRIVER_MANAGER_IMAGE DRIVER_VERSION
-driverInstallDir driverManager driverType driverVersion duration DYN dyn dynamic-resource-allocation DynamicMIG
-DynamoGraphDeployment e effect else emptyDir enable ENABLE_AUTO_DRAIN ENABLE_GPU_POD_EVICTION enabled enablePodLabels
-enablePodUID enableServiceLinks encode encoder encoders endsWith Enforce enforce enforce-converted-pods enforce-quota
-Enforced enforced engines entries enum env envFrom ephemeral ephemeral-storage ephemeralContainers ephemeralcontainers
-Equal Equivalent equivalent error errorString etc Event EventList events EVERYTHING ExactCount exactly exclusive
-executor exempt exemptions exemptNamespaces exemptServiceAccounts Exists exists exists_one existsOne expireAfter
-explain exporter expression extended extended-resource-claim extended-resources extendedResourceClaimStatus
-extendedResourceName extract Fail fail FAIL_ON_INIT_ERROR Failed failed failRequestsGreaterThanOne failurePolicy
-failureThreshold FALSE False false family FB feature featureGates field fieldRef fields fieldSelector file fileKeyRef
-filter finalizers find findAll first firstAvailable fits flags flatten floor flowcontrol FlowSchema FlowSchemaList
-flowschemas fluxcd for force format FRAMEBUFFER free from full gauge GDRCopy gdrcopy GDRCOPY_ENABLED gdrcopyEnabled
-gdrdrv gds GDS_ENABLED gdsEnabled geforce-rtx-3090 geforce-rtx-4090 geforce-rtx-5090 GeForceRTX generateName
-generation generic-garbage-collector getDate getDayOfMonth getDayOfWeek getDayOfYear getEscapedPath getFullYear
-getHost getHostname getHours getMilliseconds getMinutes getMonth getPort getQuery getScheme getSeconds gfd GFD_IMAGE
-gfx GKE gke-accelerator gke-gpu-partition-size gke-gpu-sharing-strategy gke-max-shared-clients-per-gpu gke-nodepool
+deviceID deviceIDStrategy deviceListStrategy DeviceMetadata devicePlugin devices devices-or-wishes deviceSelector
+DeviceTaintRule devicetaintrules DeviceTaintRules devtools directory disabled disk-pressure disruption distinct
+distinctAttribute DNS1035Label dns1035Label DNS1035LabelPrefix dns1035LabelPrefix DNS1123Label dns1123Label
+DNS1123LabelPrefix dns1123LabelPrefix DNS1123Subdomain dns1123Subdomain DNS1123SubdomainPrefix dns1123SubdomainPrefix
+dnsConfig dnsPolicy docker dockerconfigjson document DoesNotExist domain domainID double downwardAPI dpu DRA dra
+dra-driver-nvidia-gpu dra-strategy DRAAdminAccess DRAConsumableCapacity DRADevice DRADeviceBindingConditions
+DRADeviceTaints DRADriver draDriver DRAExtendedResource drain DRAIN_DELETE_EMPTYDIR_DATA DRAIN_TIMEOUT_SECONDS
+DRAIN_USE_FORCE DRAListTypeAttributes DRAPartitionableDevices DRAPrioritizedList driver driver-install-dir
+driver-version DRIVER_IMAGE DRIVER_MANAGER_IMAGE DRIVER_VERSION driverInstallDir driverManager driverType
+driverVersion duration DYN dyn dynamic-resource-allocation DynamicMIG DynamoGraphDeployment e effect else emptyDir
+enable ENABLE_AUTO_DRAIN ENABLE_GPU_POD_EVICTION enabled enablePodLabels enablePodUID enableServiceLinks encode
+encoder encoders endsWith Enforce enforce enforce-converted-pods enforce-quota Enforced enforced engines entries enum
+env envFrom ephemeral ephemeral-storage ephemeralContainers ephemeralcontainers Equal Equivalent equivalent error
+errorString etc Event EventList events EVERYTHING EvictionInProgress ExactCount exactly exclusive executor exempt
+exemptions exemptNamespaces exemptServiceAccounts Exists exists exists_one existsOne expireAfter explain exporter
+expression extended extended-resource-claim extended-resources extendedResourceClaimStatus extendedResourceName
+extract Fail fail FAIL_ON_INIT_ERROR Failed failed failRequestsGreaterThanOne failurePolicy failureThreshold FALSE
+False false family FB feature featureGates field fieldRef fields fieldSelector file fileKeyRef filter finalizers find
+findAll first firstAvailable fits flags flatten floor flowcontrol FlowSchema FlowSchemaList flowschemas fluxcd for
+force format FRAMEBUFFER free from full gauge GDRCopy gdrcopy GDRCOPY_ENABLED gdrcopyEnabled gdrdrv gds GDS_ENABLED
+gdsEnabled geforce-rtx-3090 geforce-rtx-4090 geforce-rtx-5090 GeForceRTX generateName generation
+generic-garbage-collector getDate getDayOfMonth getDayOfWeek getDayOfYear getEscapedPath getFullYear getHost
+getHostname getHours getMilliseconds getMinutes getMonth getPort getQuery getScheme getSeconds gfd GFD_IMAGE gfx GKE
+gke-accelerator gke-gpu-partition-size gke-gpu-sharing-strategy gke-max-shared-clients-per-gpu gke-nodepool
 globalDefault google GPU gpu gpu-access gpu-access-changes gpu-admission gpu-cluster-policy gpu-feature-discovery
 gpu-kubelet-plugin gpu-operator gpu-operator-certified gpu-operator-kubevirt gpu-shared GPU_CLUSTER
 GPU_TOPOLOGY_AFFINITY GPU_TOPOLOGY_NVLINK GPU_TOPOLOGY_PCI gpuadmissionpolicies GPUAdmissionPolicy
@@ -180,7 +181,7 @@ system-node-critical system-os_release SYSTEM_GPU_AFFINITY SYSTEM_GPU_SYNC_BOOST
 SYSTEM_PCI_TOPOLOGY systemd-services t taint taints tasks TCP TEMPERATURE Template template templates tensor
 Terminating terminationGracePeriodSeconds terminationMessagePath terminationMessagePolicy tesla-p4 tesla-p40 tesla-t4
 test text TFJob TFJobList tfjobs tfReplicaSpecs time time-sharing time-sliced time-slicing time-slicing-config
-timeoutSeconds TimeSlicing timeSlicing timeSlicingConfig TimeSlicingSettings timestamp TitanRTX tmpl to
+timeAdded timeoutSeconds TimeSlicing timeSlicing timeSlicingConfig TimeSlicingSettings timestamp TitanRTX tmpl to
 ToBeDeletedByClusterAutoscaler token TokenReview TokenReviewList tokenreviews tolerate TOLERATIONS tolerations
 tolerationSeconds toml toolkit Topology topology topologySpreadConstraints trainer TrainingRuntime TrainingRuntimeList
 trainingruntimes TrainJob trainjob-ancestor-step TrainJobList trainjobs transformList transformMap transformMapEntry
@@ -188,8 +189,8 @@ trim triton TRUE True true trunc trustedCreators turing type types ubuntu UDP ui
 unknown unknownProducts UnmarshalJSON unsatisfiable Unschedulable unschedulable unused-since unwrapOpt UPDATE
 updateConfigName updated updateStrategy upgrade upgradePolicy Upgrades upperAscii URI URL url use-gputype use-gpuuuid
 use_ocp_driver_toolkit used useHostMofed useNvidiaDriverCRD useOpenKernelModules usePrecompiled userInfo username
-users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1 v1alpha2 v1alpha3 v1beta1 v1beta2 v2beta1 valid
-validating validatingadmissionpolicies ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1 v1alpha2 v1alpha3 v1beta1 v1beta2 v2beta1
+valid validating validatingadmissionpolicies ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 ValidatingAdmissionPolicyBindingList validatingadmissionpolicybindings ValidatingAdmissionPolicyList
 ValidatingWebhookConfiguration ValidatingWebhookConfigurationList validatingwebhookconfigurations validator validRange
 validValues Value value valueFrom Values values var vendorID Version version VERSION_ID versions vfio VfioDeviceConfig

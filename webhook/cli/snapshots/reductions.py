@@ -28,7 +28,8 @@ _CONFIGURATION = frozenset({"ClusterPolicy", "GPUCluster", "NVIDIADriver"})
 """Kinds of GPU software. They are kept as they are, except for annotations and the values of variables."""
 _TRIMMED = frozenset(
     {
-        *("ComputeDomain", "CustomResourceDefinition", "DeviceClass", "GPUAdmissionPolicy", "GPUQuota", "LimitRange"),
+        *("ComputeDomain", "CustomResourceDefinition", "DeviceClass", "DeviceTaintRule", "GPUAdmissionPolicy"),
+        *("GPUQuota", "LimitRange"),
         *("Namespace", "Node", "PodGroup", "PriorityClass", "Prometheus", "ResourceClaim", "ResourceClaimTemplate"),
         *("ResourceQuota", "ResourceSlice", "RuntimeClass", "ServiceMonitor"),
         *_CONFIGURATION,

@@ -25,13 +25,13 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
-from webhook.cli.running_clusters import NoClusterError, run_connected, shown_gates, stored_settings, typed_list
+from webhook.cli.running_clusters import NoClusterError, run_connected, server_facts, stored_settings, typed_list
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.text_layout import dump
 from webhook.cli.user_files import reason_of
 from webhook.cluster.clockwork import rfc3339
-from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages, read_version
+from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages
 from webhook.cluster.lists import LARGE_PAGE, workload_resources
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
@@ -93,7 +93,7 @@ def take_snapshot(folder: Path, source: ClusterOptions, progress: Progress, *, r
 
 
 async def _take(client: APIClient, folder: Path, namespace: str, progress: Progress, *, renames: bool) -> Snapshot:
-    answer, gates = await read_version(client), await shown_gates(client)
+    facts = await server_facts(client)
     settings, notes = await stored_settings(client)
     snapshot = Snapshot(client.url, notes=notes)
     with replaced_folder(folder) as written:
@@ -101,8 +101,7 @@ async def _take(client: APIClient, folder: Path, namespace: str, progress: Progr
         writer = _Writer(client, written, namespace, settings, progress, snapshot, rename)
         await writer.write()
         head = {
-            "serverVersion": answer,
-            **({"featureGates": gates} if gates else {}),
+            **facts,
             "snapshot": {
                 "gpuAdmission": version_of("gpu-admission"),
                 "time": rfc3339(datetime.now(UTC)),
