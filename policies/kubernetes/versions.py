@@ -9,6 +9,7 @@ feature gates of 1.37; pkg/registry/resource/resourceslice/strategy.go and devic
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, unique
 from typing import TYPE_CHECKING
@@ -278,6 +279,20 @@ class Feature(Enum):
         For parts that alpha versions of a feature lack.
         """
         return False if self.is_off(view) else self.default_in(view.server_version())
+
+
+GATE_LINES = "kubernetes_feature_enabled{"
+"""The beginning of the lines of an API server's `/metrics` that list its feature gates."""
+_GATE = re.compile(r'kubernetes_feature_enabled\{.*\bname="(\w+)".*\} ([01])')
+
+
+def gate_in(line: str) -> tuple[str, bool] | None:
+    """The feature gate in a line of the metrics, and whether it is on; None in other lines.
+
+    Source: k8s.io/component-base metrics/features; seen on Kubernetes 1.36.2.
+    """
+    match = _GATE.match(line)
+    return None if match is None else (match[1], match[2] == "1")
 
 
 def version_text(version: Version) -> str:

@@ -28,7 +28,7 @@ class Grant:
     verb: str
     group: str
     resource: str
-    """With its subresource, as rules write it: `pods/status`."""
+    """With its subresource, as rules write it: `pods/status`; or a path such as `/metrics`."""
     names: tuple[str, ...]
     """Empty for all."""
 
@@ -96,6 +96,8 @@ def _grants(binding: dict[str, Any], rules: list[dict[str, Any]]) -> Iterator[Gr
     for rule in rules:
         names = tuple(rule.get("resourceNames", ()))
         for verb in rule["verbs"]:
-            for group in rule["apiGroups"]:
+            for url in rule.get("nonResourceURLs", ()):
+                yield Grant(role, namespace, verb, "", url, names)
+            for group in rule.get("apiGroups", ()):
                 for resource in rule["resources"]:
                     yield Grant(role, namespace, verb, group, resource, names)

@@ -93,6 +93,10 @@ class API:
         self.forbidden = set()
         self.absent = set()
         self.broken = set()
+        self.minor = "36+"
+        self.metrics = ""
+        self.asked = []
+        """The paths that were requested, in order."""
         self.url = ""
         self._ended = asyncio.Event()
 
@@ -110,8 +114,9 @@ class API:
         await self._runner.cleanup()
 
     async def _answer(self, request):
+        self.asked.append(request.path)
         if request.path == "/version":
-            return web.json_response({"major": "1", "minor": "36+"})
+            return web.json_response({"major": "1", "minor": self.minor})
         plural = request.path.rpartition("/")[2]
         for paths, code, reason in ((self.forbidden, 403, "Forbidden"), (self.absent, 404, "NotFound")):
             if request.path in paths:
@@ -119,6 +124,8 @@ class API:
                 return web.json_response({"apiVersion": "v1", "status": "Failure", **status}, status=code)
         if request.path in self.broken:
             return web.Response(status=500, text="no")
+        if request.path == "/metrics":
+            return web.Response(text=self.metrics)
         if "watch" in request.query:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
@@ -137,8 +144,8 @@ async def api():
 
 
 @pytest.fixture
-async def sync(api, tmp_path, clock):
-    """A sync with the API server, not started."""
+async def client(api, tmp_path):
+    """A client of the API server."""
     kubeconfig = tmp_path / "config"
     context = {"name": "test", "context": {"cluster": "test", "user": "nobody"}}
     kubeconfig.write_text(
@@ -154,11 +161,17 @@ async def sync(api, tmp_path, clock):
         )
     )
     client = await APIClient.connect(str(kubeconfig))
+    yield client
+    await client.close()
+
+
+@pytest.fixture
+async def sync(client, clock):
+    """A sync with the API server, not started."""
     pauses = dict.fromkeys(("missing_pause", "first_pause", "longest_pause"), 3600.0)
     made = Sync(client, pace=Pace(**pauses, clockwork=Clockwork(clock=clock)))
     yield made
     await made.close()
-    await client.close()
 
 
 def served(item):

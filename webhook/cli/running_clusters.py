@@ -16,13 +16,20 @@ import click
 from policies.analyses.installation.component_versions import METRICS, ServerFeatures, features_in
 from policies.analyses.installation.network import Clock
 from policies.kubernetes.objects import lookup, mappings_at
-from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cli.settings import settings_in
 from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cluster.answers import APIError, ClusterError, Unreachable
 from webhook.cluster.client import APIClient
-from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, parse_version, read_list, read_object, read_version
+from webhook.cluster.kind_reads import (
+    ABOUT_THE_KIND,
+    Unreadable,
+    parse_version,
+    read_gates,
+    read_list,
+    read_object,
+    read_version,
+)
 from webhook.cluster.lists import LARGE_PAGE
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, Resource
@@ -276,16 +283,16 @@ async def read_cluster(
     version = parse_version(await read_version(client))
     settings, notes = stored or await stored_settings(client)
     sync = Sync(client)
-    sync.start(settings.configuration.operator_namespaces)
+    sync.start(settings.configuration.operator_namespaces, follows_version=False)
     progress.show(lambda: _progress_of(sync))
     try:
+        sync.view.set_server_version(version)
         sync.view.set_feature_gates(await shown_gates(client))
         try:
             async with asyncio.timeout(seconds):
                 await sync.wait_for_first()
         except TimeoutError as error:
             raise NoClusterError(f"{client.url}: after {seconds:g} seconds, {sync.reason()}") from error
-        sync.view.set_server_version(version)
         yield Cluster(sync.view, settings, (*notes, *sync.notes()))
     finally:
         await sync.close()
@@ -311,10 +318,9 @@ async def read_features(client: APIClient) -> ServerFeatures | Unknown | None:
 
 
 async def shown_gates(client: APIClient) -> Mapping[str, bool]:
-    """The gates of the table of versions that the API server shows; empty if RBAC hides its metrics."""
-    features = await read_features(client)
-    gates = {} if features is None or isinstance(features, Unknown) else features.gates
-    return {name: on for name, on in gates.items() if name in Feature.__members__}
+    """The gates of the table of versions that the API server shows; empty if it hides its metrics."""
+    gates = await read_gates(client)
+    return {} if isinstance(gates, Unknown) else gates
 
 
 async def server_facts(client: APIClient) -> Object:

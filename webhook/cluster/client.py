@@ -128,7 +128,11 @@ class APIClient:
         lines = Lines()
         async with self._answer("GET", path, {}, None, {"Accept": "text/plain"}, total=timeout) as response:
             async for chunk in response.content.iter_any():
-                for line in lines.feed(chunk):
+                try:
+                    complete = lines.feed(chunk)
+                except LineTooLong as error:
+                    raise BadAnswer(f"GET {path} at {self.url}: {error}") from error
+                for line in complete:
                     yield line.decode(errors="replace")
 
     async def read_through_proxy(self, path: str, *, timeout: float) -> ServiceAnswer:

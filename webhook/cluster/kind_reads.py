@@ -12,18 +12,19 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.objects import lookup
-from policies.kubernetes.versions import Feature
+from policies.kubernetes.versions import GATE_LINES, Feature, gate_in
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.lists import PAGE, get_object, pages
 from webhook.cluster.watched_kinds import DRA, Watched
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container
+    from collections.abc import Awaitable, Callable, Container, Mapping
     from typing import NoReturn
 
     from policies.kubernetes.objects import Object
     from webhook.cluster.client import APIClient
+    from webhook.cluster.live import LiveView
     from webhook.cluster.resources import Resource
 
 
@@ -36,29 +37,75 @@ _logger = logging.getLogger("gpu_admission.cluster")
 
 @dataclass(eq=False)
 class ServerVersion:
-    """Reads `/version`, which is open to every authenticated client."""
+    """Reads `/version`, and the feature gates in `/metrics`.
+
+    Every authenticated client may read the version, and few the metrics; without that right no gate is known. The metrics of a large cluster are long, so they are read at the start, and again if the version has changed.
+    """
 
     client: APIClient
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _logged: str = field(default="", init=False)
+    _gates_of: tuple[int, int] | Unknown | None = field(default=None, init=False)
+    """The version whose gates were read; None before any were."""
 
-    async def run(self, take: Callable[[tuple[int, int] | Unknown], None]) -> NoReturn:
-        """Pass the version to `take` every 5 minutes; without an answer, the last one stays."""
+    async def run(self, view: LiveView) -> NoReturn:
+        """Set version and gates of a view every 5 minutes; without an answer, the last version stays."""
         while True:
-            await self.sleep(await self.read(take))
+            await self.sleep(await self.read(view))
 
-    async def read(self, take: Callable[[tuple[int, int] | Unknown], None]) -> float:
-        """Read once, and pass the version to `take`; returns the seconds until the next read."""
+    async def read(self, view: LiveView) -> float:
+        """Read once, and set what a view shows; returns the seconds until the next read."""
         try:
-            take(parse_version(await self.client.get("/version")))
+            version = parse_version(await self.client.get("/version"))
+            if self._gates_of is None:
+                view.set_server_version(version)
+            if version != self._gates_of:
+                await self._read_gates(view, version)
+            view.set_server_version(version)
         except ClusterError as error:
             # A repeated error is logged once.
             level = logging.DEBUG if str(error) == self._logged else logging.WARNING
             self._logged = str(error)
-            _logger.log(level, "cannot read the version of the API server: %s", error)
+            _logger.log(level, "cannot read the version or the feature gates of the API server: %s", error)
             return _RETRY_SECONDS
         self._logged = ""
         return _EVERY_SECONDS
+
+    async def _read_gates(self, view: LiveView, version: tuple[int, int] | Unknown) -> None:
+        """Set the gates, and none if they cannot be read: those of another version say nothing."""
+        try:
+            gates = await read_gates(self.client)
+        except ClusterError:
+            view.set_feature_gates({})
+            view.set_server_version(version)
+            raise
+        known = {} if isinstance(gates, Unknown) else gates
+        view.set_feature_gates(known)
+        self._gates_of = version
+        if known:
+            _logger.info("read %d feature gates from the metrics of the API server", len(known))
+        else:
+            _logger.info(
+                "the API server shows no feature gates (get /metrics); they are as its version has them by default"
+            )
+
+
+async def read_gates(client: APIClient) -> Mapping[str, bool] | Unknown:
+    """The gates of the table of versions that the API server lists in `/metrics`.
+
+    Unknown if it hides its metrics. Other lines are dropped as they arrive.
+
+    Raises:
+        ClusterError: The metrics cannot be read for another reason.
+    """
+    try:
+        async with contextlib.aclosing(client.text_lines("/metrics")) as lines:
+            found = [gate_in(line) async for line in lines if line.startswith(GATE_LINES)]
+    except APIError as error:
+        if error.is_forbidden or error.is_not_found:
+            return UNKNOWN
+        raise
+    return {gate[0]: gate[1] for gate in found if gate and gate[0] in Feature.__members__}
 
 
 async def read_version(client: APIClient) -> Any:

@@ -210,15 +210,17 @@ class Sync:
         """The current caches."""
         return tuple(self._caches.values())
 
-    def start(self, operator_namespaces: Iterable[str]) -> None:
+    def start(self, operator_namespaces: Iterable[str], *, follows_version: bool = True) -> None:
         """Begin to list and watch, in the running event loop.
 
         Args:
             operator_namespaces: The namespaces in which the GPU Operator may run.
+            follows_version: False if the caller sets the version and the feature gates of the view.
         """
         self._collector.begin()
-        self._version_task = asyncio.create_task(self._version.run(self.view.set_server_version))
-        self._version_task.add_done_callback(_log_end)
+        if follows_version:
+            self._version_task = asyncio.create_task(self._version.run(self.view))
+            self._version_task.add_done_callback(_log_end)
         self._began = self._clock()
         self._patience_task = asyncio.create_task(self._check_until_complete())
         self.watch_operators(operator_namespaces)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.kubernetes.names import format_list, format_ranges, shorten
 from policies.kubernetes.objects import lookup, mappings_at, name_of
-from policies.kubernetes.versions import Feature, version_text
+from policies.kubernetes.versions import GATE_LINES, Feature, gate_in, version_text
 from policies.kubernetes.view import Unknown
 from policies.nvidia.releases import NVIDIAFeature
 
@@ -173,10 +173,9 @@ def _dra_driver_check(tags: Sequence[str], converting: Sequence[str], *, publish
     return Topic.COMPONENTS.ok("no DRA driver of NVIDIA is seen; only conversion needs it")
 
 
-METRICS = ("apiserver_admission_controller_admission_duration_seconds_count{", "kubernetes_feature_enabled{")
+METRICS = ("apiserver_admission_controller_admission_duration_seconds_count{", GATE_LINES)
 """The beginnings of the lines that are read."""
 _PLUGIN = re.compile(r'apiserver_admission_controller_admission_duration_seconds_count\{.*\bname="(\w+)"')
-_GATE = re.compile(r'kubernetes_feature_enabled\{.*\bname="(\w+)".*\} ([01])')
 _NEEDED = ("MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "ValidatingAdmissionPolicy")
 _GATES = {
     Feature.DynamicResourceAllocation: "nothing can be converted",
@@ -197,15 +196,15 @@ class ServerFeatures(NamedTuple):
 def features_in(lines: Iterable[str]) -> ServerFeatures:
     """The features in lines of the metrics; other lines are ignored.
 
-    Source: k8s.io/apiserver pkg/admission/metrics, k8s.io/component-base metrics/features; seen on Kubernetes 1.36.2.
+    Source: k8s.io/apiserver pkg/admission/metrics; seen on Kubernetes 1.36.2.
     """
     plugins: set[str] = set()
     gates: dict[str, bool] = {}
     for line in lines:
         if match := _PLUGIN.match(line):
             plugins.add(match[1])
-        elif match := _GATE.match(line):
-            gates[match[1]] = match[2] == "1"
+        elif gate := gate_in(line):
+            gates[gate[0]] = gate[1]
     return ServerFeatures(frozenset(plugins), gates)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 PUBLIC_WORDS = frozenset(
     """
-0 abs ABSENT access Active activeDeadlineSeconds ada-lovelace add additionalLabels address addressableMemory
+0 abs ABSENT access action Active activeDeadlineSeconds ada-lovelace add additionalLabels address addressableMemory
 addressingMode admin-access adminAccess administrator admission admissionregistration admissionReviewVersions admitted
 affinity AGGREGATE ALL All all all-balanced all-disabled all-enabled allNodes allocatable allocate allocation
 allocationMode allow-deletion allowed allowMultipleAllocations allowPodOptOut alpha Always amd64 Ampere ampere
-annotations any api apiextensions apiGroups apiserver apiVersion apiVersions app apply applyConsumableShares apps arch
+annotations any api apiextensions apiGroups apiserver apiVersion
+apiVersions app appArmorProfile apply applyConsumableShares apps arch
 architecture argoproj args arm64 array artifacts artifactsDir as asApproximateFloat asInteger at attribute attributes
 audit authentication authorization Auto auto automountServiceAccountToken autoUpgrade Available avoidSharedGPUs aws
 azure backendPolicy base base64 baseline baseList baseMap baseRefs batch because BestEffort bin binaryData BinarySI
@@ -60,8 +61,9 @@ dnsConfig dnsPolicy docker dockerconfigjson document DoesNotExist domain domainI
 dra-driver-nvidia-gpu dra-strategy DRAAdminAccess DRAConsumableCapacity DRADevice DRADeviceBindingConditions
 DRADeviceTaints DRADriver draDriver DRAExtendedResource drain DRAIN_DELETE_EMPTYDIR_DATA DRAIN_TIMEOUT_SECONDS
 DRAIN_USE_FORCE DRAListTypeAttributes DRAPartitionableDevices DRAPrioritizedList driver driver-install-dir
-driver-version DRIVER_IMAGE DRIVER_MANAGER_IMAGE DRIVER_VERSION driverInstallDir driverManager driverType
-driverVersion duration DYN dyn dynamic-resource-allocation DynamicMIG DynamoGraphDeployment e effect else emptyDir
+driver-version DRIVER_IMAGE DRIVER_MANAGER_IMAGE DRIVER_VERSION driverInstallDir driverManaged driverManager driverType
+driverVersion drop Drop dropequal DropEqual duration DYN
+dyn dynamic-resource-allocation DynamicMIG DynamoGraphDeployment e effect else emptyDir
 enable ENABLE_AUTO_DRAIN ENABLE_GPU_POD_EVICTION enabled enablePodLabels enablePodUID enableServiceLinks encode
 encoder encoders endsWith Enforce enforce enforce-converted-pods enforce-quota Enforced enforced engines entries enum
 env envFrom ephemeral ephemeral-storage ephemeralContainers ephemeralcontainers Equal Equivalent equivalent error
@@ -71,21 +73,27 @@ expression extended extended-resource-claim extended-resources extendedResourceC
 extract Fail fail FAIL_ON_INIT_ERROR Failed failed failRequestsGreaterThanOne failurePolicy failureThreshold FALSE
 False false family FB feature featureGates field fieldRef fields fieldSelector file fileKeyRef filter finalizers find
 findAll first firstAvailable fits flags flatten floor flowcontrol FlowSchema FlowSchemaList flowschemas fluxcd for
-force format FRAMEBUFFER free from full gauge GDRCopy gdrcopy GDRCOPY_ENABLED gdrcopyEnabled gdrdrv gds GDS_ENABLED
+force format FRAMEBUFFER free from fsGroup fsGroupChangePolicy full
+gauge GDRCopy gdrcopy GDRCOPY_ENABLED gdrcopyEnabled gdrdrv gds GDS_ENABLED
 gdsEnabled geforce-rtx-3090 geforce-rtx-4090 geforce-rtx-5090 GeForceRTX generateName generation
 generic-garbage-collector getDate getDayOfMonth getDayOfWeek getDayOfYear getEscapedPath getFullYear getHost
 getHostname getHours getMilliseconds getMinutes getMonth getPort getQuery getScheme getSeconds gfd GFD_IMAGE gfx GKE
 gke-accelerator gke-gpu-partition-size gke-gpu-sharing-strategy gke-max-shared-clients-per-gpu gke-nodepool
-globalDefault google GPU gpu gpu-access gpu-access-changes gpu-admission gpu-cluster-policy gpu-feature-discovery
+globalDefault gmsaCredentialSpec gmsaCredentialSpecName google GPU
+gpu gpu-access gpu-access-changes gpu-admission gpu-cluster-policy gpu-feature-discovery
 gpu-kubelet-plugin gpu-operator gpu-operator-certified gpu-operator-kubevirt gpu-shared GPU_CLUSTER
 GPU_TOPOLOGY_AFFINITY GPU_TOPOLOGY_NVLINK GPU_TOPOLOGY_PCI gpuadmissionpolicies GPUAdmissionPolicy
 GPUAdmissionPolicyList GpuClaimParameters gpuClientsConfig GPUCluster GPUClusterList GPUClusterPolicy gpuclusters
 GpuConfig gpumem gpumem-percentage gpuModuleID gpuPodDeletion GPUQuota GPUQuotaList gpuquotas GPUs gpus graphics
-greatest gridd group groups grove Gt Guaranteed guard-changes guard-pods HAMi hami-scheduler hard has hasValue
+greatest gridd group groups grove Gt Guaranteed guard-changes
+guard-pods HAMi hami-scheduler hard has hashmod HashMod hasValue
 headGroupSpec healthcheck Helm helm HelmRelease HGX home honorLabels Hopper hopper host-driver-branch
-host-driver-version host-root hostAliases hostIPC HostManagedIMEXDaemon hostname hostnameOverride hostNetwork hostPath
-hostPaths hostPID hostPort hostUsers hour hpcJobMapping http https huggingface ID id IfNeeded IfNotPresent Ignore
-ignore ignore-taint IGNORED image imagePath imagePullPolicy imagePullSecrets IMEXDaemonsWithDNSNames In in includes
+host-driver-version host-root hostAliases hostIPC hostManaged
+HostManagedIMEXDaemon hostname hostnameOverride hostNetwork hostPath
+hostPaths hostPID hostPort hostProcess hostUsers hour hpcJobMapping
+http https huggingface ID id IfNeeded IfNotPresent Ignore
+ignore ignore-taint IGNORED image imagePath imagePullPolicy
+imagePullSecrets IMEX_ISOLATION IMEX_MODE IMEXDaemonsWithDNSNames In in includes
 index indexOf InferenceService InferenceServiceList inferenceservices initContainer initContainers initialDelaySeconds
 installDir instance instance-gpu-name instance-type instances int int64 integer interface internal
 internalTrafficPolicy intersects interval INVALID invalid io iommu iommuFDEnabled IP ip IP-literal IPv4 IPv6
@@ -94,21 +102,25 @@ isLinkLocalUnicast isLoopback isNaN isQuantity isSemver isSorted isStateEnabled 
 JAXJobList jaxjobs jaxReplicaSpecs Job job-completion-index job-mapping JobList jobs JobSet jobset JobSetList jobsets
 jobTemplate join jpeg jpeg-engines jpegEngines json k k0s k3s k8s k8s-cc-manager k8s-device-plugin k8s-driver-manager
 k8s-mig-manager k8s-operator-libs k8s-sigs KAI kai kai-scheduler karpenter kata kataManager kataSandboxDevicePlugin
-keepTranslatedLabels kernel-version kernelModuleConfig kernelModuleType kernelVersion key keys kind kinds KServe
+keep Keep keepequal KeepEqual keepTranslatedLabels kernel-version kernelModuleConfig
+kernelModuleType kernelVersion key keys kind kinds KServe
 kserve kserve-container kube-api-access kube-controller-manager kube-scheduler kube-system kubectl kubeflow kubelet
 kubeletPlugin kubeletRootDir kubelets kubeletVersion Kubernetes kubernetes kubernetes-sigs kubescheduler kubevirt
-kubevirt-gpu-device-plugin kueue Kustomization kustomize l label labels labelSelector labelValue last
+kubevirt-gpu-device-plugin kueue Kustomization kustomize l label labeldrop LabelDrop
+labelkeep LabelKeep labelmap LabelMap labels labelSelector labelValue last
 last-applied-configuration lastIndexOf lastTransitionTime latest leaderTemplate LeaderWorkerSet leaderworkerset
 LeaderWorkerSetList leaderworkersets leaderWorkerTemplate Lease LeaseList leases least level lib licensingConfig limit
 limited LimitRange LimitRangeList limitranges Limits limits limits-devices line linux list livenessProbe
 LLMInferenceService LLMInferenceServiceConfig LLMInferenceServiceConfigs LLMInferenceServiceList llminferenceservices
-Local local localhost lowerAscii m main major managed managed-by managedFields manager map mapInsert master
+Local local localhost localhostProfile lowerAscii lowercase Lowercase m
+main major managed managed-by managedFields manager map mapInsert master
 matchAttribute matchConditions matches matchesDeviceType matchExpression matchExpressions matchFields matchLabels
 matchNames matchPolicy math max max-memory maxParallelUpgrades maxUnavailable md me medium MEM_CLOCK Memory memory
 memory-pressure MEMORY_CLOCK message meta metadata metadata.name metrics MicroK8s microk8s mig MIG-capable mig-configs
 mig-devices mig-enabled mig-parted mig-parted-config mig-single mig-strategy MIG_MANAGER_IMAGE MigDeviceConfig
 migManager migStrategy min min-compute-capability min-cuda min-driver min-memory minor minReplicas mixed mlPolicy mode
-model MOFED_ENABLED mofedEnabled monitoring mountPath MPIJob MPIJobList mpijobs mpiReplicaSpecs MPS mps mps-config
+model modulus MOFED_ENABLED mofedEnabled monitoring mountPath
+MPIJob MPIJobList mpijobs mpiReplicaSpecs MPS mps mps-config
 mps-root mps-shm MPS_ROOT mpsConfig mpsRoot MPSSupport multiprocessors multiUser mutableList mutableMap mutating
 MutatingWebhookConfiguration MutatingWebhookConfigurationList mutatingwebhookconfigurations Name name named
 nameHolders names Namespace namespace namespace-controller namespace-labels Namespaced NamespaceList namespaceoptins
@@ -147,7 +159,8 @@ PyTorchJobList pytorchjobs pytorchReplicaSpecs quadro-rtx-6000 quadro-rtx-8000 Q
 queue queue-name quota Quotas range ray RayCluster rayClusterConfig RayClusterList rayclusters rayClusterSpec RayJob
 RayJobList rayjobs RayService RayServiceList rayservices rbac rdma READ_FROM readinessGates readinessProbe readOnly
 ReadWriteOnce Ready ready reapply Reason reason recommended-accelerators redacted regex region registry
-reinvocationPolicy relabelings release rename renameByDefault REPEATABLE replace replaceAll replaced replica
+reinvocationPolicy relabelings release rename renameByDefault REPEATABLE
+replace Replace replaceAll replaced replacement replica
 ReplicaFailure replicas ReplicaSet ReplicaSetList replicasets replicatedJobs ReplicationController
 ReplicationControllerList replicationcontrollers repoConfig repository request requestMappings requestPolicy requests
 requestsFromMounts required requiredDuringSchedulingIgnoredDuringExecution requirements reserved reservedFor
@@ -159,26 +172,31 @@ resourceSliceCount ResourceSliceList ResourceSlices resourceslices resourcesPerN
 restartPolicy restartPolicyRules Restricted restricted result results Retain rev reverse review revision rhel rke2
 Role RoleBinding RoleBindingList rolebindings RoleList roles RollingUpdate rollingUpdate Rollout RolloutList rollouts
 root rootFS round rtx-4000-ada-generation rtx-4000-sff-ada-generation rtx-4500-ada-generation rtx-5000-ada-generation
-rtx-6000-ada-generation rtx-a4000 rtx-a4500 rtx-a5000 rtx-a6000 rule rules run run-nvidia-validations runAsNonRoot
-runAsUser Running runs runtime runtime-version RUNTIME_CONFIG_SOURCE RuntimeClass runtimeClass runtimeClasses
+rtx-6000-ada-generation rtx-a4000 rtx-a4500 rtx-a5000 rtx-a6000
+rule rules run run-nvidia-validations runAsGroup runAsNonRoot
+runAsUser runAsUserName Running runs runtime
+runtime-version RUNTIME_CONFIG_SOURCE RuntimeClass runtimeClass runtimeClasses
 runtimeclasses RuntimeClassList runtimeClassName runtimePatches runtimeRef sample sandboxDevicePlugin sandboxWorkloads
 Schedulable ScheduledSparkApplication ScheduledSparkApplicationList scheduledsparkapplications scheduler schedulerName
 schedulers scheduling schedulingGates schedulingGroup scheme scope scopeName scopeSelector scrapeInterval
-scrapeTimeout SCTP seconds Secret secret secretEnv secretKeyRef SecretList secretName secretRef secrets
+scrapeTimeout SCTP seccompProfile seconds Secret secret secretEnv secretKeyRef SecretList secretName secretRef secrets
 securityContext select selector selectors selfLink SelfSubjectAccessReview SelfSubjectAccessReviewList
-selfsubjectaccessreviews semver server Service service ServiceAccount serviceAccount serviceaccount ServiceAccountList
+selfsubjectaccessreviews seLinuxChangePolicy seLinuxOptions semver separator server
+Service service ServiceAccount serviceAccount serviceaccount ServiceAccountList
 serviceAccountName serviceAccounts serviceaccounts serviceAccountToken ServiceList ServiceMonitor serviceMonitor
 ServiceMonitorList servicemonitors serviceMonitorSelector services serving ServingRuntime set setHostnameAsFQDN
 setPodSecurityLabelsForNamespace sets setting settings severity sh sha256 share shared
 shared-devices-allocation-policy shared-gpu sharedCounters sharedDevicesAllocationPolicy shareID shareProcessNamespace
 shares sharing sharing-strategy sidecar sideEffects Single single size sizeLimit sl-micro slice slices small snap sock
-sort sortBy sortBy_input sortByAssociatedKeys sources SparkApplication SparkApplicationList sparkapplications
+sort sortBy sortBy_input sortByAssociatedKeys
+sourceLabels sources SparkApplication SparkApplicationList sparkapplications
 sparkoperator spec spec-changed split spot startsWith startup-taint startupProbe state StatefulSet StatefulSetList
 statefulsets status stdinOnce storage strategy STRING string stringData sub SubjectAccessReview
 SubjectAccessReviewList subjectaccessreviews submitterPodTemplate subPath subPathExpr substring Succeeded success
-successThreshold suitableNodes sum summary Suspended svc SYNC_BOOST SYS_ADMIN system system-cluster-critical
+successThreshold suitableNodes sum summary supplementalGroups supplementalGroupsPolicy
+Suspended svc SYNC_BOOST SYS_ADMIN sysctls system system-cluster-critical
 system-node-critical system-os_release SYSTEM_GPU_AFFINITY SYSTEM_GPU_SYNC_BOOST SYSTEM_NVLINK_TOPOLOGY
-SYSTEM_PCI_TOPOLOGY systemd-services t taint taints tasks TCP TEMPERATURE Template template templates tensor
+SYSTEM_PCI_TOPOLOGY systemd-services t taint taints targetLabel tasks TCP TEMPERATURE Template template templates tensor
 Terminating terminationGracePeriodSeconds terminationMessagePath terminationMessagePolicy tesla-p4 tesla-p40 tesla-t4
 test text TFJob TFJobList tfjobs tfReplicaSpecs time time-sharing time-sliced time-slicing time-slicing-config
 timeAdded timeoutSeconds TimeSlicing timeSlicing timeSlicingConfig TimeSlicingSettings timestamp TitanRTX tmpl to
@@ -187,8 +205,9 @@ tolerationSeconds toml toolkit Topology topology topologySpreadConstraints train
 trainingruntimes TrainJob trainjob-ancestor-step TrainJobList trainjobs transformList transformMap transformMapEntry
 trim triton TRUE True true trunc trustedCreators turing type types ubuntu UDP uid uint unavailable unit Unknown
 unknown unknownProducts UnmarshalJSON unsatisfiable Unschedulable unschedulable unused-since unwrapOpt UPDATE
-updateConfigName updated updateStrategy upgrade upgradePolicy Upgrades upperAscii URI URL url use-gputype use-gpuuuid
-use_ocp_driver_toolkit used useHostMofed useNvidiaDriverCRD useOpenKernelModules usePrecompiled userInfo username
+updateConfigName updated updateStrategy upgrade upgradePolicy Upgrades upperAscii
+uppercase Uppercase URI URL url use-gputype use-gpuuuid
+use_ocp_driver_toolkit used useHostMofed useNvidiaDriverCRD useOpenKernelModules usePrecompiled user userInfo username
 users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1 v1alpha2 v1alpha3 v1beta1 v1beta2 v2beta1
 valid validating validatingadmissionpolicies ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
 ValidatingAdmissionPolicyBindingList validatingadmissionpolicybindings ValidatingAdmissionPolicyList
@@ -197,7 +216,8 @@ validValues Value value valueFrom Values values var vendorID Version version VER
 vfioManager vfioPCI vgpu vgpu-configs vgpu-device-manager vgpu-guest-driver vgpu-host-manager vgpu-manager vgpu-mode
 vgpuDeviceManager vgpuDevices vgpuManager virtualTopology virtualTopologyConfig vllm VLLMRuntime vm-passthrough
 vm-vgpu void VOLATILE Volcano volcano Volta volta volumeDevices volumeMounts volumes waitForCompletion Warn warn
-watched-labels webhooks weight weights windows wish wishes WITH_REBOOT WITH_WORKLOAD worker workerGroupSpecs
+watched-labels webhooks weight weights windows windowsOptions
+wish wishes WITH_REBOOT WITH_WORKLOAD worker workerGroupSpecs
 workerSpec workerTemplate Workflow workflowSpec workingDir workload workloadRef workloads workstation WorstCase x-k8s
 x86_64 XGBoostJob XGBoostJobList xgboostjobs xgbReplicaSpecs yaml zone
 """.split()  # noqa: SIM905 - a list would have 1,700 lines
