@@ -49,7 +49,7 @@ async def test_reason_names_the_objects(error, said):
 
 async def test_redacted_reason_has_no_names_of_users():
     found = await read_list(Server(FORBIDDEN), Watched(POD, "team-a"))
-    assert found.redacted == "forbidden: list pods"
+    assert found.redacted_text(RESOURCES["Pod"]) == "forbidden: list pods"
 
 
 async def test_kind_that_is_not_installed_has_no_objects():

@@ -165,13 +165,16 @@ class Unreadable:
 
     def __str__(self) -> str:
         """The reason why the objects are unknown, without a full stop."""
-        text = f"{self._reason} {self.wanted.words}"
+        text = f"{self._reason(self.wanted.resource)} {self.wanted.words}"
         return text if self.why in LASTING else f"{text}: {self.error}"
 
-    @property
-    def redacted(self) -> str:
-        """The text without names that users choose, and without the answer of the API server."""
-        return f"{self._reason} {self.wanted.resource.name}"
+    def redacted_text(self, shown: Resource) -> str:
+        """The text without names that users choose, and without the answer of the API server.
+
+        Args:
+            shown: The resource, with the names to show.
+        """
+        return f"{self._reason(shown)} {shown.name}"
 
     @property
     def clause(self) -> str:
@@ -183,13 +186,12 @@ class Unreadable:
                 return f"the API server does not serve {self.wanted.kind}s of {self.wanted.resource.api_version}"
         return str(self)
 
-    @property
-    def _reason(self) -> str:
+    def _reason(self, shown: Resource) -> str:
         match self.why:
             case Why.FORBIDDEN:
                 return f"forbidden: {self.verb}"
             case Why.NOT_SERVED:
-                return f"the API server does not serve {self.wanted.resource.api_version}:"
+                return f"the API server does not serve {shown.api_version}:"
             case Why.FAILED:
                 return f"the API server fails to {self.verb}"
             case Why.UNAVAILABLE:

@@ -184,7 +184,7 @@ async def survey_cluster(client: APIClient, survey: Survey, take: Callable[[list
         wanted = Watched(resource, survey.namespace if resource.namespaced else "")
         unreadable = await read_pages(client, wanted, take)
         if unreadable is not None:
-            survey.miss(resource.kind, unreadable.redacted)
+            survey.miss(resource.kind, unreadable.redacted_text(resource))
 
 
 MOST_ROWS = 10_000

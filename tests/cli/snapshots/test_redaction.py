@@ -11,9 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.configuration.schemas import CLUSTER_POLICY, GPU_CLUSTER, NVIDIA_DRIVER
 from policies.conversion.templates import content_name
 from policies.kubernetes.yaml import load_document
+from policies.nvidia.config_grammar import GRAMMAR
+from policies.nvidia.config_grammar import SCHEMAS as CONFIGS
+from policies.nvidia.releases import DRIVER_GATES
 from policies.rules.settings import DEFAULTS
+from policies.rules.settings.parsing import parse_settings
+from testbed import libyaml
 from tests.cli.snapshots.test_reductions import FOLDERS, ROOT, documents_of, examples, is_reduced, reduced
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.snapshots.public_words import PUBLIC_WORDS
@@ -132,6 +138,83 @@ def test_uuids_in_selectors_are_those_of_the_redacted_devices():
     assert published == "GPU-00000000-0000-0000-0000-000000000001"
     selector = replaced.rename(device_class)["spec"]["expression"]
     assert selector == f'device.attributes["gpu.nvidia.com"].uuid == "{published}"'
+
+
+OTHER = {
+    "the account of a registry": ("123456789012.dkr.ecr.eu-1.amazonaws.com/x:20260501", "123456789012", "image1."),
+    "an address": ("10.1.2.3:5000/x", "10.1.2.3", "198.18.0.1:"),
+    "a host in a domain": ("zone.10.1.2.3", "10.1.2.3", ".198.18.0.1"),
+    "a host with dashes": ("ip-10-1-2-3.ec2.internal", "10-1-2-3", "image-1."),
+    "a UUID that ends in digits": ("5b0b1c2d-1234-4abc-9def-012345678901", "012345678901", "-000000000001"),
+    "a UUID in capitals": ("GPU-5B0B1C2D-1234-4ABC-9DEF-012345678901", "012345678901", "GPU-00000000-"),
+    "an old UUID of MIG": ("MIG-GPU-5b0b1c2d-1234-4abc-9def-012345678901/1/0", "012345678901", "-000000000001/1/0"),
+    "the hash of a template": ("gpu-89abcdef01234567", "89abcdef", "gpu-0000000000000001"),
+    "marks of a script": ("टीम-एक", "ी", "image-1"),
+    "a picture": ("x🦄", "🦄", "image1"),
+}
+
+
+@pytest.mark.parametrize(("text", "chosen", "instead"), OTHER.values(), ids=OTHER)
+def test_names_of_other_forms_are_replaced(text, chosen, instead):
+    image = renamed("Pod", spec={"image": text})["spec"]["image"]
+    assert chosen not in image
+    assert instead in image
+
+
+@pytest.mark.parametrize("text", ["570.133.20", "v1.2.3.4", "1.2.3.4.5", "24.10-1.1.4", "20260501", "137438953472"])
+def test_versions_and_amounts_are_kept(text):
+    assert renamed("Node", status={"capacity": {"memory": text}})["status"]["capacity"]["memory"] == text
+
+
+def words_of(schema):
+    """The fields of a schema, and the texts that they allow."""
+    for name, field in schema.fields.items():
+        yield from (name, *field.choices, *words_of(field))
+
+
+def words_of_definition(part):
+    """The same of a CustomResourceDefinition."""
+    if isinstance(part, dict):
+        yield from (*(part.get("properties") or ()), *(part.get("enum") or ()))
+        part = [*part.values()]
+    for each in part if isinstance(part, list) else ():
+        yield from words_of_definition(each)
+
+
+DEFINITIONS = [
+    libyaml.load((ROOT / "deploy" / "base" / "api" / name).read_text())
+    for name in ("gpuadmissionpolicies.yaml", "gpuquotas.yaml")
+]
+SCHEMAS = {
+    "ClusterPolicy": words_of(CLUSTER_POLICY),
+    "GPUCluster": words_of(GPU_CLUSTER),
+    "NVIDIADriver": words_of(NVIDIA_DRIVER),
+    "device plugin": words_of(GRAMMAR),
+    **{kind: words_of(schema) for kind, schema in CONFIGS.items()},
+    **{each["spec"]["names"]["kind"]: words_of_definition(each) for each in DEFINITIONS},
+    "gates of the DRA driver": DRIVER_GATES,
+}
+
+
+@pytest.mark.parametrize("words", SCHEMAS.values(), ids=SCHEMAS)
+def test_words_of_every_schema_are_kept(words):
+    words = {*words} - {""}
+    assert len(words) >= 3
+    assert words <= PUBLIC_WORDS
+
+
+def test_kinds_that_an_administrator_added_stay_valid():
+    added = {"group": "acme.example", "kind": "AcmeRun", "templates": ["spec.acmeTemplate"]}
+    settings = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+    }
+    replaced = ReplacedNames()
+    (kind,) = parse_settings(replaced.rename({**settings, "spec": {"workloads": {"kinds": [added]}}})).workloads.kinds
+    run = {"apiVersion": "acme.example/v1", "kind": "AcmeRun", "metadata": {"name": "a"}, "spec": {"acmeTemplate": {}}}
+    found = replaced.rename(run)
+    assert (f"{kind.group}/v1", kind.kind) == (found["apiVersion"], found["kind"]) == ("name1.name2/v1", "Kind1")
 
 
 def test_pods_keep_their_numbers():

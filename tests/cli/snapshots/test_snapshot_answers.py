@@ -9,7 +9,7 @@ import pytest
 
 from testbed import libyaml
 from tests.cli.conftest import EXAMPLES
-from tests.cli.snapshots.conftest import gpu_pod
+from tests.cli.snapshots.conftest import CLUSTER_POLICIES, gpu_pod
 from tests.sandbox import faults
 
 MANIFESTS = {
@@ -100,9 +100,74 @@ CHOSEN = re.compile(
 """What users and their machines are called in this cluster."""
 
 
-async def test_redacted_snapshot_has_no_name_that_users_chose(taken):
+@pytest.mark.parametrize("arguments", [(), ("-n", "team-a")], ids=["whole", "of one namespace"])
+async def test_redacted_snapshot_has_no_name_that_users_chose(taken, arguments):
+    for file in (await taken("--redact", *arguments)).iterdir():
+        assert CHOSEN.findall(file.name + file.read_text()) == [], file.name
+
+
+RUNS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "acmeruns.acme.example"},
+    "spec": {
+        "group": "acme.example",
+        "scope": "Namespaced",
+        "names": {"plural": "acmeruns", "kind": "AcmeRun"},
+        "versions": CLUSTER_POLICIES["spec"]["versions"],
+    },
+}
+ADDS_RUNS = {
+    "apiVersion": "gpu-admission.io/v1alpha1",
+    "kind": "GPUAdmissionPolicy",
+    "metadata": {"name": "default"},
+    "spec": {
+        "workloads": {"kinds": [{"group": "acme.example", "kind": "AcmeRun", "templates": ["spec.template"]}]},
+        "access": {"legacyRuntime": True},
+    },
+}
+
+
+@pytest.fixture
+def kind_of_users(sandbox):
+    """A kind of workloads that the administrator added, and an object that would convert."""
+    for each in (RUNS, ADDS_RUNS):
+        sandbox.create(each)
+    metadata = {"name": "run", "namespace": "team-a"}
+    spec = {"template": {"spec": gpu_pod()["spec"]}}
+    sandbox.create({"apiVersion": "acme.example/v1", "kind": "AcmeRun", "metadata": metadata, "spec": spec})
+
+
+@pytest.mark.usefixtures("kind_of_users")
+async def test_redacted_snapshot_does_not_name_a_kind_that_an_administrator_added(taken, sandbox):
     for file in (await taken("--redact")).iterdir():
-        assert CHOSEN.findall(file.read_text()) == [], file.name
+        assert CHOSEN.findall(file.name + file.read_text()) == [], file.name
+    sandbox.faults.add(faults.failing(403, "acmeruns"), path="*/acmeruns")
+    head = (await taken("--redact", name="without")) / "snapshot.yaml"
+    assert "forbidden: list name" in head.read_text()
+    assert CHOSEN.findall(head.read_text()) == []
+
+
+@pytest.mark.usefixtures("kind_of_users")
+async def test_redacted_objects_of_an_added_kind_are_reviewed_by_the_same_settings(reported, taken):
+    plain = await reported("audit", "--cluster", await taken())
+    redacted = await reported("audit", "--cluster", await taken("--redact", name="redacted"))
+    assert redacted["notes"] == plain["notes"]
+    assert redacted["summary"] == plain["summary"]
+    assert [row["workloads"] for row in redacted["readiness"]] == [row["workloads"] for row in plain["readiness"]]
+
+
+async def test_redacted_snapshot_keeps_the_number_of_the_version_only(taken):
+    head = libyaml.load(((await taken("--redact")) / "snapshot.yaml").read_text())
+    assert head["serverVersion"] == {"gitVersion": "v1.36.0"}
+
+
+async def test_redacted_snapshot_of_one_namespace_says_what_is_known(reported, taken):
+    plain = await reported("audit", "--cluster", await taken("-n", "team-a"), "-n", "team-a")
+    folder = await taken("-n", "team-a", "--redact", name="redacted")
+    (namespace,) = {each["metadata"]["namespace"] for each in json.loads((folder / "pods.json").read_text())["items"]}
+    redacted = await reported("audit", "--cluster", folder, "-n", namespace)
+    assert (redacted["summary"], redacted["notReviewed"]) == (plain["summary"], plain["notReviewed"])
 
 
 @pytest.mark.usefixtures("operator_elsewhere")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import partial
+from ipaddress import IPv4Address
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -19,6 +21,7 @@ from webhook.cli.snapshots.reductions import REDACTED
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
+    from webhook.cluster.resources import Resource
 
 
 _OF_KINDS = {
@@ -43,6 +46,9 @@ _OF_FIELDS = {
     "serviceAccount": "account",
     "podGroupName": "group",
     "image": "image",
+    "repository": "image",
+    "registry": "image",
+    "kind": "Kind",
     "uid": "uid",
     "uuid": "uid",
     "labels": "label",
@@ -63,8 +69,10 @@ _PROSE = frozenset({"message", "summary", "description", "displayName"})
 """Fields with sentences for people."""
 _REASON = re.compile(r"because [^;\n]+")
 """The reason of a waiver, which is a sentence too."""
-_WORD = re.compile(r"[^\W_]+(?:[-_]+[^\W_]+)*")
-"""A word; everything between words is kept, such as dots, slashes, quotes and wildcards."""
+_ADDRESS = r"(?<![0-9-])(?<![0-9]\.)[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\.?[0-9]|[a-zA-Z_-])"
+"""An IPv4 address: registries and nodes have such names."""
+_WORD = re.compile(rf"{_ADDRESS}|(?:[^\W_]|[^\x00-\x7f])+(?:[-_]+(?:[^\W_]|[^\x00-\x7f])+)*")
+"""An address or a word; everything between words is kept, such as dots, slashes, quotes and wildcards."""
 _HARDWARE = "|".join(
     {
         *(re.escape(part) for product in KNOWN_PRODUCTS for part in product.split("-")),
@@ -77,12 +85,21 @@ _PUBLIC = re.compile(
     r"|[0-9]+(?:e[0-9]+|[num]|[kKMGTPE]i?B?|gb?|[cshd]|ms)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}|[0-9]+Z"
     r"|[0-9]+(?:-[0-9]+)*-(?:distroless|grid|py|rc|rhcos|rhel|ubi|ubuntu)[0-9]*|gpu-operator-v[0-9]+"
-    r"|GA[0-9]{3}|DCGM_[A-Z0-9_]+|(?:all-|mig-)[0-9]+g|gpu-[0-9a-f]{16}|nvidia[0-9]+|0x[0-9A-F]{8}"
+    r"|GA[0-9]{3}|DCGM_[A-Z0-9_]+|(?:all-|mig-)[0-9]+g|nvidia[0-9]+|0x[0-9A-F]{8}"
 )
-"""Products, numbers, quantities, times, versions of NVIDIA's images, rules, metrics, MIG profiles, the names of our templates,
-device files and device IDs."""
-_HEX = re.compile(r"(GPU-|MIG-|)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32,})")
-"""UUIDs of objects and devices, and digests. They are replaced with others."""
+"""Products, numbers, quantities, times, versions of NVIDIA's images, rules, metrics, MIG profiles, device files and device IDs."""
+_DIGIT = "[0-9a-fA-F]"
+_HEX = re.compile(
+    rf"(GPU-|MIG-|MIG-GPU-|)({_DIGIT}{{8}}-{_DIGIT}{{4}}-{_DIGIT}{{4}}-{_DIGIT}{{4}}-{_DIGIT}{{12}}|{_DIGIT}{{32,}})"
+    rf"|(gpu-)({_DIGIT}{{16}})"
+)
+"""UUIDs of objects and devices, digests, and names of our templates. They are replaced with others of their form."""
+_FIRST_ADDRESS = IPv4Address("198.18.0.0")
+"""Before the addresses that replace others; those for benchmarks are in no network."""
+_HOST = re.compile(r"(?:.*-)?[0-9]{1,3}(?:-[0-9]{1,3}){3}")
+"""A name with an address, as nodes of AWS have: `ip-10-1-2-3`."""
+_ACCOUNT = re.compile(r"[0-9]{9,}")
+"""The number of an account or a project in the name of an image; shorter numbers are versions and dates."""
 
 
 class ReplacedNames:
@@ -119,6 +136,19 @@ class ReplacedNames:
             self._text(sort, key): self._value(field if key == "name" else key, part) for key, part in value.items()
         }
 
+    def resource(self, resource: Resource) -> Resource:
+        """A resource with other names, as objects of a renamed kind have them."""
+        return replace(
+            resource,
+            kind=self._text("Kind", resource.kind),
+            plural=self._text("name", resource.plural),
+            group=self._text("name", resource.group),
+        )
+
+    def namespace(self, name: str) -> str:
+        """The other name of a namespace; empty for an empty one."""
+        return self._text("namespace", name)
+
     def _text(self, sort: str, text: str) -> str:
         return self._replacements.get(text) or _WORD.sub(partial(self._word, sort), text)
 
@@ -127,9 +157,10 @@ class ReplacedNames:
         if word not in self._replacements:
             # Pods, requests and devices are numbered: `train-0` belongs to `train`.
             base, dash, number = word.rpartition("-")
-            if _PUBLIC.fullmatch(word):
+            is_chosen = _HEX.fullmatch(word) or _HOST.fullmatch(word) or (sort == "image" and _ACCOUNT.fullmatch(word))
+            if not is_chosen and _PUBLIC.fullmatch(word):
                 self._replacements[word] = word
-            elif base and number.isdigit() and base not in _SORTS:
+            elif not is_chosen and base and number.isdigit() and base not in _SORTS:
                 self._replacements[word] = self._text(sort, base) + dash + number
             else:
                 self._replacements[word] = self._replacement(sort, word)
@@ -138,8 +169,12 @@ class ReplacedNames:
     def _replacement(self, sort: str, word: str) -> str:
         if digits := _HEX.fullmatch(word):
             self._counts["hex"] += 1
-            number = f"{self._counts['hex']:0{len(digits[2].replace('-', ''))}x}"
-            return digits[1] + (str(UUID(number)) if "-" in digits[2] else number)
+            prefix, replaced = digits[1] or digits[3] or "", digits[2] or digits[4]
+            number = f"{self._counts['hex']:0{len(replaced.replace('-', ''))}x}"
+            return prefix + (str(UUID(number)) if "-" in replaced else number)
+        if "." in word:
+            self._counts["address"] += 1
+            return str(_FIRST_ADDRESS + self._counts["address"])
         self._counts[sort] += 1
         # Identifiers of CEL have no dashes.
         return f"{sort}{'-' if '-' in word else ''}{self._counts[sort]}"

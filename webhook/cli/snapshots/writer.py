@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shutil
 import signal
 import sys
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _NAMESPACE, _CONFIG_MAP = "Namespace", "ConfigMap"
 _FIRST = (_NAMESPACE, "ClusterPolicy", "NVIDIADriver", "GPUCluster")
 """Kinds that decide what is kept of ConfigMaps, which are read after them."""
+_NUMBER = re.compile(r"v[0-9]+\.[0-9]+(?:\.[0-9]+)?")
 
 
 @dataclass(slots=True)
@@ -97,22 +99,31 @@ async def _take(client: APIClient, folder: Path, namespace: str, progress: Progr
     settings, notes = await stored_settings(client)
     snapshot = Snapshot(client.url, notes=notes)
     with replaced_folder(folder) as written:
-        rename = ReplacedNames().rename if renames else None
-        writer = _Writer(client, written, namespace, settings, progress, snapshot, rename)
+        names = ReplacedNames() if renames else None
+        writer = _Writer(client, written, namespace, settings, progress, snapshot, names)
         await writer.write()
         head = {
-            **facts,
+            **(facts if names is None else _without_names(facts)),
             "snapshot": {
                 "gpuAdmission": version_of("gpu-admission"),
                 "time": rfc3339(datetime.now(UTC)),
                 **({} if renames else {"server": client.url, "namespace": namespace}),
                 "namesReplaced": renames,
-                "unknown": [each.redacted if renames else str(each) for each in snapshot.unknown],
+                "unknown": [
+                    str(each) if names is None else each.redacted_text(names.resource(each.wanted.resource))
+                    for each in snapshot.unknown
+                ],
                 "files": snapshot.files,
             },
         }
         (written / HEAD).write_text(dump(head), encoding="utf-8")
     return snapshot
+
+
+def _without_names(facts: Object) -> Object:
+    """The facts about an API server, of its version only the number: its build can name a company."""
+    number = _NUMBER.match(str(lookup(facts, ("serverVersion", "gitVersion"))))
+    return {**facts, "serverVersion": {"gitVersion": number[0]} if number else None}
 
 
 @dataclass(slots=True)
@@ -125,7 +136,8 @@ class _Writer:
     settings: GPUAdmissionPolicy
     progress: Progress
     snapshot: Snapshot
-    rename: Callable[[Object], Object] | None
+    names: ReplacedNames | None
+    """Replaces names; None to keep them."""
     facts: list[Object] = field(default_factory=list)
     """Lists of the first kinds."""
 
@@ -166,7 +178,7 @@ class _Writer:
             self._add(file, reduced)
             kept.extend(reduced if resource.kind in _FIRST else ())
 
-        with ListFile(self.folder, resource, only) as file:
+        with self._file(resource, only) as file:
             unreadable = await self._read(wanted.within(only), take)
             if unreadable is not None:
                 file.discard()
@@ -195,7 +207,7 @@ class _Writer:
         if found is None and unlisted:
             raise click.UsageError(f"namespace {name} does not exist")
         reduced = None if found is None else reduction_of(resource)(found)
-        with ListFile(self.folder, resource, name if unlisted else "") as file:
+        with self._file(resource, name if unlisted else "") as file:
             self._add(file, [] if reduced is None else [reduced])
         self.snapshot.files[file.name] = file.count
 
@@ -216,7 +228,7 @@ class _Writer:
             reduced = (found for item in page if (found := reduce(item)) is not None)
             self._add(file, [self._reduced_config_map(each, view) for each in reduced])
 
-        with ListFile(self.folder, resource, self.namespace) as file:
+        with self._file(resource, self.namespace) as file:
             for each in namespaces:
                 if view.get(_NAMESPACE, each.namespace) is None:
                     continue
@@ -233,8 +245,14 @@ class _Writer:
         is_read = is_configuration(request, view, self.settings)
         return config_map if is_read else without_values(config_map)
 
+    def _file(self, resource: Resource, namespace: str) -> ListFile:
+        """The file of a resource; `namespace` is the only one whose objects are in it."""
+        if self.names is None:
+            return ListFile(self.folder, resource, namespace)
+        return ListFile(self.folder, self.names.resource(resource), self.names.namespace(namespace))
+
     def _add(self, file: ListFile, page: list[Object]) -> None:
-        file.add(page if self.rename is None else [self.rename(each) for each in page])
+        file.add(page if self.names is None else [self.names.rename(each) for each in page])
         self.progress.show(f"reading {file.name.removesuffix('.json')}: {file.count:,}")
 
 
