@@ -1,12 +1,21 @@
-"""Device selectors of DRA: CEL exactly as Kubernetes evaluates it.
+"""CEL exactly as Kubernetes evaluates it: device selectors of DRA, and conditions of webhooks and admission policies.
 
-`compile_selector` compiles a text to a Selector; `Selector.matches` evaluates it on a device. Code outside this package
-imports from here only.
+`compile_selector` compiles a text to a Selector; `Selector.matches` evaluates it on a device. `compile_condition` and its
+like compile expressions over other variables. Code outside this package imports from here only.
 """
 
 from __future__ import annotations
 
 from policies.cel.checker import check
+from policies.cel.conditions import (
+    NO_AUTHORIZER,
+    Condition,
+    compile_condition,
+    compile_rule,
+    compile_validation,
+    compile_variable,
+    value_of,
+)
 from policies.cel.devices import CelDevice
 from policies.cel.environment import DEVICE, CelFeatures, Environment, selector_environment
 from policies.cel.errors import CelCompileError, CelRuntimeError, Issue, begin_evaluation, steps_spent
@@ -47,6 +56,7 @@ __all__ = [
     "DEVICE",
     "DYN",
     "MOST_COST",
+    "NO_AUTHORIZER",
     "STRING",
     "UNBOUNDED_COST",
     "Call",
@@ -56,6 +66,7 @@ __all__ = [
     "CelRuntimeError",
     "Checked",
     "Comprehension",
+    "Condition",
     "Conjunct",
     "Constant",
     "CountedProgram",
@@ -78,7 +89,11 @@ __all__ = [
     "Value",
     "begin_evaluation",
     "check",
+    "compile_condition",
+    "compile_rule",
     "compile_selector",
+    "compile_validation",
+    "compile_variable",
     "function_name",
     "list_of",
     "map_of",
@@ -87,5 +102,6 @@ __all__ = [
     "selector_environment",
     "split_conjuncts",
     "steps_spent",
+    "value_of",
     "without_conjunct",
 ]

@@ -267,13 +267,14 @@ def _with_elements(argument: Expression) -> Iterator[Expression]:
                     pending += (entry.value, cast("Expression", entry.key))
 
 
-def check(root: Expression, text: str, env: Environment) -> Checked:
+def check(root: Expression, text: str, env: Environment, *, any_result: bool = False) -> Checked:
     """Find the type of every part of an expression.
 
     Args:
         root: the expression.
         text: what it was parsed from; places in issues refer to it.
         env: what it can name.
+        any_result: True if the result may have any type; otherwise it must be that of a selector.
 
     Raises:
         CelCompileError: Kubernetes refuses the expression; the error has all issues.
@@ -287,7 +288,8 @@ def check(root: Expression, text: str, env: Environment) -> Checked:
     except TypesTooLargeError:
         too_large = "the types of lists, maps or optionals within each other grow too large to be checked"
         raise issues.refuse(root.offset, too_large) from None
-    _check_result(root, inferred.types[root], env, issues)
+    if not any_result:
+        _check_result(root, inferred.types[root], env, issues)
     names = {node: _reference(node, name, inferred, env, issues) for node, name in inferred.names.items()}
     return Checked(root, inferred.types, names, inferred.calls)
 

@@ -1,6 +1,6 @@
 """CEL of webhooks and admission policies, compiled and evaluated as the API server does."""
 
-from webhook.sandbox.admission.configurations import compile_condition, value_of
+from policies.cel import compile_condition, value_of
 
 BUDGET = 2_500_000
 """RuntimeCELCostBudgetMatchConditions of k8s.io/apiserver, for all conditions of a webhook together."""

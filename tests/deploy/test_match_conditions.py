@@ -6,13 +6,13 @@ import pytest
 from policies.admission.all_rules import rule_book
 from policies.admission.pods import reapplies_pod
 from policies.admission.webhooks import ENTRIES, WEBHOOKS
+from policies.cel import compile_condition, value_of
 from policies.kubernetes.names import MANAGED
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
 from policies.rules.request import Request
 from testbed import libyaml
 from tests.deploy.match_conditions import Question, called
 from webhook.cli.shipped_files import read_examples
-from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
 CPU = {"limits": {"cpu": "1"}, "requests": {"cpu": "1"}}

@@ -4,12 +4,11 @@ import re
 
 import pytest
 
-from policies.cel import CelCompileError
+from policies.cel import NO_AUTHORIZER, CelCompileError, compile_condition
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.exemptions import exempt_names
 from tests.deploy.match_conditions import holds, namespace
-from webhook.sandbox.admission.configurations import NO_AUTHORIZER, compile_condition
 
 STRATEGY = "gpu-admission.io/dra-strategy"
 NAME = "namespace-labels.gpu-admission.io"

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 
+from policies.cel import compile_condition, value_of
 from policies.kubernetes.nodes import _BY_BEGINNING
 from policies.nvidia.wishes import WORDS
 from policies.rules.decision import Severity
@@ -15,7 +16,6 @@ from policies.rules.settings.choices import _camel
 from policies.rules.settings.parsing import API_VERSION
 from testbed import libyaml
 from webhook.cluster.resources import RESOURCES
-from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 
 @pytest.fixture(scope="module")

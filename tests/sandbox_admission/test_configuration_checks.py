@@ -2,6 +2,8 @@
 
 import pytest
 
+from policies.cel import NO_AUTHORIZER
+
 
 def configuration(**changed):
     webhook = {
@@ -128,8 +130,7 @@ async def test_a_webhook_that_could_not_be_called_is_refused(validate, attempt, 
         ),
         pytest.param(
             'authorizer.group("x").resource("y").check("z").allowed()',
-            "the sandbox decides nothing by RBAC, so it cannot evaluate `authorizer`; leave this condition out to try "
-            "the webhook here, and test the condition in a real cluster",
+            NO_AUTHORIZER,
             id="authorizer",
         ),
     ],

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from policies.cel import CelCompileError, Map
+from policies.cel import CelCompileError, Map, compile_rule, value_of
 from policies.kubernetes.objects import FieldPath, lookup
-from webhook.sandbox.admission.configurations import compile_rule, value_of
 from webhook.sandbox.statuses import Cause, unsupported_value
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.admission import review
 from policies.admission.webhooks import ENTRIES
+from policies.cel import compile_condition, value_of
 from policies.kubernetes.objects import name_of
 from policies.kubernetes.view import ChangedView
 from policies.kubernetes.webhook_rules import selects
@@ -16,7 +17,6 @@ from policies.quota.demands.bills import Uncountable, charge_under
 from policies.quota.limits.quota import parse_quota
 from policies.rules.request import Request, UserInfo
 from testbed import libyaml
-from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 if TYPE_CHECKING:
     from policies.kubernetes.objects import Object

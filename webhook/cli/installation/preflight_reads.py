@@ -13,7 +13,7 @@ from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.component_versions import component_of
 from policies.analyses.installation.dry_runs import DryRun, PlannedObject, refusal_of
 from policies.analyses.installation.rights import OwnRules, Right, granting_rights, needed_rights
-from policies.cel import CelCompileError
+from policies.cel import CelCompileError, compile_condition, value_of
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -36,7 +36,6 @@ from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.kind_reads import Unreadable, read_list, read_object
 from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.watched_kinds import Watched
-from webhook.sandbox.admission.configurations import compile_condition, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -7,12 +7,11 @@ from functools import cached_property
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Literal
 
-from policies.cel import CelCompileError
+from policies.cel import CelCompileError, compile_condition, value_of
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.webhook_rules import UnknownOperatorError, Write, rule_matches, selects
 from webhook.cluster.resources import RESOURCES
 from webhook.sandbox import statuses
-from webhook.sandbox.admission.configurations import compile_condition, value_of
 from webhook.sandbox.admission.reviews import request_of
 
 if TYPE_CHECKING:
