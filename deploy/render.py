@@ -1,41 +1,50 @@
-"""Renders the webhook configurations, and the overlay `default` as install.yaml.
+"""Renders the webhook configurations, the policy on labels of namespaces, and the overlay `default` as install.yaml.
 
 `python deploy/render.py` writes the files; `--check` reports files that are out of date. `--settings FILE` prints them with
 the additions of a GPUAdmissionPolicy: rules of webhooks, namespaces in their selectors, and RBAC; changed documents lose
 their comments. The overlay only lists files, so this needs no kustomize; for overlays with patches, use
 `kubectl kustomize`.
+
+`--static DIR` writes admission policies for the files of an API server into a folder, as docs/static-admission.md says; with
+`--url URL` also the webhooks, called at this address, whose certificate the authorities in `--ca FILE` sign. `--cluster PATH`
+has objects of the cluster and its settings.
 """
 
 # ruff: noqa: INP001 - a script among manifests, and no package
 from __future__ import annotations
 
+import argparse
+import base64
 import copy
 import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from policies.admission import NAME_LABEL, WEBHOOKS, entry_of
-from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
-from policies.rules.settings.exemptions import excluded_names, exempt_names, in_default_order
+from policies.admission import NAME_LABEL, STATIC_SUFFIX, WEBHOOKS, compile_policies, entry_of, label_policy
+from policies.rules.settings import DEFAULTS
+from policies.rules.settings.exemptions import excluded_names, in_default_order
+from webhook.cli.manifest_reader import ManifestReader
+from webhook.cli.settings import cluster_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from policies.admission import ResourceRule, Webhook
+    from policies.admission import AdmissionPolicy, ResourceRule, Webhook
     from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
     from policies.rules.settings import GPUAdmissionPolicy
+    from webhook.cli.settings import ClusterFiles
 
-__all__ = ["CannotRender", "render", "webhook_configuration", "with_settings"]
+__all__ = ["CannotRender", "policy_manifest", "render", "static_files", "webhook_configuration", "with_settings"]
 
 _DEPLOY = Path(__file__).resolve().parent
 _INSTALL = _DEPLOY / "install.yaml"
 _WEBHOOKS = _DEPLOY / "base" / "webhooks"
 _CONFIGURATIONS = {_WEBHOOKS / "mutating.yaml": True, _WEBHOOKS / "validating.yaml": False}
 """Files of webhook configurations, and whether they are mutating."""
+_LABEL_POLICY = _DEPLOY / "base" / "api" / "namespace-labels.yaml"
 _HEAD = (
     "# gpu-admission, as deploy/overlays/default has it; rendered by deploy/render.py. docs/install.md says more.\n"
     "# kubectl apply -f deploy/install.yaml\n"
@@ -59,7 +68,10 @@ _MOST_IN_LINE = 3
 _KUSTOMIZATION = "kustomization.yaml"
 _UNDERSTOOD = frozenset({"apiVersion", "kind", "resources", "components"})
 _SEPARATOR = "---\n"
-_USAGE = "usage: python deploy/render.py [--check | --settings FILE]\n"
+_USAGE = (
+    "python deploy/render.py [--check | --settings FILE | "
+    "--static DIR [--url URL [--ca FILE]] [--settings FILE] [--cluster PATH]]"
+)
 
 
 class CannotRender(Exception):  # noqa: N818 - the name says what is wrong; "Error" would only say it twice
@@ -135,7 +147,7 @@ def _rule_lines(rule: ResourceRule) -> tuple[str, ...]:
         f"    apiVersions: {_flow(rule.versions)}",
         f"    operations: {_flow(rule.operations)}",
         f"    resources: {_flow(rule.resources)}",
-        f"    scope: {rule.scope}",
+        f"    scope: {json.dumps(rule.scope) if rule.scope == '*' else rule.scope}",
     )
 
 
@@ -175,8 +187,7 @@ def _with_settings(text: str, settings: GPUAdmissionPolicy) -> str:
             for group, plural in _added_resources(settings):
                 after["rules"].append({"apiGroups": [group], "resources": [plural], "verbs": ["list"]})
         case "ValidatingAdmissionPolicy", "namespace-labels.gpu-admission.io":
-            for validation in after["spec"]["validations"]:
-                _change_names(validation, settings)
+            after, _ = label_policy(settings).documents(static=False)
         case "ValidatingAdmissionPolicy", "admin-access.gpu-admission.io":
             for condition in after["spec"]["matchConditions"]:
                 _change_operators(condition, settings)
@@ -199,15 +210,6 @@ def _change_operators(condition: dict[str, Any], settings: GPUAdmissionPolicy) -
     """Name the namespaces of the GPU Operator wherever a list begins with the default ones."""
     default, own = (json.dumps(each.configuration.operator_namespaces)[:-1] for each in (DEFAULTS, settings))
     condition["expression"] = condition["expression"].replace(default, own)
-
-
-def _change_names(validation: dict[str, Any], settings: GPUAdmissionPolicy) -> None:
-    """Name the namespaces on which a label would promise what does not hold."""
-    concern = "quota" if "gpu-admission.io/quota" in validation["expression"] else "conversion"
-    names = json.dumps(in_default_order(exempt_names(concern, settings)))
-    validation["expression"] = re.sub(
-        r"object\.metadata\.name in \[[^\]]*\]", f"object.metadata.name in {names}", validation["expression"]
-    )
 
 
 def _added_resources(settings: GPUAdmissionPolicy) -> list[tuple[str, str]]:
@@ -256,41 +258,167 @@ def _files(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _settings(file: str) -> GPUAdmissionPolicy:
-    try:
-        return parse_settings(yaml.safe_load(Path(file).read_text()))
-    except (OSError, UnicodeError, yaml.YAMLError, SettingsError) as error:
-        raise CannotRender(f"{file}: {error}") from error
+def policy_manifest(policy: AdmissionPolicy, *, static: bool) -> str:
+    """The manifests of a policy and its binding, with their comments."""
+    document, binding = policy.documents(static=static)
+    constraints = document["spec"]["matchConstraints"]
+    lines = [
+        *(f"# {line}" for line in policy.note.split("\n")),
+        *_yaml({key: document[key] for key in ("apiVersion", "kind", "metadata")}),
+        "spec:",
+        "  failurePolicy: Fail",
+        "  matchConstraints:",
+        "    matchPolicy: Equivalent",
+        *(
+            f"    {line}"
+            for line in _yaml({"namespaceSelector": constraints["namespaceSelector"], "objectSelector": {}})
+        ),
+        "    resourceRules:",
+        *(f"  {line}" for rule in policy.resource_rules for line in _rule_lines(rule)),
+        *(["  matchConditions:"] if policy.conditions else []),
+        *(line for name, text in policy.conditions.items() for line in _condition(name, text)),
+        *(["  variables:"] if policy.variables else []),
+        *(line for name, text in policy.variables.items() for line in _condition(name, text)),
+        "  validations:",
+    ]
+    for each in policy.validations:
+        lines += [f"  # {each.note}"] if each.note else []
+        lines += ["  - expression: >-", *_block(each.expression), f"    reason: {each.reason}"]
+        for field, text in (("message", each.message), ("messageExpression", each.message_expression)):
+            is_short = "\n" not in text and not text.startswith('"')
+            lines += [f"    {field}: {json.dumps(text)}"] if text and is_short else []
+            lines += [f"    {field}: >-", *_block(text)] if text and not is_short else []
+    lines += ["---", *_yaml({key: binding[key] for key in ("apiVersion", "kind", "metadata")})]
+    lines += ["spec:", f"  policyName: {binding['spec']['policyName']}", "  validationActions: [Deny]"]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _block(text: str) -> Iterator[str]:
+    return (f"      {line}" for line in text.split("\n"))
+
+
+def _yaml(document: Any) -> list[str]:
+    return _dump(document).split("\n")
+
+
+_SNIPPET = """\
+# For --admission-control-config-file of each API server. If it has one, add these plugins to it: a plugin stands in it once.
+# The folders must exist wherever an API server runs, with the same files.
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+"""
+_PLUGINS = {
+    "policies": ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyConfiguration"),
+    "mutating": ("MutatingAdmissionWebhook", "WebhookAdmissionConfiguration"),
+    "validating": ("ValidatingAdmissionWebhook", "WebhookAdmissionConfiguration"),
+}
+"""By the folder of its manifests: a plugin of the API server, and the kind of its configuration.
+
+Source: k8s.io/apiserver pkg/admission/plugin/policy/config/apis/policyconfig/v1, webhook/config/apis/webhookadmission/v1.
+"""
+_MANIFEST = "gpu-admission.yaml"
+
+
+def static_files(folder: Path, files: ClusterFiles, url: str = "", authorities: bytes = b"") -> dict[Path, str]:
+    """The manifests for the files of an API server, and a snippet of its configuration, by their paths.
+
+    Args:
+        folder: Where the API server finds them.
+        files: The settings, and what is known of the cluster.
+        url: The address of gpu-admission; without it, there are no webhooks.
+        authorities: The certificates of the authorities that sign the certificate of this address, as PEM; empty for those of
+            the API server's system.
+
+    Raises:
+        CannotRender: The address is not one that an API server calls.
+    """
+    if url and not (url.startswith("https://") and url.removeprefix("https://").strip("/") and not {*url} & {*"?#@"}):
+        raise CannotRender(f"{url}: must be https://HOST[:PORT][/PATH], without user, query and fragment")
+    policies = compile_policies(files.settings, files.view())
+    found = {"policies": _SEPARATOR.join(policy_manifest(each, static=True) for each in policies)}
+    for name, mutating in {"mutating": True, "validating": False}.items() if url else ():
+        configuration = yaml.safe_load(webhook_configuration(mutating=mutating))
+        configuration["metadata"]["name"] = f"gpu-admission{STATIC_SUFFIX}"
+        for webhook in configuration["webhooks"]:
+            _change_webhook(webhook, files.settings)
+            webhook["clientConfig"] = {"url": url.rstrip("/") + webhook["clientConfig"]["service"]["path"]}
+            if authorities:
+                webhook["clientConfig"]["caBundle"] = base64.b64encode(authorities).decode()
+        found[name] = f"{_dump(configuration)}\n"
+    plugins = [
+        {
+            "name": plugin,
+            "configuration": {
+                "apiVersion": "apiserver.config.k8s.io/v1",
+                "kind": kind,
+                "staticManifestsDir": str(folder / name),
+            },
+        }
+        for name, (plugin, kind) in _PLUGINS.items()
+        if name in found
+    ]
+    snippet = {folder / "admission-configuration.yaml": f"{_SNIPPET}{_dump(plugins)}\n"}
+    return {folder / name / _MANIFEST: text for name, text in found.items()} | snippet
+
+
+def _read(settings: str | None, cluster: list[str]) -> ClusterFiles:
+    reader = ManifestReader()
+    files = cluster_files(cluster, settings, reader)
+    if reader.problems:
+        raise CannotRender("\n".join(map(str, dict.fromkeys(reader.problems))))
+    return files
 
 
 def main(arguments: list[str]) -> int:
-    """Write deploy/install.yaml, compare it (`--check`), or print it for settings (`--settings FILE`)."""
+    """Write deploy/install.yaml, compare it (`--check`), print it for settings, or write the files of an API server."""
+    parser = argparse.ArgumentParser(usage=_USAGE, add_help=False, allow_abbrev=False)
+    parser.add_argument("--check", action="store_true")
+    for option in ("--settings", "--static", "--url", "--ca"):
+        parser.add_argument(option)
+    parser.add_argument("--cluster", action="append", default=[])
+    chosen = parser.parse_args(arguments)
+    is_static = chosen.static is not None
+    if (chosen.check and arguments != ["--check"]) or (not is_static and (chosen.url or chosen.ca or chosen.cluster)):
+        parser.error("--url, --ca and --cluster are for --static, and --check stands alone")
+    if chosen.ca and not chosen.url:
+        parser.error("--ca is for --url")
     try:
-        configurations = {file: webhook_configuration(mutating=kind) for file, kind in _CONFIGURATIONS.items()}
-        if not arguments:
-            for file, manifest in configurations.items():
-                file.write_text(manifest)
-        text = render(_DEPLOY / "overlays" / "default")
-        match arguments:
-            case []:
-                _INSTALL.write_text(text)
-            case ["--check"] if any(file.read_text() != manifest for file, manifest in configurations.items()):
-                sys.stderr.write(
-                    "deploy/base/webhooks is not what policies.admission.webhooks says; run: python deploy/render.py\n"
-                )
-                return 1
-            case ["--check"] if _INSTALL.read_text() != text:
-                sys.stderr.write("deploy/install.yaml is not what its overlay says; run: python deploy/render.py\n")
-                return 1
-            case ["--check"]:
-                pass
-            case ["--settings", file]:
-                sys.stdout.write(with_settings(text, _settings(file)))
-            case _:
-                sys.stderr.write(_USAGE)
-                return 2
-    except CannotRender as error:
+        if is_static:
+            folder = Path(chosen.static).resolve()
+            authorities = Path(chosen.ca).read_bytes() if chosen.ca else b""
+            files = static_files(folder, _read(chosen.settings, chosen.cluster), chosen.url or "", authorities)
+            for file, text in files.items():
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+                sys.stdout.write(f"{file}\n")
+        elif chosen.settings is not None:
+            text = render(_DEPLOY / "overlays" / "default")
+            sys.stdout.write(with_settings(text, _read(chosen.settings, []).settings))
+        else:
+            return _write_manifests(checks=chosen.check)
+    except (CannotRender, OSError) as error:
         sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def _write_manifests(*, checks: bool) -> int:
+    """Write what is rendered in deploy/, or say which of it is out of date."""
+    manifests = {file: webhook_configuration(mutating=kind) for file, kind in _CONFIGURATIONS.items()}
+    manifests[_LABEL_POLICY] = policy_manifest(label_policy(DEFAULTS), static=False)
+    for file, manifest in manifests.items():
+        if not checks:
+            file.write_text(manifest)
+        elif file.read_text() != manifest:
+            where = file.relative_to(_DEPLOY.parent)
+            sys.stderr.write(f"{where} is not what policies.admission says; run: python deploy/render.py\n")
+            return 1
+    text = render(_DEPLOY / "overlays" / "default")
+    if not checks:
+        _INSTALL.write_text(text)
+    elif _INSTALL.read_text() != text:
+        sys.stderr.write("deploy/install.yaml is not what its overlay says; run: python deploy/render.py\n")
         return 1
     return 0
 

@@ -87,6 +87,7 @@ class ControlPlane:
         feature_gates: Iterable[str] = (),
         apis: Iterable[str] = (),
         webhook_client: KeyPair | None = None,
+        admission_configuration: Path | None = None,
         api_servers: int = 1,
         audits: bool = False,
         emulated_version: str = "",
@@ -98,6 +99,7 @@ class ControlPlane:
             feature_gates: Gates to enable.
             apis: Versions of APIs to enable.
             webhook_client: The certificate that the API server presents to webhooks, if any.
+            admission_configuration: The AdmissionConfiguration of the API servers; not together with `webhook_client`.
             api_servers: The number of API servers, which share etcd. The controllers talk to the first.
             audits: True if API servers log the requests of gpu-admission.
             emulated_version: The minor version to emulate, `1.34`; empty for their own.
@@ -109,6 +111,8 @@ class ControlPlane:
         self._webhook_client = webhook_client
         self._audits = audits
         self._folder = tempfile.TemporaryDirectory(prefix="gpu-admission-control-plane-")
+        own = self._file("admission.yaml") if webhook_client else admission_configuration
+        self._admission = {} if own is None else {"admission-control-config-file": own}
         self._processes: list[_Process] = []
         etcd, peers, *ports = free_ports(2 + api_servers)
         self._ports = {"etcd": etcd, "peers": peers}
@@ -300,7 +304,7 @@ class ControlPlane:
             **self._gates,
             **self._apis,
             **self._emulation,
-            **({"admission-control-config-file": self._file("admission.yaml")} if self._webhook_client else {}),
+            **self._admission,
             **(self._audit_options(number) if self._audits else {}),
         }
 

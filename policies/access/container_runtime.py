@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policies.access.node_places import OPEN_FILES, leads_to_open_file, normalised_path, shown_path
+from policies.access.node_places import OPEN_FILES, PROCESS_ROOTS, leads_to_open_file, normalised_path, shown_path
 from policies.access.subject import EXEMPT, RECREATE, request_or
 from policies.fleet import GPUAccess
 from policies.kubernetes.names import shown
-from policies.kubernetes.objects import FieldPath, lookup
+from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, ClusterView
 from policies.nvidia.container_toolkit import RUNTIME_HANDLERS
 from policies.nvidia.identifiers import VENDOR_PREFIX
@@ -31,6 +31,11 @@ _OF_GPUS = re.compile(r"/dev(?P<one>/nvidia[0-9]+|/char/195:(?!25[45]\Z)[0-9]+)?
 
 Source: Linux Documentation/admin-guide/devices.txt (195:254 and 195:255 belong to the driver and to no GPU).
 """
+
+ONE_DEVICE = "/dev(?:/nvidia[0-9]+)?$"
+"""The same without links, in the syntax of RE2."""
+DEVICE_LIST = f"(?s)^{PROCESS_ROOTS}(?:/var)?{_DEVICE_LIST}."
+"""The paths below the folder of the device list, in the syntax of RE2, as `node_places.paths_expression` has them."""
 
 
 @PODS.rule(
@@ -222,6 +227,13 @@ def nvidia_handler(subject: Subject) -> str | None:
     return handler if handler in RUNTIME_HANDLERS or handler in subject.view.derive(_configured_handlers) else None
 
 
+def runtime_class_names(view: ClusterView) -> list[str]:
+    """The RuntimeClasses of NVIDIA's container runtime: by their handlers, and by their names if they are unknown."""
+    handlers = RUNTIME_HANDLERS | view.derive(_configured_handlers)
+    known = {name_of(each): lookup(each, ("handler",)) for each in view.known_objects("RuntimeClass")}
+    return sorted({*(handlers - known.keys()), *(name for name, handler in known.items() if handler in handlers)})
+
+
 def _configured_handlers(view: ClusterView) -> frozenset[str]:
     """The names of NVIDIA's runtime in ClusterPolicies, `spec.operator.runtimeClass`."""
     names = (lookup(policy, ("spec", "operator", "runtimeClass")) for policy in view.known_objects("ClusterPolicy"))
@@ -284,6 +296,11 @@ _READERS = {
     "cdi.k8s.io": ("NVIDIA's container runtime, in mode cdi under CRI-O,", _runs_crio),
 }
 """By the prefix of an annotation: the software that reads it, and a function that returns whether it runs here."""
+
+
+def read_annotations(view: ClusterView) -> list[str]:
+    """The prefixes of the annotations that nodes of the cluster certainly read."""
+    return [prefix for prefix, (_, runs_here) in _READERS.items() if view.derive(runs_here)]
 
 
 _START_WITHOUT = "start the debug container without it, or recreate the pod where it runs already"

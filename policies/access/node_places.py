@@ -10,7 +10,7 @@ from policies.kubernetes.names import printable
 from policies.kubernetes.objects import lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.view import ClusterView
@@ -23,6 +23,8 @@ _PROCESS = "/proc/(?:[0-9]+|self|thread-self)(?:/task/[0-9]+)?"
 _ROOT_OF_PROCESS = re.compile(f"{_PROCESS}/(?:root|cwd)")
 _OPEN_FILE = re.compile(f"{_PROCESS}/(?:exe|(?:fd|map_files)/[^/]+)")
 _OPEN_FILES = re.compile(rf"{_PROCESS}/(?:exe|fd|map_files)(?:/|\Z)")
+PROCESS_ROOTS = f"(?:{_ROOT_OF_PROCESS.pattern})*"
+"""The steps that lead to the root of the node, in the syntax of RE2 as well."""
 _MOST_STEPS = 6
 """Steps of the longest path that these match, `/proc/1/task/1/fd/0`."""
 
@@ -213,6 +215,24 @@ def node_places(view: ClusterView) -> NodePlaces:
             if not any(other.covers(parent) for other in places):
                 parents.setdefault(parent, place)
     return NodePlaces(tuple(gpus), tuple(distribution), parents)
+
+
+def paths_expression(places: Iterable[NodePlace]) -> str:
+    """A regular expression of RE2 for the paths of places, as they are written without empty steps, `.` and `..`.
+
+    It follows the links that `normalised_path` follows.
+    """
+    ends = {"below": "(?:/|$)", "begin": "", "alone": "$"}
+    parts = (
+        ("(?:/var)?" if is_within(each.path, "/run") else "") + re.escape(each.path) + ends[each.reach]
+        for each in places
+    )
+    return f"^{PROCESS_ROOTS}(?:{'|'.join(parts)})"
+
+
+def paths_of_open_files() -> str:
+    """The same for `leads_to_open_file`."""
+    return f"^{PROCESS_ROOTS}(?:{_PROCESS}/(?:exe|fd|map_files)|/dev/(?:fd|stdin|stdout|stderr))(?:/|$)"
 
 
 def _moved_path(policy: object, *steps: str) -> str:

@@ -195,8 +195,8 @@ def devices_from_elsewhere(subject: Subject) -> Iterator[Problem]:
             yield Problem(found.path, text)
 
 
-_VERSION = "CUDA_VERSION"
-_REQUIRE = "NVIDIA_REQUIRE_CUDA"
+CUDA_VERSION = "CUDA_VERSION"
+CUDA_REQUIREMENT = "NVIDIA_REQUIRE_CUDA"
 
 
 @PODS.rule(
@@ -217,12 +217,12 @@ def legacy_image(subject: Subject) -> Iterator[Problem]:
     under a RuntimeClass of NVIDIA's.
     """
     for container in subject.containers:
-        version = _setting(container, _VERSION, subject)
+        version = _setting(container, CUDA_VERSION, subject)
         if version is None or version.value == "" or container.requests_gpu:
             continue
         if _setting(container, VISIBLE_DEVICES, subject) is not None:
             continue
-        require = _setting(container, _REQUIRE, subject)
+        require = _setting(container, CUDA_REQUIREMENT, subject)
         # A value from another source may be empty, or missing, when the container starts.
         if require is None or not require.value:
             text = (
@@ -265,7 +265,7 @@ def _setting(container: Container, name: str, subject: Subject) -> _Setting | No
     return _Setting(found.path, found.value, f" from {found.kind} {shown(found.source)}")
 
 
-_OF_NVIDIA = re.compile(
+NVIDIA_IMAGE = re.compile(
     r"(?:(?:.*/)?nvcr\.io(?::443)?/|(?:(?:index\.|registry-1\.)?docker\.io(?::443)?/)?)nvidia/",
     re.IGNORECASE,
 )
@@ -294,7 +294,7 @@ def visible_by_image(subject: Subject) -> Iterator[Problem]:
     """
     for container in subject.images:
         image = container.fields.get("image")
-        if not isinstance(image, str) or "nvidia/" not in image or not _OF_NVIDIA.match(image):
+        if not isinstance(image, str) or "nvidia/" not in image or not NVIDIA_IMAGE.match(image):
             continue
         if container.variable(VISIBLE_DEVICES) is None and not container.requests_gpu:
             text = (

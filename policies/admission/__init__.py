@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from policies.admission.admission_policies import STATIC_SUFFIX, AdmissionPolicy
     from policies.admission.all_rules import rule_book
     from policies.admission.concerns import load_rules, warm
     from policies.admission.coverage import reviewed_kind, reviewed_kinds
     from policies.admission.installed import NAME_LABEL, entry_of, opened_webhooks, uncovered_settings
+    from policies.admission.namespaces import label_policy
     from policies.admission.objects import ObjectReview, Refusal, Verdict, review_object
     from policies.admission.opt_in import (
         ConversionResult,
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from policies.admission.pods import well_formed_pod
     from policies.admission.reviews import entries_called, judge, review, review_concern
     from policies.admission.severities import finish, judged_findings
+    from policies.admission.static_policies import compile_policies
+    from policies.admission.static_verdicts import PolicyRefusal, policy_refusals
     from policies.admission.upkeep import missing_templates, needed_by_workloads
     from policies.admission.webhooks import (
         CLAIM_KINDS,
@@ -56,7 +60,9 @@ __all__ = [
     "ENTRIES",
     "NAME_LABEL",
     "REPEATABLE",
+    "STATIC_SUFFIX",
     "WEBHOOKS",
+    "AdmissionPolicy",
     "Charge",
     "ConversionResult",
     "Course",
@@ -68,6 +74,7 @@ __all__ = [
     "Judge",
     "ObjectReview",
     "Part",
+    "PolicyRefusal",
     "Read",
     "Refusal",
     "ResourceRule",
@@ -79,6 +86,7 @@ __all__ = [
     "common_object",
     "common_part",
     "common_request",
+    "compile_policies",
     "controller_label",
     "decide",
     "entries_called",
@@ -90,10 +98,12 @@ __all__ = [
     "judge",
     "judged_findings",
     "kinds_of",
+    "label_policy",
     "load_rules",
     "missing_templates",
     "needed_by_workloads",
     "opened_webhooks",
+    "policy_refusals",
     "requests_device_plugin",
     "review",
     "review_concern",
@@ -114,6 +124,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> object:
         """The public name of a module, which is imported when it is first used."""
         match name:
+            case "STATIC_SUFFIX" | "AdmissionPolicy":
+                from policies.admission import admission_policies as home
             case "rule_book":
                 from policies.admission import all_rules as home
             case "load_rules" | "warm":
@@ -122,6 +134,8 @@ if not TYPE_CHECKING:
                 from policies.admission import coverage as home
             case "NAME_LABEL" | "entry_of" | "opened_webhooks" | "uncovered_settings":
                 from policies.admission import installed as home
+            case "label_policy":
+                from policies.admission import namespaces as home
             case "ObjectReview" | "Refusal" | "Verdict" | "review_object":
                 from policies.admission import objects as home
             case (
@@ -149,10 +163,14 @@ if not TYPE_CHECKING:
                 from policies.admission import pod_forms as home
             case "well_formed_pod":
                 from policies.admission import pods as home
+            case "PolicyRefusal" | "policy_refusals":
+                from policies.admission import static_verdicts as home
             case "entries_called" | "judge" | "review" | "review_concern":
                 from policies.admission import reviews as home
             case "finish" | "judged_findings":
                 from policies.admission import severities as home
+            case "compile_policies":
+                from policies.admission import static_policies as home
             case "missing_templates" | "needed_by_workloads":
                 from policies.admission import upkeep as home
             case (

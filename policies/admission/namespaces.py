@@ -1,32 +1,38 @@
 """Namespaces: our labels with unknown values, and who may set them.
 
-In a cluster, the ValidatingAdmissionPolicy namespace-labels.gpu-admission.io decides (deploy/base/api). It refuses the same
+In a cluster, the ValidatingAdmissionPolicy namespace-labels.gpu-admission.io decides (`label_policy`). It refuses the same
 values in the same words, and also checks the rights of the user, which a review of files does not know.
 """
 
 from __future__ import annotations
 
+import json
+import textwrap
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.admission.admission_policies import AdmissionPolicy, Validation
+from policies.admission.webhooks import WRITES, ResourceRule
 from policies.claims.admin_access import validate_namespace
 from policies.conversion.exemptions import STRATEGIES
 from policies.kubernetes.names import DRA_LABEL, QUOTA_LABEL, STRATEGY_LABEL, format_count
 from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Decision, Severity
-from policies.rules.settings.exemptions import exemption_in_cluster
+from policies.rules.settings.exemptions import exempt_names, exemption_in_cluster, in_default_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
-    from policies.rules.request import Request
+    from policies.rules.request import Concern, Request
     from policies.rules.settings import GPUAdmissionPolicy
 
 
 _LABELS = FieldPath(["metadata", "labels"])
 _SOURCE = "deploy/base/api/namespace-labels.yaml"
+_WIDTH = 114
+"""Of a line in the manifest."""
 _VALUES = {
     DRA_LABEL: (("enabled", "preview", "disabled"), "must be enabled, preview or disabled"),
     STRATEGY_LABEL: (STRATEGIES, "must be template, rename, leave or auto"),
@@ -154,3 +160,88 @@ def _changed_labels(request: Request) -> Iterator[tuple[str, object]]:
         value = lookup(request.object, _LABELS / label)
         if value is not None and value != lookup(request.old_object, _LABELS / label):
             yield label, value
+
+
+def label_policy(settings: GPUAdmissionPolicy) -> AdmissionPolicy:
+    """The admission policy about these labels: the rights of users, and the same values as the rules."""
+    return AdmissionPolicy(
+        name="namespace-labels",
+        note=(
+            "Our labels on a namespace decide whether its pods are converted and its quota is enforced, so the right to edit a\n"
+            "namespace is not enough to set them. The API server itself checks it, without a webhook.\n"
+            "Labels can be written through namespaces/status and namespaces/finalize as well."
+        ),
+        resource_rules=(ResourceRule(WRITES, "", ("Namespace", "Namespace/status", "Namespace/finalize"), scope="*"),),
+        conditions={
+            "our-labels-change": f"{json.dumps([*_RIGHTS])}.exists(k,\n"
+            "object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k])"
+        },
+        validations=(*_RIGHT_CHECKS, *_value_checks(), *_exemption_checks(settings)),
+    )
+
+
+_RIGHT_CHECKS = (
+    Validation(
+        ("GA706",),
+        """\
+!["gpu-admission.io/dra", "gpu-admission.io/dra-strategy"].exists(k,
+object.metadata.?labels[?k] != oldObject.?metadata.?labels[?k]) ||
+authorizer.group('gpu-admission.io').resource('namespaceoptins').name(object.metadata.name).check('set').allowed()""",
+        """\
+the labels gpu-admission.io/dra and dra-strategy of a namespace are set by who may set
+namespaceoptins.gpu-admission.io; ask an administrator to bind the ClusterRole gpu-admission-namespace-opt-in""",
+        """\
+"the labels gpu-admission.io/dra and dra-strategy of namespace " + object.metadata.name + " are set by "
++ "who may set namespaceoptins.gpu-admission.io; ask an administrator to set them, or to bind the ClusterRole "
++ "gpu-admission-namespace-opt-in to you\"""",
+        reason="Forbidden",
+    ),
+    Validation(
+        ("GA706",),
+        """\
+object.metadata.?labels[?"gpu-admission.io/quota"] == oldObject.?metadata.?labels[?"gpu-admission.io/quota"] ||
+authorizer.group('gpu-admission.io').resource('namespacequotas').name(object.metadata.name).check('set').allowed()""",
+        """\
+the label gpu-admission.io/quota of a namespace is set by who may set namespacequotas.gpu-admission.io; ask an
+administrator to bind the ClusterRole gpu-admission-quota-edit""",
+        """\
+"the label gpu-admission.io/quota of namespace " + object.metadata.name + " is set by who may set "
++ "namespacequotas.gpu-admission.io; ask an administrator to set it, or to bind the ClusterRole "
++ "gpu-admission-quota-edit to you\"""",
+        reason="Forbidden",
+        note="A right of its own: a user who opts a namespace in must not free it from its quota.",
+    ),
+)
+
+
+def _value_checks() -> Iterator[Validation]:
+    for label, (values, said) in _VALUES.items():
+        now, before = f'object.metadata.?labels[?"{label}"]', f'oldObject.?metadata.?labels[?"{label}"]'
+        yield Validation(
+            ("GA703",),
+            f'{now}.orValue("{values[0]}") in\n{json.dumps(list(values))} ||\n{now} ==\n{before}',
+            f"the label {label} {said}",
+        )
+
+
+def _exemption_checks(settings: GPUAdmissionPolicy) -> Iterator[Validation]:
+    note = "The selectors of the webhooks leave these namespaces out, so the labels would promise what does not hold."
+    effects: tuple[tuple[str, Concern, tuple[str, ...], str], ...] = (
+        (DRA_LABEL, "conversion", ("enabled", "preview"), "its pods are never converted"),
+        (QUOTA_LABEL, "quota", ("enforced",), "a GPUQuota is never enforced there"),
+    )
+    for label, concern, values, effect in effects:
+        now, before = f'object.metadata.?labels[?"{label}"]', f'oldObject.?metadata.?labels[?"{label}"]'
+        names = json.dumps(in_default_order(exempt_names(concern, settings)))
+        listed = textwrap.fill(
+            f"!(object.metadata.name in {names}) ||", _WIDTH, break_long_words=False, break_on_hyphens=False
+        )
+        yield Validation(
+            ("GA704",),
+            f'{listed}\n{now} == {before} ||\n!({now}.orValue("") in {json.dumps(list(values))})',
+            "",
+            f'"metadata.labels[{label}]: namespace \\"" + object.metadata.name + "\\" is exempt: "\n'
+            f'+ "{effect}; remove the label"',
+            note=note,
+        )
+        note = ""

@@ -22,6 +22,7 @@ from policies.nvidia.pod_conditions import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from policies.kubernetes.objects import Object
     from policies.nvidia.pod_conditions import ChangeCondition, PodCondition
     from policies.rules.request import Concern
 
@@ -102,13 +103,23 @@ class ResourceRule:
     kinds: tuple[str, ...]
     """Kinds, or subresources of kinds: `Node/status`."""
     versions: tuple[str, ...] = ("v1",)
-    scope: Literal["Namespaced", "Cluster"] = "Namespaced"
+    scope: Literal["Namespaced", "Cluster", "*"] = "Namespaced"
 
     @property
     def resources(self) -> tuple[str, ...]:
         """The kinds as the API server names their resources: `nodes/status`."""
         parts = (kind.partition("/") for kind in self.kinds)
         return tuple(f"{resource_name(kind)}{slash}{subresource}" for kind, slash, subresource in parts)
+
+    def document(self) -> Object:
+        """The rule in a webhook or admission policy."""
+        return {
+            "apiGroups": [self.group],
+            "apiVersions": list(self.versions),
+            "operations": list(self.operations),
+            "resources": list(self.resources),
+            "scope": self.scope,
+        }
 
 
 class NamespaceLabel(NamedTuple):
@@ -152,8 +163,8 @@ _DOES_NOT_CONVERT = NamespaceLabel(DRA_LABEL, "NotIn", "enabled")
 _ENFORCES_QUOTA = NamespaceLabel(QUOTA_LABEL, "In", "enforced")
 _ENFORCES_NO_QUOTA = NamespaceLabel(QUOTA_LABEL, "NotIn", "enforced")
 _IS_CLAIM = 'request.kind.kind == "ResourceClaim"'
-_NEW_PODS = ResourceRule(("CREATE",), "", ("Pod",))
-_UPDATED_PODS = ResourceRule(("UPDATE",), "", ("Pod",))
+NEW_PODS = ResourceRule(("CREATE",), "", ("Pod",))
+UPDATED_PODS = ResourceRule(("UPDATE",), "", ("Pod",))
 _CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _NEW_CLAIMS = ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim",), _CLAIM_VERSIONS)
 _OPERATOR_OBJECTS = ResourceRule(
@@ -182,7 +193,7 @@ WEBHOOKS = (
         timeout=10,
         reinvocation="IfNeeded",
         namespaces=(_CONVERTS,),
-        rules=(_NEW_PODS,),
+        rules=(NEW_PODS,),
         conditions={"nvidia-devices": REQUESTS_NVIDIA_DEVICES},
     ),
     Webhook(
@@ -191,7 +202,7 @@ WEBHOOKS = (
         note="Extended resources of any name: a DeviceClass can stand for each. Previews what conversion would do, too.",
         reinvocation="IfNeeded",
         namespaces=(_DOES_NOT_CONVERT,),
-        rules=(_NEW_PODS,),
+        rules=(NEW_PODS,),
         conditions={"devices-or-wishes": REQUESTS_DEVICES_OR_WISHES},
     ),
     Webhook(
@@ -200,7 +211,7 @@ WEBHOOKS = (
         note="The other pods of namespaces that convert. An outage does not stop them.",
         reinvocation="IfNeeded",
         namespaces=(_CONVERTS,),
-        rules=(_NEW_PODS,),
+        rules=(NEW_PODS,),
         conditions={
             "devices-or-wishes": REQUESTS_DEVICES_OR_WISHES,
             "no-nvidia-devices": ~REQUESTS_NVIDIA_DEVICES,
@@ -211,7 +222,7 @@ WEBHOOKS = (
         mutating=True,
         note="Converted pods that are applied again; the selector takes in those whose label is being taken away as well.",
         objects=(MANAGED, "true"),
-        rules=(_UPDATED_PODS,),
+        rules=(UPDATED_PODS,),
         conditions={
             "not-deleting": "!has(object.metadata.deletionTimestamp)",
             "spec-changed": "object.spec != oldObject.spec",
@@ -229,7 +240,7 @@ WEBHOOKS = (
         note="The pods of convert-pods, after everything that changes pods. Only the check of their conversion fails closed.",
         timeout=10,
         namespaces=(_CONVERTS, _ENFORCES_NO_QUOTA),
-        rules=(_NEW_PODS,),
+        rules=(NEW_PODS,),
         conditions={"nvidia-devices": REQUESTS_NVIDIA_DEVICES},
     ),
     Webhook(
@@ -242,7 +253,7 @@ WEBHOOKS = (
         ),
         timeout=10,
         namespaces=(_ENFORCES_QUOTA,),
-        rules=(_NEW_PODS, _NEW_CLAIMS),
+        rules=(NEW_PODS, _NEW_CLAIMS),
         conditions={"devices": REQUESTS_DEVICES.unless(_IS_CLAIM)},
     ),
     Webhook(
@@ -250,7 +261,7 @@ WEBHOOKS = (
         mutating=False,
         note="The same elsewhere: what cannot be charged passes, with a warning.",
         namespaces=(_DOES_NOT_CONVERT, _ENFORCES_NO_QUOTA),
-        rules=(_NEW_PODS, _NEW_CLAIMS),
+        rules=(NEW_PODS, _NEW_CLAIMS),
         conditions={"devices": REQUESTS_DEVICES.unless(_IS_CLAIM)},
     ),
     Webhook(
@@ -258,7 +269,7 @@ WEBHOOKS = (
         mutating=False,
         note="The other pods of namespaces that convert, and their claims. An outage does not stop them.",
         namespaces=(_CONVERTS, _ENFORCES_NO_QUOTA),
-        rules=(_NEW_PODS, _NEW_CLAIMS),
+        rules=(NEW_PODS, _NEW_CLAIMS),
         conditions={
             "devices": REQUESTS_DEVICES.unless(_IS_CLAIM),
             "no-nvidia-devices": (~REQUESTS_NVIDIA_DEVICES).unless(_IS_CLAIM),
@@ -268,7 +279,7 @@ WEBHOOKS = (
         ENTRIES["guard-pods"],
         mutating=False,
         note="envFrom alone is no reason to call: ConfigMaps of workloads are not read, so nothing could be said.",
-        rules=(_NEW_PODS, ResourceRule(("UPDATE",), "", ("Pod/ephemeralcontainers",))),
+        rules=(NEW_PODS, ResourceRule(("UPDATE",), "", ("Pod/ephemeralcontainers",))),
         conditions={
             "gpu-access": conditions.SHOWS_GPU_ACCESS,
             "no-devices": (~REQUESTS_DEVICES).unless("oldObject != null"),
@@ -278,7 +289,7 @@ WEBHOOKS = (
         ENTRIES["guard-changes"],
         mutating=False,
         note="Pods of every kind: nodes read annotations for CDI and images when a container starts, and both can change before.",
-        rules=(_UPDATED_PODS,),
+        rules=(UPDATED_PODS,),
         conditions={"gpu-access-changes": CHANGES_GPU_ACCESS},
     ),
     Webhook(

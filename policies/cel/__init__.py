@@ -10,6 +10,7 @@ from policies.cel.checker import check
 from policies.cel.conditions import (
     NO_AUTHORIZER,
     Condition,
+    Declared,
     compile_condition,
     compile_rule,
     compile_validation,
@@ -70,6 +71,7 @@ __all__ = [
     "Conjunct",
     "Constant",
     "CountedProgram",
+    "Declared",
     "Environment",
     "Expression",
     "Identifier",

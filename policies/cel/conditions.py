@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +56,7 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
         "oldObject": DYN,
         "request": _object("AdmissionRequest"),
         "namespaceObject": DYN,
-        "variables": DYN,
+        "variables": _object("variables"),
         **dict.fromkeys(_OF_RULES, DYN),
     },
     "kubernetes.AdmissionRequest": {
@@ -84,8 +84,12 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
 }
 
 
-@cache
-def _environment() -> Environment:
+Declared = tuple[tuple[str, Type], ...]
+"""The variables of a policy that an expression can name, with their types."""
+
+
+@lru_cache(maxsize=_KEPT)
+def _environment(declared: Declared) -> Environment:
     """Kubernetes' libraries without DRA's additions, and the variables of conditions."""
     known = selector_environment(CelFeatures(list_type_attributes=False))
     return Environment(
@@ -97,7 +101,7 @@ def _environment() -> Environment:
             "authorizer.requestResource": _object("authorization.ResourceCheck"),
         },
         type_names={name: type_ for name, type_ in known.type_names.items() if not name.startswith(DEVICE)},
-        fields={**known.fields, **_FIELDS},
+        fields={**known.fields, **_FIELDS, "kubernetes.variables": dict(declared)},
     )
 
 
@@ -106,6 +110,7 @@ class Condition:
     """A compiled expression over variables."""
 
     text: str
+    type: Type
     program: CountedProgram
 
     def evaluate(self, variables: Map) -> tuple[Value | CelRuntimeError, int]:
@@ -136,23 +141,23 @@ def compile_condition(text: str) -> Condition:
 
 
 @lru_cache(maxsize=_KEPT)
-def compile_validation(text: str) -> Condition:
+def compile_validation(text: str, declared: Declared) -> Condition:
     """Compile a condition or validation of an admission policy, which can name its `variables`; cached.
 
     Raises:
         CelCompileError: The API server refuses it, or it needs an authorizer.
     """
-    return _compile(text, _OF_POLICIES)
+    return _compile(text, _OF_POLICIES, declared)
 
 
 @lru_cache(maxsize=_KEPT)
-def compile_variable(text: str) -> Condition:
+def compile_variable(text: str, declared: Declared) -> Condition:
     """Compile a variable or message of an admission policy, which may have any type; cached.
 
     Raises:
         CelCompileError: The API server refuses it, or it needs an authorizer.
     """
-    return _compile(text, _OF_POLICIES, any_result=True)
+    return _compile(text, _OF_POLICIES, declared, any_result=True)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -165,11 +170,11 @@ def compile_rule(text: str) -> Condition:
     return _compile(text, _OF_RULES)
 
 
-def _compile(text: str, variables: tuple[str, ...], *, any_result: bool = False) -> Condition:
+def _compile(text: str, variables: tuple[str, ...], declared: Declared = (), *, any_result: bool = False) -> Condition:
     if bind := _BIND.search(text):
         line, column = text.count("\n", 0, bind.start()) + 1, bind.start() - text.rfind("\n", 0, bind.start())
         raise CelCompileError((Issue("undeclared reference to 'cel' (in container '')", line, column),), text)
-    known = _environment()
+    known = _environment(declared)
     tree = parse(text)
     for name in variables:
         tree = _bound(name, tree)
@@ -182,9 +187,10 @@ def _compile(text: str, variables: tuple[str, ...], *, any_result: bool = False)
         raise _wrong_type(error.message.partition(_SELECTOR_TYPES)[2], error.text) from None
     if any(name.name.startswith("authorizer") for name in checked.names.values()):
         raise CelCompileError((Issue(NO_AUTHORIZER, 1, 1),), text, located=False)
-    if checked.types[checked.root] != BOOL and not any_result:
+    result = checked.types[checked.root]
+    if result != BOOL and not any_result:
         raise _wrong_type("dyn", text)
-    return Condition(text, CountedProgram(plan_expression(checked, text, known.functions)))
+    return Condition(text, result, CountedProgram(plan_expression(checked, text, known.functions)))
 
 
 def _bound(name: str, tree: Tree) -> Tree:

@@ -54,6 +54,11 @@ def exempt_names(concern: Concern | None, settings: GPUAdmissionPolicy) -> froze
     return frozenset((*named, *(name for name in _patterns(concern, settings)[0] if not _WILD.search(name))))
 
 
+def exempt_patterns(concern: Concern, settings: GPUAdmissionPolicy) -> list[str]:
+    """The patterns of namespaces that a concern leaves alone, which no selector can name."""
+    return [pattern for pattern in _patterns(concern, settings)[0] if _WILD.search(pattern)]
+
+
 def is_excluded(concerns: Sequence[Concern], namespace: str, settings: GPUAdmissionPolicy) -> bool:
     """True if a webhook excludes a namespace in a cluster.
 
@@ -96,7 +101,8 @@ def _patterns(concern: Concern | None, settings: GPUAdmissionPolicy) -> tuple[tu
 
 CONVERSION = "conversion"
 ACCESS = "access"
-_OF_ACCESS = "GA6*"
+OF_ACCESS = "GA6*"
+"""The rules that `access` stands for in `from` of an exemption."""
 _ACCOUNT = "system:serviceaccount:"
 
 
@@ -130,7 +136,7 @@ def settings_for(user: UserInfo, namespace: str, settings: GPUAdmissionPolicy) -
     if not settings.exemptions:
         return settings
     exempt_from = {
-        _OF_ACCESS if what == ACCESS else what
+        OF_ACCESS if what == ACCESS else what
         for exemption in settings.exemptions
         if exemption.holds_in(namespace) and _names(exemption, user)
         for what in exemption.from_
