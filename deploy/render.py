@@ -1,4 +1,4 @@
-"""Renders the webhook configurations, the policy on labels of namespaces, and the overlay `default` as install.yaml.
+"""Renders webhook configurations, admission policies, and the overlay `default` as install.yaml.
 
 `python deploy/render.py` writes the files; `--check` reports files that are out of date. `--settings FILE` prints them with
 the additions of a GPUAdmissionPolicy: rules of webhooks, namespaces in their selectors, and RBAC; changed documents lose
@@ -28,6 +28,7 @@ from policies.rules.settings import DEFAULTS
 from policies.rules.settings.exemptions import excluded_names, in_default_order
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.settings import cluster_files
+from webhook.cli.user_files import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -362,6 +363,17 @@ def static_files(folder: Path, files: ClusterFiles, url: str = "", authorities: 
     return {folder / name / _MANIFEST: text for name, text in found.items()} | snippet
 
 
+def _write_static(folder: Path, files: dict[Path, str]) -> None:
+    """Write the files, each as a whole, because an API server may read it at any moment."""
+    for file in (folder / name / _MANIFEST for name in _PLUGINS):
+        if file not in files and file.exists():
+            raise CannotRender(f"{file} is of an earlier rendering with --url: remove it, or give --url")
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        replace_file(str(file), text.encode())
+        sys.stdout.write(f"{file}\n")
+
+
 def _read(settings: str | None, cluster: list[str]) -> ClusterFiles:
     reader = ManifestReader()
     files = cluster_files(cluster, settings, reader)
@@ -371,7 +383,7 @@ def _read(settings: str | None, cluster: list[str]) -> ClusterFiles:
 
 
 def main(arguments: list[str]) -> int:
-    """Write deploy/install.yaml, compare it (`--check`), print it for settings, or write the files of an API server."""
+    """Write or compare deploy/install.yaml, print it for settings, or write files of an API server."""
     parser = argparse.ArgumentParser(usage=_USAGE, add_help=False, allow_abbrev=False)
     parser.add_argument("--check", action="store_true")
     for option in ("--settings", "--static", "--url", "--ca"):
@@ -388,10 +400,7 @@ def main(arguments: list[str]) -> int:
             folder = Path(chosen.static).resolve()
             authorities = Path(chosen.ca).read_bytes() if chosen.ca else b""
             files = static_files(folder, _read(chosen.settings, chosen.cluster), chosen.url or "", authorities)
-            for file, text in files.items():
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text)
-                sys.stdout.write(f"{file}\n")
+            _write_static(folder, files)
         elif chosen.settings is not None:
             text = render(_DEPLOY / "overlays" / "default")
             sys.stdout.write(with_settings(text, _read(chosen.settings, []).settings))

@@ -101,7 +101,7 @@ extended resources and of those that have claims, and the hostPath volumes."""
 
 
 def offenders(settings: GPUAdmissionPolicy, view: ClusterView) -> Mapping[tuple[str, ...], str]:
-    """For one or more rules, a list of the containers (or annotations) that break one of them, as a CEL expression.
+    """CEL lists of the containers or annotations that break one of some rules, by these rules.
 
     Rules without an entry are not expressed: they need objects that a policy does not see, or only warn.
 

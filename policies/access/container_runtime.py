@@ -228,7 +228,7 @@ def nvidia_handler(subject: Subject) -> str | None:
 
 
 def runtime_class_names(view: ClusterView) -> list[str]:
-    """The RuntimeClasses of NVIDIA's container runtime: by their handlers, and by their names if they are unknown."""
+    """The RuntimeClasses of NVIDIA's container runtime; unknown ones count by their names."""
     handlers = RUNTIME_HANDLERS | view.derive(_configured_handlers)
     known = {name_of(each): lookup(each, ("handler",)) for each in view.known_objects("RuntimeClass")}
     return sorted({*(handlers - known.keys()), *(name for name, handler in known.items() if handler in handlers)})

@@ -218,7 +218,7 @@ def node_places(view: ClusterView) -> NodePlaces:
 
 
 def paths_expression(places: Iterable[NodePlace]) -> str:
-    """A regular expression of RE2 for the paths of places, as they are written without empty steps, `.` and `..`.
+    """A regular expression of RE2 for the paths of places, without empty steps, `.` and `..`.
 
     It follows the links that `normalised_path` follows.
     """

@@ -1,6 +1,6 @@
 """Our rules as ValidatingAdmissionPolicies, for API servers that read them from files.
 
-Such a policy holds while gpu-admission is down, and nobody can delete it through the API. It has no parameters, so it is
+Such a policy holds while gpu-admission is down, and cannot be deleted through the API. It has no parameters, so it is
 compiled for settings, and compiled again when they change. Only refusals are compiled: warnings need no guard.
 
 Source: k8s.io/apiserver pkg/admission/plugin/policy/manifest/loader, pkg/admission/plugin/manifest (KEP-5793).
@@ -132,11 +132,11 @@ def _validations(
     """
     for rules in listed:
         chosen = [each for each in rule_book().rules if each.id in rules]
-        enforced = [_enforced(rule, default, settings) for rule in chosen]
-        if "false" in enforced:
+        found = [_refusal_condition(rule, default, settings) for rule in chosen]
+        if "false" in found:
             continue
         variable = f"variables.{_variable(rules)}"
-        where = " && ".join(each for each in enforced if each != "true")
+        where = " && ".join(each for each in found if each != "true")
         expression = f"size({variable}) == 0"
         rule = chosen[-1]
         start = f"{rule.remedy}: {rule.title[0].lower()}{rule.title[1:]}"
@@ -150,7 +150,7 @@ def _validations(
         )
 
 
-def _enforced(rule: Rule, default: Severity, settings: GPUAdmissionPolicy) -> str:
+def _refusal_condition(rule: Rule, default: Severity, settings: GPUAdmissionPolicy) -> str:
     """A condition on the request: the rule refuses; `true` and `false` if that is certain."""
     refuses = "true" if default is Severity.DENY else "false"
     for override in settings.rules:
@@ -198,11 +198,15 @@ def _expression(pattern: str) -> str:
     """A shell pattern in the syntax of RE2."""
     wild = {"*": ".*", "?": "."}
     return "".join(
-        wild.get(part) or (f"[{'^' * part.startswith('[!')}{_members(part)}]" if len(part) > 1 else re.escape(part))
-        for part in _PART.findall(pattern)
+        wild.get(part) or (_class(part) if len(part) > 1 else re.escape(part)) for part in _PART.findall(pattern)
     )
 
 
-def _members(part: str) -> str:
-    """The characters of a class of a shell pattern, with those escaped that mean something in RE2."""
-    return re.sub(r"[\\\[\]^]", r"\\\g<0>", part[2 if part.startswith("[!") else 1 : -1])
+def _class(part: str) -> str:
+    """A class of a shell pattern. RE2 refuses ranges such as `b-a`, so its ASCII characters are listed."""
+    is_negated = part.startswith("[!")
+    known = f"[{part[2:]}" if is_negated else part
+    members = "".join(rf"\x{code:02x}" for code in range(128) if fnmatchcase(chr(code), known))
+    if not members:
+        return "." if is_negated else r"[^\x00-\x{10ffff}]"
+    return f"[{'^' * is_negated}{members}]"

@@ -80,7 +80,7 @@ class _Evaluation:
 def policy_refusals(policies: Sequence[AdmissionPolicy], request: Request, version: str = "v1") -> list[PolicyRefusal]:
     """The refusals of policies, one for each validation that fails.
 
-    Validations that ask for the rights of the user are left out. If an expression fails, or costs more than an API server
+    Validations that depend on the rights of the user are left out. If an expression fails, or costs more than an API server
     allows, the refusal has its error, and no rule.
 
     Args:

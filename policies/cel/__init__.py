@@ -1,4 +1,4 @@
-"""CEL exactly as Kubernetes evaluates it: device selectors of DRA, and conditions of webhooks and admission policies.
+"""CEL exactly as Kubernetes evaluates it: device selectors, and conditions of webhooks and policies.
 
 `compile_selector` compiles a text to a Selector; `Selector.matches` evaluates it on a device. `compile_condition` and its
 like compile expressions over other variables. Code outside this package imports from here only.

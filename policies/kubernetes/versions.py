@@ -126,7 +126,7 @@ class Feature(Enum):
     ResourceHealthStatus = Row({31: _ALPHA, 36: _BETA}, _NOT_READ + "`allocatedResourcesStatus` of pods")
     ManifestBasedAdmissionControlConfig = Row(
         {36: _ALPHA, 37: _BETA},
-        _NOT_READ + "webhooks and policies in files of the API server",
+        "`deploy/render.py --static` writes admission policies, and webhooks by URL, for the files of an API server",
         source="staging/src/k8s.io/apiserver/pkg/features/kube_features.go",
     )
 

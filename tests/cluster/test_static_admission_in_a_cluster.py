@@ -15,6 +15,7 @@ from testbed.connection import connect
 from testbed.control_plane import ControlPlane
 from testbed.ports import free_ports
 from testbed.waiting import until
+from webhook.cli.user_files import replace_file
 from webhook.cluster.manifests import ManifestsView
 
 ROOT = Path(__file__).parents[2]
@@ -37,15 +38,23 @@ MASTERS = ("system:masters", "system:authenticated")
 GATE = "ManifestBasedAdmissionControlConfig"
 MOST_CONTAINERS = 703
 """Of a pod whose containers all request GPUs: the cost of one more exceeds what an API server allows for one expression."""
+RELOAD_SECONDS = 70
+"""An API server watches the folder, and looks once a minute as well."""
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/team-a"
 
 
 @pytest.fixture(scope="module")
-def server(background, tmp_path_factory):
+def manifest(tmp_path_factory):
+    """The file with the policies."""
+    return tmp_path_factory.mktemp("static") / "admission" / "policies" / "gpu-admission.yaml"
+
+
+@pytest.fixture(scope="module")
+def server(background, manifest):
     """An API server with the files that deploy/render.py writes, for an address where nothing answers."""
     if not os.environ.get("KUBEBUILDER_ASSETS"):
         pytest.skip("an API server has to be started with files of its own: set KUBEBUILDER_ASSETS")
-    folder = tmp_path_factory.mktemp("static")
+    folder = manifest.parents[2]
     (folder / "settings.yaml").write_text(yaml.safe_dump(SETTINGS))
     (port,) = free_ports(1)
     options = [
@@ -201,6 +210,19 @@ def test_webhooks_of_files_fail_closed_where_they_must(server):
     in_dra = server.request("POST", "/api/v1/namespaces/converts/pods", {"dryRun": "All"}, document)
     assert 'failed calling webhook "convert-pods.gpu-admission.io"' in in_dra.message
     assert server.request("POST", "/api/v1/namespaces/team-a/pods", {"dryRun": "All"}, document).accepted
+
+
+def test_file_that_is_removed_guards_no_longer(server, manifest):
+    def is_accepted():
+        return server.request("POST", "/api/v1/namespaces/team-a/pods", {"dryRun": "All"}, document).accepted
+
+    document, text = pod(visible("all"), {}), manifest.read_bytes()
+    manifest.unlink()
+    try:
+        until(is_accepted, "the API server reads the folder", RELOAD_SECONDS)
+    finally:
+        replace_file(str(manifest), text)
+    until(lambda: not is_accepted(), "the API server reads the file", RELOAD_SECONDS)
 
 
 def test_names_of_files_cannot_be_taken_through_the_api(server):

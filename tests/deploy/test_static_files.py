@@ -1,0 +1,118 @@
+"""The files of an API server that deploy/render.py writes."""
+
+import base64
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from policies.admission import STATIC_SUFFIX, WEBHOOKS
+from testbed import libyaml
+
+URL = "https://gpu.example.com:8443/a/"
+
+
+@pytest.fixture
+def render(deploy, tmp_path):
+    """`render(...)` runs `render.py --static`; returns the folder and the process."""
+
+    def render(*options):
+        folder = tmp_path / "static"
+        command = [sys.executable, deploy / "render.py", "--static", folder, *options]
+        return folder, subprocess.run(command, capture_output=True, text=True, check=False)
+
+    return render
+
+
+@pytest.fixture
+def denying(tmp_path):
+    file = tmp_path / "settings.yaml"
+    file.write_text(
+        "apiVersion: gpu-admission.io/v1alpha1\nkind: GPUAdmissionPolicy\nmetadata: {name: default}\n"
+        "spec: {access: {mode: deny}, workloads: {kinds: [{group: a.example.com, kind: Run, templates: [spec.template]}]}}\n"
+    )
+    return file
+
+
+def documents(file):
+    return list(libyaml.load_all(file.read_text()))
+
+
+def test_policies_are_as_an_api_server_takes_them_from_files(render, denying):
+    folder, done = render("--settings", denying)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = documents(folder / "policies" / "gpu-admission.yaml")
+    names = {(each["kind"], each["metadata"]["name"]) for each in found}
+    policies = [f"{name}.gpu-admission{STATIC_SUFFIX}" for name in ("namespace-labels", "access", "claims")]
+    assert names == {(f"ValidatingAdmissionPolicy{end}", name) for end in ("", "Binding") for name in policies}
+    assert all("paramKind" not in each["spec"] and "paramRef" not in each["spec"] for each in found)
+    assert {each["spec"]["policyName"] for each in found if each["kind"].endswith("Binding")} == {*policies}
+    assert {each["spec"].get("failurePolicy", "Fail") for each in found} == {"Fail"}
+
+
+def test_access_has_no_policy_if_it_only_warns(render):
+    folder, _ = render()
+    assert "access.gpu-admission" not in (folder / "policies" / "gpu-admission.yaml").read_text()
+
+
+def test_webhooks_are_written_with_a_url_only(render):
+    folder, _ = render()
+    assert [each.name for each in folder.iterdir() if each.is_dir()] == ["policies"]
+
+
+def test_webhooks_are_called_at_the_url(render, denying, tmp_path):
+    authority = tmp_path / "ca.crt"
+    authority.write_text("-----BEGIN CERTIFICATE-----\n")
+    folder, _ = render("--settings", denying, "--url", URL, "--ca", authority)
+    (mutating,) = documents(folder / "mutating" / "gpu-admission.yaml")
+    (validating,) = documents(folder / "validating" / "gpu-admission.yaml")
+    assert {mutating["metadata"]["name"], validating["metadata"]["name"]} == {f"gpu-admission{STATIC_SUFFIX}"}
+    webhooks = [*mutating["webhooks"], *validating["webhooks"]]
+    assert [each["name"] for each in webhooks] == [
+        each.entry.webhook for each in sorted(WEBHOOKS, key=lambda it: not it.mutating)
+    ]
+    bundle = base64.b64encode(authority.read_bytes()).decode()
+    for each in webhooks:
+        url = f"https://gpu.example.com:8443/a/{each['name'].partition('.')[0]}"
+        assert each["clientConfig"] == {"url": url, "caBundle": bundle}
+    (workloads,) = (each for each in webhooks if each["name"].startswith("workloads."))
+    assert ["runs"] in [rule["resources"] for rule in workloads["rules"]]
+
+
+def test_snippet_names_the_folders_that_were_written(render):
+    folder, done = render("--url", URL)
+    snippet = yaml.safe_load((folder / "admission-configuration.yaml").read_text())
+    folders = [each["configuration"]["staticManifestsDir"] for each in snippet["plugins"]]
+    assert folders == [str(folder / name) for name in ("policies", "mutating", "validating")]
+    assert done.stdout.split() == [
+        *(f"{each}/gpu-admission.yaml" for each in folders),
+        f"{folder}/admission-configuration.yaml",
+    ]
+
+
+@pytest.mark.parametrize("url", ["http://a", "https://", "https://u@a", "https://a?b", "https://a#b", "a"])
+def test_address_that_no_api_server_calls_is_refused(render, url):
+    folder, done = render("--url", url)
+    assert (done.returncode, folder.exists()) == (1, False)
+    assert "must be https://HOST" in done.stderr
+
+
+def test_webhooks_of_an_earlier_rendering_are_not_left_behind(render):
+    folder, _ = render("--url", URL)
+    _, done = render()
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == f"{folder}/mutating/gpu-admission.yaml is of an earlier rendering with --url: remove it, or give --url\n"
+    )
+
+
+def test_cluster_says_which_annotations_are_read(render, denying, tmp_path):
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(
+        "apiVersion: nvidia.com/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec: {cdi: {nriPluginEnabled: true}}\n"
+    )
+    folder, done = render("--settings", denying, "--cluster", cluster)
+    assert done.returncode == 0, done.stderr
+    assert "variables.ga611" in (folder / "policies" / "gpu-admission.yaml").read_text()
