@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from multidict import CIMultiDict
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from testbed.background import Background
     from webhook.cluster.credentials import Access, Credentials
+    from webhook.cluster.resources import Resource
 
 
 Headers: TypeAlias = "Sequence[tuple[str, str]]"
@@ -63,7 +65,10 @@ class API:
 
     def create(self, document: dict[str, Any], *, dry_run: bool = False) -> Answer:
         """`kubectl create`."""
-        path = RESOURCES[document["kind"]].path(_namespace_of(document))
+        resource = RESOURCES[document["kind"]]
+        if resource.other_versions:
+            resource = replace(resource, version=document["apiVersion"].rpartition("/")[2])
+        path = resource.path(_namespace_of(document))
         return self.request("POST", path, WRITE | ({"dryRun": "All"} if dry_run else {}), document)
 
     def apply(self, document: dict[str, Any]) -> Answer:
@@ -78,7 +83,7 @@ class API:
 
     def replace(self, document: dict[str, Any], subresource: str = "") -> Answer:
         """`kubectl replace`."""
-        path = RESOURCES[document["kind"]].path(
+        path = self.served_resource(document["kind"]).path(
             _namespace_of(document), document["metadata"]["name"], subresource=subresource
         )
         return self.request("PUT", path, WRITE, document)
@@ -94,21 +99,30 @@ class API:
         subresource: str = "",
     ) -> Answer:
         """`kubectl patch`."""
-        path = RESOURCES[kind].path(namespace, name, subresource)
+        path = self.served_resource(kind).path(namespace, name, subresource)
         return self.request("PATCH", path, WRITE, body, content_type)
 
     def get(self, kind: str, name: str, namespace: str = "") -> Answer:
         """`kubectl get` of one object."""
-        return self.request("GET", RESOURCES[kind].path(namespace, name))
+        return self.request("GET", self.served_resource(kind).path(namespace, name))
 
     def list(self, kind: str, namespace: str = "", **query: str) -> list[Any]:
         """`kubectl get` of all objects."""
-        items: list[Any] = self.request("GET", RESOURCES[kind].path(namespace), query).object["items"]
+        items: list[Any] = self.request("GET", self.served_resource(kind).path(namespace), query).object["items"]
         return items
 
     def delete(self, kind: str, name: str, namespace: str = "", **options: Any) -> Answer:
         """`kubectl delete`, with DeleteOptions."""
-        return self.request("DELETE", RESOURCES[kind].path(namespace, name), {}, options)
+        return self.request("DELETE", self.served_resource(kind).path(namespace, name), {}, options)
+
+    def served_resource(self, kind: str) -> Resource:
+        """The resource of a kind, in the first of its versions that is served; the preferred one if none is."""
+        resource = RESOURCES[kind]
+        for version in resource.versions if resource.other_versions else ():
+            answer = self.request("GET", f"/apis/{resource.group}/{version}")
+            if answer.code == 200 and any(each["name"] == resource.plural for each in answer.object["resources"]):
+                return replace(resource, version=version)
+        return resource
 
     def request(
         self,

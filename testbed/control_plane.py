@@ -159,6 +159,14 @@ class ControlPlane:
         found.running.kill()
         found.running.wait()
 
+    def restart_api_server(self, feature_gates: Iterable[str] = (), apis: Iterable[str] = ()) -> None:
+        """Restart the first API server with other feature gates and versions of APIs; controllers keep theirs."""
+        self._gates = _enabling_option("feature-gates", feature_gates)
+        self._apis = _enabling_option("runtime-config", apis)
+        self.kill_api_server(0)
+        self.start_api_server(0)
+        until(self._is_ready, "the API servers are ready", _START_SECONDS)
+
     def process_ids(self, name: str) -> list[int]:
         """The ids of the processes of a program."""
         return [each.running.pid for each in self._processes if each.name.startswith(name)]

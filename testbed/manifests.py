@@ -44,10 +44,10 @@ def deployment(namespace: str, name: str, replicas: int) -> dict[str, Any]:
     }
 
 
-def pod_group(namespace: str, name: str, entry: dict[str, Any]) -> dict[str, Any]:
+def pod_group(namespace: str, name: str, entry: dict[str, Any], api_version: str) -> dict[str, Any]:
     """A PodGroup whose pods share one claim."""
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": api_version,
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": [entry]},

@@ -25,12 +25,12 @@ from policies.kubernetes.objects import (
     namespace_of,
 )
 from policies.kubernetes.versions import Feature
-from policies.kubernetes.view import ChangedView
+from policies.kubernetes.view import UNKNOWN, ChangedView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.kubernetes.view import ClusterView
+    from policies.kubernetes.view import ClusterView, Unknown
 
 
 ClaimKind = Literal["ResourceClaim", "ResourceClaimTemplate"]
@@ -389,7 +389,12 @@ _REFERENCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A PodGroup, with the claims that its pods share."""
+    """A PodGroup of any version of scheduling.k8s.io, with the claims that its pods share.
+
+    The fields that are read are the same in v1alpha2, v1alpha3 and v1beta1.
+
+    Source: k8s.io/api/scheduling types.go of each version.
+    """
 
     name: str
     uid: str
@@ -432,15 +437,17 @@ class PodGroup:
         return found if owner is not None and is_pod_group(owner) and owner.get("uid") == self.uid else None
 
 
-def pod_group(pod: Object, namespace: str, view: ClusterView) -> PodGroup | None:
-    """The PodGroup that a pod belongs to; None if it has none or the view does not show it.
+def pod_group(pod: Object, namespace: str, view: ClusterView) -> PodGroup | Unknown | None:
+    """The PodGroup that a pod belongs to; None if it names none, or one that does not exist.
 
     An API server stores the name of the group only with the feature gate GenericWorkload, and the claims of a PodGroup
     only with DRAWorkloadResourceClaims.
     """
     name = pod_group_name(pod)
     found = view.get(POD_GROUP, name, namespace) if name else None
-    if not isinstance(found, dict) or not is_pod_group(found):
+    if found is UNKNOWN:
+        return UNKNOWN
+    if found is None or not is_pod_group(found):
         return None
     uid = lookup(found, ("metadata", "uid"))
     return PodGroup(name, uid if isinstance(uid, str) and uid else f"{POD_GROUP}/{name}", namespace, found)
@@ -450,6 +457,11 @@ def pod_group_name(pod: Object) -> str:
     """The name of the PodGroup that a pod belongs to; empty if it has none."""
     name = lookup(pod, ("spec", "schedulingGroup", "podGroupName"))
     return name if isinstance(name, str) else ""
+
+
+def names_pod_group(pod: Object) -> Literal[True] | None:
+    """True if a pod belongs to a PodGroup; None if not, so that stores can count it."""
+    return True if pod_group_name(pod) else None
 
 
 def is_pod_group(reference: Object) -> bool:
@@ -464,7 +476,8 @@ def with_shared_claims(
     """A pod of a Job that shares claims, in the PodGroup that the Job controller makes; the view with it.
 
     Both unchanged if the API server drops `spec.scheduling` of a Job: before Kubernetes 1.37, and where it shows that the
-    gate is off. A gate that is not shown counts as on, because the author expects it.
+    gate is off. A gate that is not shown counts as on, because the author expects it. Likewise if the template names a
+    PodGroup, for the Job controller makes none then.
 
     Args:
         pod: The pod of the template.
@@ -475,7 +488,7 @@ def with_shared_claims(
     """
     spec = pod.get("spec")
     is_dropped = Feature.JobScheduling.is_on(view) is False or Feature.WorkloadWithJob.is_off(view)
-    if not isinstance(spec, dict) or is_dropped:
+    if not isinstance(spec, dict) or is_dropped or pod_group_name(pod):
         return pod, view
     group = {
         "apiVersion": f"{_API_GROUP}/v1alpha3",

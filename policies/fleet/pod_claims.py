@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.resource_claims import Claim, ClaimKind, pod_group
 from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class PodClaim:
     namespace: str
     view: ClusterView
     group: PodGroup | None = None
-    """The PodGroup whose pods share the claim; None if they do not, or it cannot be seen."""
+    """The PodGroup whose pods share the claim; None if they do not, or it is unknown."""
+    may_be_shared: bool = False
+    """True if the claim is made from a template, and the PodGroup of the pod is unknown: its pods may share the claim."""
 
     @property
     def path(self) -> FieldPath:
@@ -159,13 +162,17 @@ def _names_template(entry: dict[Any, Any]) -> bool:
 
 
 def _pod_claim(
-    entry: dict[Any, Any], index: int, namespace: str, group: PodGroup | None, view: ClusterView
+    entry: dict[Any, Any], index: int, namespace: str, group: PodGroup | Unknown | None, view: ClusterView
 ) -> PodClaim:
     name = entry.get("name")
     named = ((kind, entry.get(field)) for kind, field in _NAMED_BY.items())
     kind, object_name = next(((kind, text) for kind, text in named if isinstance(text, str) and text), (None, ""))
     field = "" if kind is None else _NAMED_BY[kind]
-    sharing = group if group is not None and group.shares(entry) else None
-    if sharing is not None and (made := sharing.claim(entry, view)) is not None:
-        kind, object_name = "ResourceClaim", name_of(made)
-    return PodClaim(index, name if isinstance(name, str) else "", field, kind, object_name, namespace, view, sharing)
+    found = PodClaim(index, name if isinstance(name, str) else "", field, kind, object_name, namespace, view)
+    if group is UNKNOWN:
+        return replace(found, may_be_shared=kind == "ResourceClaimTemplate")
+    if group is None or not group.shares(entry):
+        return found
+    if (made := group.claim(entry, view)) is not None:
+        found = replace(found, kind="ResourceClaim", object_name=name_of(made))
+    return replace(found, group=group)

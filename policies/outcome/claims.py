@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.native_quotas import refused_claims, refused_pod
-from policies.devices.resource_claims import Claim
+from policies.devices.resource_claims import Claim, is_pod_group, pod_group_name
 from policies.fleet.pod_claims import domain_template, missing_remedy, pod_claims
 from policies.kubernetes.names import list_command, printable
-from policies.kubernetes.objects import lookup, name_of, replace_at
+from policies.kubernetes.objects import controller_of, lookup, name_of, replace_at
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -160,9 +160,18 @@ def claims_of_pod(
         if isinstance(found, Obstacle):
             obstacles.append(found)
         elif all(found.claim.name != other.claim.name for other in claims):
-            group = entry.group.name if entry.group else ""
+            group = entry.group.name if entry.group else _owning_group(found.claim, pod) if entry.may_be_shared else ""
             claims.append(replace(found, shared=found.shared or bool(group), group=group))
     return tuple(claims), tuple(obstacles)
+
+
+def _owning_group(claim: Claim, pod: Pod) -> str:
+    """The name of the pod's PodGroup if it controls the claim; empty if not.
+
+    Source: k8s.io/dynamic-resource-allocation resourceclaim isForPodGroupByPod.
+    """
+    owner, name = controller_of(claim.document), pod_group_name(pod.document)
+    return name if owner is not None and is_pod_group(owner) and owner.get("name") == name else ""
 
 
 def split_claims(claims: Iterable[NamedClaim], pod: str) -> _Parts:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.devices.allocation.capacity import Reason as Check
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import TargetNode
+from policies.devices.resource_claims import pod_group, pod_group_name
 from policies.kubernetes.names import format_count, format_list, list_command, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.kubernetes.quantities import ONE, billionths, taken_by
@@ -52,6 +53,8 @@ class Certainty(StrEnum):
     """There is no answer; the sentence says why."""
 
 
+_LIST_POD_GROUPS = "kubectl get podgroups.scheduling.k8s.io -A -o yaml > podgroups.yaml"
+"""Not a raw path, because the served version is unknown."""
 _DEVICE_KINDS = (("DeviceClass", "DeviceClasses"), ("ResourceSlice", "ResourceSlices"))
 
 
@@ -60,8 +63,8 @@ class Assumption(NamedTuple):
 
     sentence: str
     """With the command that gets the fact; without a full stop."""
-    is_optimistic: bool
-    """True if fewer nodes may fit than it seems; False if more may."""
+    is_optimistic: bool | None
+    """True if fewer nodes may fit than it seems; False if more may; None if either."""
 
 
 def certainty_with(assumed: Iterable[Assumption], *, fits: bool, fits_if_empty: bool) -> Certainty:
@@ -70,7 +73,7 @@ def certainty_with(assumed: Iterable[Assumption], *, fits: bool, fits_if_empty: 
     Optimistic ones cannot turn a result that is negative even so, nor pessimistic ones a positive one.
     """
     could_turn = {True} if fits else {True, False} if fits_if_empty else {False}
-    is_in_doubt = any(each.is_optimistic in could_turn for each in assumed)
+    is_in_doubt = any(each.is_optimistic is None or each.is_optimistic in could_turn for each in assumed)
     return Certainty.ASSUMED if is_in_doubt else Certainty.SEEN
 
 
@@ -89,7 +92,13 @@ def assumptions(survey: Survey) -> Iterator[Assumption]:
             sentence = f"no {format_list([*unknown.values()])} are known, so only GPUs of device plugins count"
             commands = "; ".join(map(list_command, unknown))
             yield Assumption(f"{sentence} (add: {commands})", is_optimistic=False)
-    if question.pod is None or not cluster.nodes_known:
+    if question.pod is None:
+        return
+    document = question.pod.document
+    if any(each.is_new for each in question.claims) and pod_group(document, question.namespace, survey.view) is UNKNOWN:
+        sentence = f"PodGroup {shorten(pod_group_name(document))} is unknown, so the pod counts with claims of its own"
+        yield Assumption(f"{sentence} (add: {_LIST_POD_GROUPS})", is_optimistic=None)
+    if not cluster.nodes_known:
         return
     if not usage.pods_known:
         sentence = "no Pods are known, so nodes count as empty except for devices"

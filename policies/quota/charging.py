@@ -156,8 +156,9 @@ def existing_references(charge: ChargeRequest, missing: Iterable[Problem]) -> It
     """A pod pays for its claims from templates when it is created.
 
     Where a template does not exist yet, nothing can be charged for it. Its claim is charged when it is made; if the
-    claim does not fit then, the pod is not refused but waits, with the reason in its events. Where a DeviceClass
-    does not exist, more may be charged than is needed.
+    claim does not fit then, the pod is not refused but waits, with the reason in its events. The same holds where the
+    PodGroup of the pod is unknown, because its pods may share the claim. Where a DeviceClass does not exist, more may be
+    charged than is needed.
     """
     yield from missing
     if charge.excess is not None and not charge.enforced:

@@ -119,9 +119,11 @@ def _charges(
         pod = decision.object
         if shared and pod is not None:
             pod, seen = with_shared_claims(pod, shared, f"group {number}", namespace, seen)
+        # If the template names a PodGroup, its claims are those of all Jobs together.
+        counted = count._replace(groups=1) if pod is decision.object else count
         for charge in charge_decision(Request(pod, namespace=namespace), seen, settings).charges:
             try:
-                yield PodsAtOnce(charge_under(charge, quota), count)
+                yield PodsAtOnce(charge_under(charge, quota), counted)
             except Uncountable:
                 # The pod has its own finding.
                 continue

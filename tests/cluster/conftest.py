@@ -22,6 +22,7 @@ _NONE = "no cluster: set KUBECONFIG or KUBEBUILDER_ASSETS"
 _SHARED = "the cluster of KUBECONFIG is used with -n 0 only, by one process at a time"
 _GIVEN = "test_real_control_plane_is_given"
 _API = "scheduling.k8s.io/v1alpha2"
+"""Of PodGroups in Kubernetes 1.36."""
 _GATES = ("GenericWorkload", "DRAWorkloadResourceClaims")
 """What PodGroups with claims need, in Kubernetes 1.36."""
 _GATES_SINCE = 36
@@ -46,7 +47,7 @@ def pytest_collection_modifyitems(config, items):
 
 def _needs_a_real_one(item):
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    needs = "real" in params.values() or {"real", "guarded", "fresh"} & {*item.fixturenames}
+    needs = "real" in params.values() or {"real", "guarded", "fresh", "fresh_with_groups"} & {*item.fixturenames}
     return item.name != _GIVEN and bool(needs)
 
 
@@ -90,6 +91,13 @@ def _sandbox_with_groups(background, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def _newer_with_groups(background, tmp_path_factory):
+    """A sandbox that serves PodGroups as Kubernetes 1.37 does: in v1beta1 and v1alpha3."""
+    cluster = SandboxCluster(background, tmp_path_factory.mktemp("newer"), version="1.37.0", feature_gates=_GATES)
+    yield from _running(cluster)
+
+
+@pytest.fixture(scope="session")
 def _real_with_groups(background, tmp_path_factory, request):
     """A control plane of our own with the gates on; a cluster of somebody's as it is."""
     real = request.getfixturevalue("_real")
@@ -121,12 +129,12 @@ def cluster(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["sandbox", "real"])
+@pytest.fixture(params=["sandbox", "newer", "real"])
 def grouping(request):
     """A cluster that serves PodGroups, with the service running in it; where it does not, the scenario is skipped."""
     cluster = request.getfixturevalue(f"_{request.param}_with_groups")
-    if cluster.api.request("GET", f"/apis/{_API}").code == HTTPStatus.NOT_FOUND:
-        pytest.skip(f"this cluster does not serve {_API}: the feature gate GenericWorkload is off")
+    if cluster.api.request("GET", cluster.api.served_resource("PodGroup").path()).code == HTTPStatus.NOT_FOUND:
+        pytest.skip("this cluster serves no PodGroups: the feature gate GenericWorkload is off")
     yield from _used(cluster)
 
 

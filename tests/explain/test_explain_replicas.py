@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from policies.devices.resource_claims import POD_GROUP_VERSIONS
+
 
 def replicas(answer):
     return answer.replicas, answer.replicas_at_least
@@ -54,11 +56,11 @@ def test_pods_that_share_a_claim_stay_on_its_node(ask, k8s):
     assert replicas(ask(pod, *nodes, *slices, k8s.claim(stored=True))) == (110, False)
 
 
-def pod_group(claim=""):
+def pod_group(claim="", version="v1alpha2"):
     entry = {"name": "gpus", "resourceClaimTemplateName": "gpus"}
     status = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": claim}]} if claim else {}
     return {
-        "apiVersion": "scheduling.k8s.io/v1alpha2",
+        "apiVersion": f"scheduling.k8s.io/{version}",
         "kind": "PodGroup",
         "metadata": {"name": "ring", "namespace": "team-a", "uid": "g"},
         "spec": {"resourceClaims": [entry]},
@@ -66,7 +68,8 @@ def pod_group(claim=""):
     }
 
 
-def test_pods_of_a_group_stay_where_their_claim_is_allocated(ask, k8s):
+@pytest.mark.parametrize("version", POD_GROUP_VERSIONS)
+def test_pods_of_a_group_stay_where_their_claim_is_allocated(ask, k8s, version):
     """One that is still to be made for all of them, from a template."""
     pod = k8s.pod(
         {"cpu": "1"},
@@ -76,7 +79,33 @@ def test_pods_of_a_group_stay_where_their_claim_is_allocated(ask, k8s):
     nodes = [k8s.node(f"node-{number}") for number in range(2)]
     slices = [k8s.resource_slice(k8s.gpus(2), f"node-{number}") for number in range(2)]
     assert replicas(ask(pod, *nodes, *slices, k8s.template())) == (4, False)
-    assert replicas(ask(pod, *nodes, *slices, k8s.template(), pod_group())) == (110, False)
+    assert replicas(ask(pod, *nodes, *slices, k8s.template(), pod_group(version=version))) == (110, False)
+
+
+def test_answer_says_that_the_group_of_a_pod_is_unknown(ask, k8s):
+    pod = k8s.pod(
+        resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"), schedulingGroup={"podGroupName": "ring"}
+    )
+    answer = ask(pod, k8s.node(), k8s.resource_slice(k8s.gpus(2)), k8s.template())
+    assert answer.certainty == "assumed"
+    assert (
+        "PodGroup ring is unknown, so the pod counts with claims of its own (add: kubectl get podgroups.scheduling.k8s.io "
+        "-A -o yaml > podgroups.yaml)"
+    ) in answer.remarks
+
+
+def test_claim_that_an_unknown_group_controls_is_the_groups(ask, k8s):
+    held = k8s.holding("other", [0], namespace="team-a")
+    owner = {"apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "name": "ring", "uid": "g"}
+    held["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    held["status"]["reservedFor"] = [{"resource": "pods", "name": f"ring-{number}"} for number in range(256)]
+    pod = k8s.pod(
+        resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"), schedulingGroup={"podGroupName": "ring"}
+    )
+    made = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": held["metadata"]["name"]}]}
+    stored = {**pod, "metadata": {**pod["metadata"], "uid": "p"}, "status": {**pod.get("status", {}), **made}}
+    answer = ask(stored, k8s.node(), k8s.resource_slice(k8s.gpus(1)), held)
+    assert answer.obstacles == ()
 
 
 def test_claim_of_a_group_is_reserved_for_any_number_of_its_pods(ask, k8s):

@@ -101,6 +101,13 @@ def test_kind_whose_crd_is_not_installed_has_no_objects(cluster, kind):
     assert cluster.view.get(kind, "any") is None
 
 
+def test_group_that_a_pod_names_is_unknown_where_groups_are_not_served(cluster):
+    """The API server keeps the name only if it has PodGroups, in a version that is not read."""
+    cluster.store("PodGroup").mark("absent", "it is not served")
+    assert list(cluster.view.list("PodGroup")) == []
+    assert cluster.view.get("PodGroup", "ring", "team-a") is UNKNOWN
+
+
 @pytest.mark.parametrize("kind", DRA_KINDS)
 def test_dra_that_is_switched_off_has_no_objects(cluster, kind):
     cluster.store(kind).mark("absent", "it is not served")

@@ -184,6 +184,46 @@ def test_note_of_one_kind_that_is_not_served_says_nothing_of_its_group(cluster, 
     assert cache_notes(list(cluster.stores.items()), cluster.view) == ["not served: gpuclusters.nvidia.com"]
 
 
+def test_groups_that_were_never_served_and_that_no_pod_names_are_no_note(cluster):
+    everything_but(cluster, "PodGroup")
+    cluster.store("PodGroup").mark("absent", "404")
+    assert cache_notes(list(cluster.stores.items()), cluster.view) == []
+
+
+_CHARGED = "claims that their pods may share are charged when they are made"
+_SERVE = "serve one of these versions, or update gpu-admission"
+
+
+def test_note_says_that_groups_are_no_longer_served(cluster):
+    everything_but(cluster)
+    cluster.store("PodGroup").mark("absent", "404")
+    (note,) = cache_notes(list(cluster.stores.items()), cluster.view)
+    where = "podgroups.scheduling.k8s.io in v1beta1, v1alpha3 or v1alpha2"
+    assert note == f"no longer served: {where}; {_CHARGED}; {_SERVE}"
+
+
+def test_note_says_that_taint_rules_are_no_longer_served(cluster):
+    everything_but(cluster)
+    cluster.store("DeviceTaintRule").mark("absent", "404")
+    (note,) = cache_notes(list(cluster.stores.items()), cluster.view)
+    assert note == f"no longer served: devicetaintrules.resource.k8s.io in v1, v1beta2 or v1alpha3; {_SERVE}"
+
+
+def test_note_counts_the_pods_that_name_groups_which_are_not_served(cluster):
+    everything_but(cluster, "PodGroup")
+    cluster.store("PodGroup").mark("absent", "404")
+    for number in range(2):
+        spec = {
+            "schedulingGroup": {"podGroupName": "ring"},
+            "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "one"}],
+            "containers": [{"name": "main"}],
+        }
+        cluster.put("Pod", {"metadata": {"name": f"train-{number}", "namespace": "team-a"}, "spec": spec})
+    (note,) = cache_notes(list(cluster.stores.items()), cluster.view)
+    where = "podgroups.scheduling.k8s.io in v1beta1, v1alpha3 or v1alpha2"
+    assert note == f"not served: {where}, and 2 pods name one; {_CHARGED}; {_SERVE}"
+
+
 def test_note_names_what_is_forbidden(cluster, clock):
     everything_but(cluster)
     cluster.fill("Namespace", *({"metadata": {"name": name}} for name in ("gpu-operator", "nvidia-gpu-operator")))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.conversion.preemption import gpu_holding
+from policies.devices.resource_claims import names_pod_group
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.live import LiveView
@@ -93,8 +94,8 @@ def test_objects_are_not_looked_at_again_for_an_answer(take_list):
     assert [store.counts(noted), store.counts(noted), seen] == [{0: 2}, {0: 2}, ["a", "b"]]
 
 
-def test_pods_that_hold_gpus_are_tallied(store):
-    assert store.value_counts.functions == (gpu_holding,)
+def test_pods_that_hold_gpus_and_those_of_groups_are_tallied(store):
+    assert store.value_counts.functions == (gpu_holding, names_pod_group)
 
 
 def test_new_list_is_counted_anew(store, view, take_list):

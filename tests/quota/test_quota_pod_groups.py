@@ -5,12 +5,15 @@ from fractions import Fraction
 
 import pytest
 
+from policies.devices.resource_claims import POD_GROUP_VERSIONS
 from policies.kubernetes.view import UNKNOWN, PassingView
+from policies.quota.charging import charge_decision
 from policies.quota.counter import Counter, Terms
 from policies.quota.demands.bills import charge_under
 from policies.quota.ledger.ledger import Exceeded, Ledger
 from policies.quota.ledger.recount import Snapshot, recount
 from policies.rules.charges import OWN
+from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.quota.charge_requests import CONTROLLER, charge_request, owned, quota
 from tests.quota.pod_group_objects import ENTRY, group, group_claim, member
@@ -91,13 +94,36 @@ def test_entry_that_is_not_the_groups_is_the_pods_own(pod, view, entries):
     assert (found.pieces.keys(), found.shared) == ({"gpus"}, None)
 
 
+def test_claim_of_a_group_that_does_not_exist_is_the_pods_own(pod, view):
+    assert charge_request(member(pod), view(group(name="other"))).pieces.keys() == {"gpus"}
+
+
 @pytest.mark.parametrize(
-    "documents",
-    [(), (group(name="other"),), ({**group(), "apiVersion": "scheduling.volcano.sh/v1beta1"},)],
-    ids=["unknown", "another", "volcano"],
+    "documents", [(), ({**group(), "apiVersion": "scheduling.volcano.sh/v1beta1"},)], ids=["unknown", "volcano"]
 )
-def test_claim_of_a_group_that_cannot_be_seen_is_the_pods_own(pod, view, documents):
-    assert charge_request(member(pod), view(*documents)).pieces.keys() == {"gpus"}
+def test_claim_that_an_unknown_group_may_share_is_charged_when_it_is_made(pod, view, claim, request_for, documents):
+    """Once for all pods of the group; each pod would be charged for it otherwise."""
+    cluster = view(*documents)
+    found = charge_request(member(pod), cluster)
+    assert (found.pieces, found.shared) == ({}, None)
+    made = charge_request(group_claim(claim(request_for(count=2))), cluster, CONTROLLER)
+    assert made.pieces.keys() == {OWN}
+
+
+def test_warning_says_that_an_unknown_group_may_share_the_claim(pod, view):
+    request = Request(member(pod), namespace="team-a")
+    (finding,) = charge_decision(request, view(), DEFAULTS).findings
+    assert (finding.rule.id, str(finding.path)) == ("GA505", "spec.resourceClaims[0].resourceClaimTemplateName")
+    assert finding.message == (
+        'PodGroup "ring" is unknown, and its pods may share the claim, so it is charged when it is made'
+    )
+
+
+@pytest.mark.parametrize("version", POD_GROUP_VERSIONS)
+def test_claim_is_charged_once_whatever_the_version_of_its_group(pod, view, primed, version):
+    cluster = view({**group(), "apiVersion": f"scheduling.k8s.io/{version}"})
+    first = charged(primed, charge_request(member(pod), cluster))
+    assert total(charged(first, charge_request(member(pod, "other", "2"), cluster))) == 2
 
 
 def test_group_that_does_not_fit_refuses_its_first_pod(pod, view, primed):
@@ -200,7 +226,7 @@ def test_group_that_is_made_again_under_its_name_is_charged_again(pod, view, pri
 def test_pods_that_came_before_their_group_are_charged_once_when_it_is_seen(pod, view, primed, claim, request_for):
     before = primed
     for uid in ("1", "2"):
-        before = charged(before, charge_request(member(pod, uid, uid), view()))
+        before = charged(before, charge_request(member(pod, uid, uid), view(group("other"))))
     assert total(before) == 4
     pods = [member(pod, uid, uid) for uid in ("1", "2")]
     after = counted(before, view(group()), pods)
@@ -250,5 +276,4 @@ def test_unknown_groups_are_not_read(pod, view):
             return UNKNOWN if kind == "PodGroup" else super().get(kind, name, namespace)
 
     found = charge_request(member(pod), Forbidden(view(group())))
-    assert (found.pieces.keys(), found.unseen) == ({"gpus"}, ())
-    assert OWN not in found.pieces
+    assert (found.pieces, found.unseen) == ({}, ())

@@ -7,6 +7,7 @@ import copy
 import pytest
 
 from policies.admission import review
+from policies.devices.resource_claims import POD_GROUP_VERSIONS
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.quota.pod_group_objects import ENTRY, group, group_claim
@@ -164,6 +165,30 @@ def test_each_job_of_a_job_set_has_a_claim_of_its_own(template, request_for):
 def test_api_server_before_1_37_drops_the_shared_claims(template, request_for):
     objects = [template(request_for(count=4)), VERSIONS[36]]
     assert shortage_of(job(4, ENTRY), *objects).startswith("4 pods at once request 16 GPUs")
+
+
+@pytest.mark.parametrize(("is_on", "requested"), [(True, ""), (False, "4 pods at once request 16 GPUs")])
+def test_gate_that_the_api_server_shows_decides_whether_jobs_share_claims(template, request_for, is_on, requested):
+    shown = {**VERSIONS[37], "featureGates": {"WorkloadWithJob": is_on}}
+    message = shortage_of(job(4, ENTRY), template(request_for(count=4)), shown)
+    assert message.partition(",")[0] == requested
+
+
+@pytest.mark.parametrize("version", POD_GROUP_VERSIONS)
+def test_jobs_of_a_job_set_share_the_claim_of_the_group_that_they_name(template, request_for, version):
+    """As JobSet's own documentation shows it: a PodGroup, and its name in the pods of each Job."""
+    workload = job(4, ENTRY, gpus=1, kind="JobSet", replicas=3)
+    spec = workload["spec"]["replicatedJobs"][0]["template"]["spec"]
+    spec["template"]["spec"]["schedulingGroup"] = {"podGroupName": "ring"}
+    grouped = {**group(), "apiVersion": f"scheduling.k8s.io/{version}"}
+    message = shortage_of(workload, template(request_for(count=7)), grouped, VERSIONS[37])
+    assert message.startswith("12 pods at once request 19 GPUs (7 GPUs in claims that they share)")
+
+
+def test_workload_whose_group_is_unknown_is_not_said_to_be_too_large(template, request_for):
+    assert findings_of(ringed(9, 0), template(request_for(count=8)), VERSIONS[37]) == [
+        ("GA505", "spec.template.spec.resourceClaims[0].resourceClaimTemplateName")
+    ]
 
 
 def test_other_claim_of_a_pod_is_its_own(template, request_for):

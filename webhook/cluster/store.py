@@ -278,6 +278,8 @@ class Store:
         self.state: State = "waiting"
         self.reason = NOT_LISTED
         """The reason why the state is not `synced`; empty if it is."""
+        self.was_served = False
+        """True once the resource was listed; if it is absent then, the API server has stopped to serve it."""
         self.last_contact = -math.inf
         """When the API server last showed that the objects are up to date: by a list, by accepting a watch, or by an event or
         a bookmark of it."""
@@ -361,6 +363,7 @@ class Store:
             if self.others is not None:
                 self.others.replace(OtherPods())
         if state == "synced":
+            self.was_served = True
             self._note_contact()
         if state != self.state:
             self.state = state

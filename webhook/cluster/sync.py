@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, get_args
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from policies.devices.resource_claims import POD_GROUP, names_pod_group
+from policies.kubernetes.names import format_count
+from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.garbage_collection import CollectionPause
 from webhook.cluster.kind_reads import ServerVersion
@@ -21,7 +24,7 @@ from webhook.cluster.live import LiveView
 from webhook.cluster.reflector import Reflector
 from webhook.cluster.store import NOT_LISTED, SENDS_NOTHING, State
 from webhook.cluster.trimmed import store_of
-from webhook.cluster.watched_kinds import DRA, watched_kinds
+from webhook.cluster.watched_kinds import DRA, SELDOM_SERVED, watched_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -94,9 +97,6 @@ _GROUPS = {
 }
 """The reason why a whole group may not be served."""
 
-_SELDOM_SERVED = frozenset(["DeviceTaintRule", "PodGroup"])
-"""Kinds behind a feature gate that is off by default; no note says that they are not served."""
-
 _Stores = list[tuple["Watched", "Store"]]
 
 
@@ -116,7 +116,12 @@ def cache_notes(stores: _Stores, view: ClusterView) -> list[str]:
         stores: The caches.
         view: The view of these stores.
     """
-    return [*_absent_notes(stores, view), *_forbidden_notes(stores, view), *_stale_notes(stores)]
+    return [
+        *_absent_notes(stores, view),
+        *_lost_notes(stores, view),
+        *_forbidden_notes(stores, view),
+        *_stale_notes(stores),
+    ]
 
 
 def unlisted_notes(stores: _Stores) -> list[str]:
@@ -137,7 +142,7 @@ def _absent_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
         names = [
             watched.words
             for watched, store in stores
-            if watched.resource.group == group and store.state == "absent" and watched.kind not in _SELDOM_SERVED
+            if watched.resource.group == group and store.state == "absent" and watched.kind not in SELDOM_SERVED
         ]
         if group == DRA and names:
             version = next(watched.resource.version for watched, _ in stores if watched.resource.group == group)
@@ -147,6 +152,25 @@ def _absent_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
             yield f"not served: {_first_of(names)}; {_GROUPS[group]}"
         elif names:
             yield f"not served: {_first_of(names)}"
+
+
+def _lost_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
+    """Notes about kinds that were served before, or that pods name although they are not served."""
+    for watched, store in stores:
+        if store.state != "absent" or watched.kind not in SELDOM_SERVED:
+            continue
+        counts = view.count_each("Pod", names_pod_group, bool) if watched.kind == POD_GROUP else {}
+        members = 0 if counts is UNKNOWN else counts.get(True, 0)
+        if not members and not store.was_served:
+            continue
+        *others, last = watched.resource.versions
+        text = f"{watched.words} in {', '.join(others)} or {last}"
+        if members:
+            text += f", and {format_count(members, 'pod')} {'names' if members == 1 else 'name'} one"
+        if watched.kind == POD_GROUP:
+            text += "; claims that their pods may share are charged when they are made"
+        lost = "no longer served" if store.was_served else "not served"
+        yield f"{lost}: {text}; serve one of these versions, or update gpu-admission"
 
 
 def _forbidden_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.conversion.preemption import gpu_holding
+from policies.devices.resource_claims import names_pod_group
 from policies.fleet import may_request_gpu
 from policies.kubernetes.names import PREFIX, SCHEDULABLE
 from policies.kubernetes.neighbours import KEYS_READ
@@ -37,7 +38,10 @@ _CONDITIONS: Mapping[str, tuple[str, ...]] = {
 """The fields that are kept of the conditions of a pod, by their types."""
 _CHARGED = ("Pod", "PodGroup", "ResourceClaim")
 """Kinds whose charges wait for the object to be seen, even if it exists only for a moment."""
-_COUNTED: Mapping[str, tuple[Callable[[Object], Any], ...]] = {"GPUQuota": (awaits_replicas,), "Pod": (gpu_holding,)}
+_COUNTED: Mapping[str, tuple[Callable[[Object], Any], ...]] = {
+    "GPUQuota": (awaits_replicas,),
+    "Pod": (gpu_holding, names_pod_group),
+}
 """The functions whose values are counted for the objects of a kind."""
 _OPERATOR = "gpu-operator"
 """The label `app` of the GPU Operator's pod, whose image has its version."""

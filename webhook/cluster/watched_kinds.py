@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from policies.devices.resource_claims import POD_GROUP
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.resources import RESOURCES, Resource
@@ -105,6 +106,10 @@ def watched_kinds(operator_namespaces: Iterable[str]) -> tuple[Watched, ...]:
     return (*everywhere, Watched(RESOURCES["Pod"], fields=_RUNNING, part=True), crd, *operators)
 
 
+SELDOM_SERVED = frozenset(["DeviceTaintRule", POD_GROUP])
+"""Kinds behind a feature gate that is off by default, at least in Kubernetes 1.36. A note says that they are not served only
+if they were, or if pods name a PodGroup."""
+
 H = TypeVar("H", bound="Hashable")
 
 
@@ -113,6 +118,8 @@ class KnownKind:
 
     - An API that is not served has no objects: the CRDs of the GPU Operator are not installed, or DRA is disabled. The
       exception is `resource.k8s.io` before Kubernetes 1.34, which may be served in an older version.
+    - A PodGroup that a pod names is unknown if PodGroups are not served: the API server would drop the name if it had none,
+      so it has them in a version that is not read here, or had them before.
     - A namespace that does not exist has no objects, even if RBAC forbids to read it.
     - A kind that is forbidden, was never listed, or whose last contact is too long ago, is unknown.
     """
@@ -149,7 +156,8 @@ class KnownKind:
                 if not self._is_known(watched, store):
                     return UNKNOWN
                 found = store.get(namespace, name)
-                return UNKNOWN if found is None and watched.part else found
+                may_exist = watched.part or (store.state == "absent" and watched.kind == POD_GROUP)
+                return UNKNOWN if found is None and may_exist else found
         return UNKNOWN
 
     def list(self, namespace: str) -> Sequence[Object] | Unknown:

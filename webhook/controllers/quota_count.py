@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.resource_claims import POD_GROUP, pod_group
+from policies.devices.resource_claims import POD_GROUP, pod_group, pod_group_name
 from policies.kubernetes.objects import lookup, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Counter
@@ -444,7 +444,15 @@ class Expiry:
     def _is_awaited(self, namespace: str, charge: OpenCharge) -> bool:
         """True if a PodGroup has a pod, so that a claim may still be created for it.
 
-        The caches suffice: after two minutes they show every stored pod, and a later claim is charged itself.
+        The caches suffice: after two minutes they show every stored pod, and a later claim is charged itself. While
+        PodGroups are unknown, a group of the same name counts.
         """
-        groups = (pod_group(pod, namespace, self.view) for pod in self.view.known_objects("Pod", namespace))
-        return any(group is not None and group.uid == charge.uid for group in groups)
+        for pod in self.view.known_objects("Pod", namespace):
+            group = pod_group(pod, namespace, self.view)
+            if (
+                pod_group_name(pod) == charge.name
+                if group is UNKNOWN
+                else group is not None and group.uid == charge.uid
+            ):
+                return True
+        return False

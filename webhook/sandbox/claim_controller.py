@@ -52,7 +52,7 @@ class ClaimController:
         """The claims pass the admission of the cluster."""
         self._cluster = cluster
         self._pods = _kind(cluster, "Pod")
-        self._groups = _kind(cluster, POD_GROUP) if cluster.feature_gates >= CLAIMS_OF_GROUPS else None
+        self._groups = cluster.kinds.find(POD_GROUP) if cluster.feature_gates >= CLAIMS_OF_GROUPS else None
         self._templates = _kind(cluster, "ResourceClaimTemplate")
         self._seen = -1
         self._due: dict[Key, float] = {}

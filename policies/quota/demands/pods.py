@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.effort import Effort
+from policies.devices.resource_claims import POD_GROUP, pod_group_name
 from policies.fleet import extended_requests
 from policies.fleet.gpu_nodes import narrows_gpus
 from policies.kubernetes.names import shown
@@ -296,7 +297,8 @@ def demands_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, sett
     """The devices that a pod without a node requests.
 
     Existing claims cost nothing here: a claim that it names by `resourceClaimName`, or one of its PodGroup, was charged
-    when it was made.
+    when it was made. If the PodGroup is unknown, each claim from a template is charged when it is made, so that a claim
+    that pods share is never charged for each of them.
 
     Args:
         pod: as it is stored, after all mutating webhooks.
@@ -312,6 +314,9 @@ def demands_of_pod(pod: Pod, claims: Sequence[PodClaim], view: ClusterView, sett
     known: dict[tuple[str, bool], ClaimDemands] = {}
     for claim in claims:
         if claim.kind == "ResourceClaim":
+            continue
+        if claim.may_be_shared:
+            problems.append(_unknown_group(pod, claim))
             continue
         key = claim.object_name, claim.group is not None
         if key not in known:
@@ -365,6 +370,12 @@ def _missing_template(claim: PodClaim) -> Problem:
     template = f"ResourceClaimTemplate {shown(claim.object_name)}"
     said = f"no {template} {seen} in {claim.namespace}, so nothing is charged for it now"
     return Problem(claim.path, said, "create the template first; its claim is charged when it is made")
+
+
+def _unknown_group(pod: Pod, claim: PodClaim) -> Problem:
+    group = f"PodGroup {shown(pod_group_name(pod.document))}"
+    said = f"{group} is unknown, and its pods may share the claim, so it is charged when it is made"
+    return Problem(claim.path, said, f"ask an administrator to let gpu-admission read {POD_GROUP}s, and to serve them")
 
 
 def _places(pod: Pod, resource: str) -> Iterator[FieldPath]:

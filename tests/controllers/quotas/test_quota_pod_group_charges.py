@@ -33,6 +33,19 @@ async def test_charge_of_a_group_is_given_up_two_minutes_after_its_last_pod(team
     assert (team.charged, team.amounts) == ({}, {"all": ("0", "0")})
 
 
+async def test_charge_of_a_group_stays_with_its_pods_while_groups_are_unknown(team, ring):
+    """Kubernetes 1.35 serves none, in any version."""
+    team.sandbox.upgrade("1.35.0")
+    team.seconds += 1000
+    await ring.count()
+    assert team.charged == {"ring": ["gpu"]}
+    team.sandbox.remove("Pod", "first", "team-a")
+    await ring.count()
+    team.seconds += 120
+    await ring.count()
+    assert team.charged == {}
+
+
 async def test_charge_that_another_pod_rests_on_since_is_not_given_up(team, ring, monkeypatch):
     """It may be on its way still; the time of the charge tells that there is another."""
     team.sandbox.remove("Pod", "first", "team-a")
