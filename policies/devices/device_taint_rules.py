@@ -71,6 +71,22 @@ def read_rule(document: Object) -> DeviceTaintRule | None:
     return DeviceTaintRule(name, isinstance(selector, dict), driver, pool, device, {**texts, ADDED_BY: name})
 
 
+def with_time_of_taint(rule: Object, stored: Object | None) -> Object:
+    """A rule as the API server stores it over another one.
+
+    The time of a taint stays until its effect changes. A time that is set to now is null here.
+
+    Source: k8s.io/kubernetes pkg/registry/resource/devicetaintrule/strategy.go PrepareForUpdate; kubectl keeps a time that a
+    manifest leaves out.
+    """
+    spec, before = mapping_at(rule, ("spec",)), mapping_at(stored, ("spec", "taint"))
+    taint = mapping_at(spec, ("taint",))
+    time = taint.get("timeAdded") or before.get("timeAdded")
+    if stored is not None and taint.get("effect") != before.get("effect") and time == before.get("timeAdded"):
+        time = None
+    return {**rule, "spec": {**spec, "taint": {**taint, "timeAdded": time}}} if taint else rule
+
+
 def rules_for_allocation(view: ClusterView) -> tuple[DeviceTaintRule, ...]:
     """The rules whose taints the scheduler sees, by name; call it as `view.derive(rules_for_allocation)`.
 

@@ -22,9 +22,10 @@ from policies.outcome.comparison import (
     certain_limits,
     compare_fits,
     compare_limits,
+    freed_limits,
     quota_refusals,
 )
-from policies.outcome.fits import Fit, Situation
+from policies.outcome.fits import Fit, FitFinder, Situation
 from policies.outcome.node_groups import Certainty, DeviceOutcome, NodeGroup, OutcomeState
 from policies.outcome.outcome import READ_FROM, Feasibility, PlacementOutcome, simulate, warm
 from policies.outcome.question import Question, pod_question, question_warnings, questions
@@ -44,6 +45,7 @@ __all__ = [
     "Fit",
     "FitComparer",
     "FitComparison",
+    "FitFinder",
     "LimitComparison",
     "LimitUse",
     "NamedClaim",
@@ -66,6 +68,7 @@ __all__ = [
     "certain_limits",
     "compare_fits",
     "compare_limits",
+    "freed_limits",
     "pod_question",
     "question_warnings",
     "questions",

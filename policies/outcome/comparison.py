@@ -266,6 +266,20 @@ def compare_limits(before: Situation, after: Situation) -> Iterator[LimitCompari
             yield _comparison(namespace, key, was.get(key), will_be.get(key))
 
 
+def freed_limits(pods: Iterable[Object], situation: Situation) -> Iterator[LimitComparison]:
+    """The limits that count less once pods, and the claims that were made for them, are gone."""
+    gone: dict[Key, Object | None] = {}
+    for pod in pods:
+        namespace = namespace_of(pod) or DEFAULT_NAMESPACE
+        gone["Pod", namespace, name_of(pod)] = None
+        gone |= {("ResourceClaim", namespace, name): None for name in _claims_made_for(pod, situation.view)}
+    for each in compare_limits(situation, situation._replace(view=ChangedView(situation.view, gone))):
+        if each.before is None or each.after is None or each.before.used == each.after.used:
+            continue
+        was, will_be = _use_text(each.unit, each.before), _use_text(each.unit, each.after)
+        yield replace(each, outcome=Outcome.GAINED, sentence=f"{will_be} used once they have ended, before {was}")
+
+
 def quota_refusals(subjects: Iterable[Subject], before: Situation, after: Situation) -> Iterator[QuotaRefusal]:
     """The subjects of which a pod that ends and is created again is refused, but was not before."""
     namespaces = set(_namespaces_with_quotas(before, after))

@@ -142,6 +142,13 @@ class FitFinder:
             refusing=outcome.refusing,
         )
 
+    def nodes_now(self, subject: Subject) -> tuple[str, ...]:
+        """The nodes on which a pod of the subject finds a place now, once its own pods have ended, by name."""
+        outcome, places = self._whole_outcome(subject, self._question(subject))
+        if outcome.survey is None or outcome.obstacles:
+            return ()
+        return tuple(sorted({name for groups in places.now.values() for name in outcome.survey.names(groups)}))
+
     def service_of(self, subject: Subject, names: frozenset[str]) -> Service:
         """The places of a subject on some nodes, after its own pods have ended.
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.cli.quota_files import AWAY, EXAMPLES, quota
+from tests.explain import conftest as k8s
 from tests.outcome.clusters import BASE, bound
 from tests.plan.nodes import GPU, config_map, gpu_node, policy, time_slicing
 
@@ -49,6 +50,44 @@ def test_null_in_a_manifest_of_a_node_removes_its_label(planned):
         gpu_node(labels={"rack": ""}), objects=[gpu_node(labels={"rack": ""}), bound("a", nodeSelector={"rack": ""})]
     )
     assert (removed.exit_code, kept.exit_code) == (1, 0)
+
+
+TAINTED = [
+    {"serverVersion": {"gitVersion": "v1.37.1"}},
+    *(k8s.node(name) for name in ("node-1", "node-2")),
+    *(k8s.resource_slice(k8s.gpus(1), name) for name in ("node-1", "node-2")),
+    k8s.template(),
+    *k8s.running(tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}]),
+]
+
+
+def test_pods_that_a_taint_rule_ends_are_named_with_the_time_and_their_next_node(planned):
+    done = planned(k8s.taint_rule("NoExecute", pool="node-1"), objects=TAINTED)
+    assert (done.exit_code, done.stderr) == (1, "")
+    text = " ".join(done.stdout.split())
+    assert text.startswith("1 pod would end.")
+    assert (
+        "Would end because of taints of devices: - pod team-a/train on node-1 ends 30 seconds after the taint is there: gpu-0 "
+        "gets the taint example.com/repair:NoExecute of DeviceTaintRule repair; no controller makes it again; a pod like it can "
+        "start again on node-2" in text
+    )
+
+
+def test_pods_that_a_deleted_taint_rule_no_longer_ends_are_named(planned):
+    stored = k8s.taint_rule("NoExecute", pool="node-1")
+    done = planned(objects=[*TAINTED, stored], options=["--delete", "devicetaintrule/repair"])
+    assert "Would end no more:\n- pod team-a/train\n" in done.stdout
+
+
+def test_evictions_are_in_json(planned):
+    done = planned(k8s.taint_rule("NoExecute", pool="node-1"), objects=TAINTED, options=["-o", "json"])
+    (only,) = json.loads(done.stdout)["plan"]["evicted"]
+    assert (only["name"], only["delaySeconds"], only["nodes"], only["devices"]) == (
+        "pod team-a/train",
+        30,
+        ["node-2"],
+        ["gpu.nvidia.com/node-1/gpu-0"],
+    )
 
 
 @pytest.fixture

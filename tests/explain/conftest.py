@@ -134,6 +134,18 @@ def claiming(**references):
     return [{"name": "gpus", **references}]
 
 
+def running(name="train", devices=(0,), tolerations=None, *, node="node-1", **spec):
+    """A pod that holds GPUs by a claim, and the claim."""
+    held = holding(name, devices, node, "team-a")
+    if tolerations is not None:
+        for result in held["status"]["allocation"]["devices"]["results"]:
+            result["tolerations"] = tolerations
+    names = {"resourceClaimTemplateName": "gpus"}
+    found = pod(name=name, nodeName=node, resourceClaims=claiming(**names), **spec)
+    found["status"] = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": f"{name}-gpu"}]}
+    return found, held
+
+
 BASE = (device_class(), namespace(), empty_list("Pod"), empty_list("ResourceClaim", "resource.k8s.io/v1"))
 
 

@@ -7,22 +7,11 @@ import pytest
 from policies.devices.device_taint_rules import evicting_rules
 from policies.fleet.device_evictions import tainted_pods
 from tests.explain import conftest as k8s
+from tests.explain.conftest import running
 from webhook.cluster.manifests import ManifestsView
 
 VERSION = {"serverVersion": {"gitVersion": "v1.37.1"}}
 NO_EXECUTE = {"key": "gpu.nvidia.com/broken", "effect": "NoExecute", "timeAdded": "2026-11-30T10:00:00Z"}
-
-
-def running(name="train", devices=(0,), tolerations=None, *, node="node-1", **pod):
-    """A pod that holds GPUs by a claim, and the claim."""
-    held = k8s.holding(name, devices, node, "team-a")
-    if tolerations is not None:
-        for result in held["status"]["allocation"]["devices"]["results"]:
-            result["tolerations"] = tolerations
-    names = {"resourceClaimTemplateName": "gpus"}
-    found = k8s.pod(name=name, nodeName=node, resourceClaims=k8s.claiming(**names), **pod)
-    found["status"] = {"resourceClaimStatuses": [{"name": "gpus", "resourceClaimName": f"{name}-gpu"}]}
-    return found, held
 
 
 def ended(*objects, version=VERSION):

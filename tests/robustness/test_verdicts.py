@@ -237,9 +237,13 @@ def test_kind_of_a_serving_operator_is_not_reviewed_for_its_own_reason(review, v
     assert result["findings"][0]["remedy"] == "review the pods that it makes"
 
 
-def test_taint_rule_is_reviewed(review):
-    code, (result,) = review(an_object("resource.k8s.io/v1", "DeviceTaintRule", spec={"driver": "gpu.nvidia.com"}))
-    assert (code, result["verdict"]) == (1, "refused")
+@pytest.mark.parametrize(
+    ("selector", "code", "verdict"), [("deviceSelector", 0, "admitted"), ("deviceClassName", 1, "refused")]
+)
+def test_taint_rule_is_reviewed(review, selector, code, verdict):
+    spec = {selector: {"pool": "node-a"}, "taint": {"key": "example.com/repair", "effect": "NoSchedule"}}
+    found, (result,) = review(an_object("resource.k8s.io/v1", "DeviceTaintRule", spec=spec))
+    assert (found, result["verdict"]) == (code, verdict)
 
 
 def test_plural_of_a_kind_is_a_slip_of_the_pen(review):

@@ -156,7 +156,7 @@ class SubjectReader:
     def _request(self, document: Object) -> Request:
         group, kind = group_of(document), document["kind"]
         is_pod, is_workload = (group, kind) == ("", "Pod"), (group, kind) in self.kinds
-        is_claim = (group, kind) in CLAIM_KINDS and kind != "DeviceClass"
+        is_claim = (group, kind) in CLAIM_KINDS and RESOURCES[kind].namespaced
         resource = RESOURCES.get(kind)
         if resource is not None and resource.group == group and not resource.namespaced and namespace_of(document):
             # As the API server: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go BeforeCreate.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, default_namespace, key_of
 from policies.analyses.plan.disruptions import Disruption
+from policies.analyses.plan.evictions import Evictions, PlannedEviction
 from policies.analyses.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change, plan_json
 from policies.analyses.plan.prediction import NodeChange, Prediction, predict
 
@@ -16,10 +17,12 @@ __all__ = [
     "READ_FROM",
     "ChangeError",
     "Disruption",
+    "Evictions",
     "NodeChange",
     "Plan",
     "PlanJSON",
     "PlannedChange",
+    "PlannedEviction",
     "Prediction",
     "changed_objects",
     "default_namespace",

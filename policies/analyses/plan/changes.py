@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import SPEC
 from policies.configuration.cluster_facts import Facts
+from policies.devices.device_taint_rules import KIND as TAINT_RULE
+from policies.devices.device_taint_rules import with_time_of_taint
 from policies.devices.deviceclasses import CREATED_LAST
 from policies.fleet.known_classes import known_classes
 from policies.fleet.operator_place import operator_place
@@ -62,6 +64,7 @@ KINDS: Mapping[str, tuple[str, bool]] = {
     "ClusterPolicy": ("nvidia.com", False),
     "ConfigMap": ("", True),
     "DeviceClass": ("resource.k8s.io", False),
+    "DeviceTaintRule": ("resource.k8s.io", False),
     "GPUAdmissionPolicy": ("gpu-admission.io", False),
     "GPUCluster": ("nvidia.com", False),
     "GPUQuota": ("gpu-admission.io", True),
@@ -148,6 +151,8 @@ def changed_objects(
         applied = in_namespace(apply_manifest(stored if isinstance(stored, dict) else None, manifest), namespace)
         if kind == "DeviceClass" and not isinstance(stored, dict):
             applied = {**applied, "metadata": {**applied["metadata"], "creationTimestamp": CREATED_LAST}}
+        if kind == TAINT_RULE:
+            applied = with_time_of_taint(applied, stored if isinstance(stored, dict) else None)
         found[kind, namespace, name] = applied
     for kind, namespace, name in deleted:
         if before.view.get(kind, name, namespace) is None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from policies.analyses.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
+from policies.analyses.plan.evictions import Evictions, PlannedEviction, find_evictions
 from policies.analyses.plan.prediction import NodeChange, predict
-from policies.kubernetes.names import format_list, plural
+from policies.kubernetes.names import format_count, format_list, plural
 from policies.kubernetes.objects import filled_record, items_at, lookup, mapping_at
 from policies.kubernetes.quantities import ONE, billionths, parse_integer
 from policies.kubernetes.view import UNKNOWN
@@ -78,6 +79,8 @@ class Plan:
     refusals: tuple[QuotaRefusal, ...]
     unknown: tuple[str, ...]
     """The facts that are unknown or not predicted; sentences without full stops."""
+    evictions: Evictions = field(default_factory=Evictions)
+    """Pods that changed taints of their devices end, or end no more."""
     remarks: tuple[str, ...] = ()
     """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -113,6 +116,7 @@ class Plan:
         """True if nothing breaks, and everything is known."""
         return not (
             self.disrupted
+            or self.evictions.ended
             or self.refusals
             or self.unknown
             or any(each.refusal for each in self.nodes)
@@ -139,6 +143,7 @@ def plan_change(change: PlannedChange) -> Plan:
     fits = tuple(_with_doubts(each, prediction) for each in settled)
     counted, *counts = (compare_limits(before, each) for each in clusters)
     limits = certain_limits(counted, counts, prediction.estimated)
+    evictions = find_evictions(before, prediction.after, subjects, change.namespace)
     return Plan(
         nodes=prediction.nodes,
         disrupted=tuple(
@@ -151,10 +156,12 @@ def plan_change(change: PlannedChange) -> Plan:
         limits=tuple(each for each in limits if change.namespace in ("", each.namespace)),
         # Devices that no node shows are charged the most memory that their name allows, so an estimate refuses nothing new.
         refusals=tuple(quota_refusals(subjects, before, prediction.after)),
+        evictions=evictions,
         unknown=(*_unknown_facts(before, prediction), *find_unpredicted(change.objects, before, prediction.after)),
         remarks=(
             *find_takeovers(subjects, before, prediction.after),
             *find_delays(change.objects, before, prediction.after),
+            *_spared_pods(evictions),
         ),
         remedies={
             each.subject.label: _remedy(each, prediction, change)
@@ -195,6 +202,12 @@ def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
     for each in prediction.nodes:
         if each.unknown:
             yield f"what {each.node} offers afterwards is unknown: {each.unknown}"
+
+
+def _spared_pods(evictions: Evictions) -> Iterator[str]:
+    if evictions.spared:
+        pods = format_count(evictions.spared, "pod")
+        yield f"{pods} with such devices would go on: Kubernetes ends no pod whose devices come from extended resources"
 
 
 def _with_doubts(comparison: FitComparison, prediction: Prediction) -> FitComparison:
@@ -334,12 +347,18 @@ class _RefusalJSON:
 class PlanJSON:
     """The effects of a change. `fits` has only what is not kept, and `counts` counts everything.
 
+    `evicted` are pods that taints of devices end, `noLongerEvicted` those that would have ended without the change, and `freed` the
+    limits of quotas that count less once the pods have ended.
+
     `changedPods` has the number of pods that would get other GPUs, by the change: `shares instead of whole GPUs`.
     """
 
     is_harmless: bool
     nodes: tuple[NodeChange, ...]
     disrupted: tuple[Disruption, ...]
+    evicted: tuple[PlannedEviction, ...]
+    no_longer_evicted: tuple[str, ...]
+    freed: tuple[_LimitComparisonJSON, ...]
     fits: tuple[_PlannedFitJSON, ...]
     counts: Mapping[str, int]
     changed_pods: Mapping[str, int]
@@ -354,6 +373,9 @@ def plan_json(plan: Plan) -> PlanJSON:
     return filled_record(
         PlanJSON,
         plan,
+        evicted=plan.evictions.ended,
+        no_longer_evicted=plan.evictions.kept,
+        freed=tuple(map(_limit_comparison, plan.evictions.freed)),
         fits=tuple(_fit_comparison(each, plan) for each in plan.fits if each.outcome is not Outcome.KEPT),
         counts={str(outcome): plan.counts.get(outcome, 0) for outcome in Outcome},
         limits=tuple(map(_limit_comparison, plan.limits)),

@@ -55,8 +55,8 @@ def command(
     """Show which pods, workloads and quotas a change of GPU configuration would break.
 
     Takes what is to be applied: ClusterPolicies, ConfigMaps of the device plugin and of mig-parted, Nodes with new labels or
-    taints, DeviceClasses, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may have only what changes; a
-    null removes a label. All others are whole. They are reviewed first, and planned only if nothing is refused.
+    taints, DeviceClasses, DeviceTaintRules, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may have only
+    what changes; a null removes a label. All others are whole. They are reviewed first, and planned only if nothing is refused.
 
     Predicts what the device plugin, GPU Feature Discovery, the MIG manager and the DRA driver make of the change on each
     node. Then names the pods that cannot go on, the workloads whose pods would not start again, and the quotas that would
@@ -70,6 +70,8 @@ def command(
       gpu-admission plan --cluster cluster/ time-slicing.yaml
     What uses a DeviceClass?
       gpu-admission plan --delete deviceclass/mig.nvidia.com
+    Which pods would a DeviceTaintRule end, and where can they start again?
+      gpu-admission plan rule.yaml
 
     Exit code: 0 if nothing breaks; 1 if something breaks or is unknown, or if review refuses the change; 2 if the input or
     the cluster cannot be read, and nothing is planned; 3 if gpu-admission has an internal error; please report it with the

@@ -20,7 +20,7 @@ from policies.analyses.plan import (
     plan_json,
 )
 from policies.fleet.offers import estimates_clause
-from policies.kubernetes.names import format_count, format_list, with_capital
+from policies.kubernetes.names import format_count, format_list, format_ranges, with_capital
 from policies.kubernetes.objects import in_namespace
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome import Outcome, Situation
@@ -40,7 +40,7 @@ from webhook.pages.text_report import render_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from policies.analyses.plan import Plan
+    from policies.analyses.plan import Plan, PlannedEviction
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import Key
     from policies.outcome import FitComparison
@@ -244,6 +244,7 @@ def _summary(plan: Plan) -> str:
     parts = [
         f"the device plugin would exit on {format_count(stopped, 'node')}" if stopped else "",
         f"{format_count(len(plan.disrupted), 'pod')} would be disrupted" if plan.disrupted else "",
+        f"{format_count(len(plan.evictions.ended), 'pod')} would end" if plan.evictions.ended else "",
         f"{format_count(len(lost), 'workload')} would not start again as before" if lost else "",
         *(f"{format_count(pods, 'pod')} would get {gist}" for gist, pods in plan.changed_pods.items()),
         f"{format_count(limits, 'limit')} of quotas would count or allow something else" if limits else "",
@@ -259,6 +260,12 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
         f"{each.name}{f' ({each.workload})' if each.workload else ''} on {each.node}: {each.why}; {each.remedy}"
         for each in plan.disrupted
     ]
+    evicted = [
+        f"{each.name}{f' ({each.workload})' if each.workload else ''} on {each.node} ends {each.when}: {_devices_text(each)} "
+        f"the taint {each.taint}; {each.afterwards}"
+        for each in plan.evictions.ended
+    ]
+    freed = [f"GPUQuota {each.namespace}/gpu, limit {each.name}: {each.sentence}" for each in plan.evictions.freed]
     lost, changed, unknown = (
         [(each, f"{_subject(each)}: {each.sentence.removeprefix('unknown: ')}") for each in plan.fits_with(outcome)]
         for outcome in (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
@@ -274,11 +281,19 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
     refused = [f"{each.subject.label}, when a pod of it starts again: {each.sentence}" for each in plan.refusals]
     return {
         "Disrupted now:": disrupted,
+        "Would end because of taints of devices:": evicted,
+        "Would end no more:": list(plan.evictions.kept),
         "Would not start again:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in lost],
         "Would get other GPUs:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in changed],
-        "Quotas:": [*limits[Outcome.LOST], *refused],
+        "Quotas:": [*limits[Outcome.LOST], *refused, *freed],
         "Unknown:": [*plan.unknown, *(text for _, text in unknown), *limits[Outcome.UNKNOWN]],
     }
+
+
+def _devices_text(eviction: PlannedEviction) -> str:
+    """The devices with a taint as the beginning of a sentence: `gpu-0 gets`."""
+    names = [each.rpartition("/")[2] for each in eviction.devices]
+    return f"{format_ranges(names)} {'gets' if len(names) == 1 else 'get'}"
 
 
 def _subject(each: FitComparison) -> str:
