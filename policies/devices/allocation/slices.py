@@ -79,6 +79,7 @@ class AllocatableDevice:
         attributes = mapping(document, "attributes", where)
         is_shareable = flag(document, "allowMultipleAllocations", where)
         consumptions = objects(document, "consumesCounters", where)
+        taints = tuple(objects(document, "taints", where))
         return cls(
             name=name,
             slice=owner,
@@ -88,10 +89,9 @@ class AllocatableDevice:
             is_shareable=is_shareable,
             counters=tuple(_counter_amounts(consumptions, where)) if consumptions else (),
             counter_sets=tuple([text(each, "counterSet", where) for each in consumptions]),
-            taints=(
-                *objects(document, "taints", where),
-                *added_taints(owner.taint_rules, owner.driver, owner.pool, name),
-            ),
+            taints=(*taints, *added_taints(owner.taint_rules, owner.driver, owner.pool, name))
+            if owner.taint_rules
+            else taints,
             binding_conditions=texts(document, "bindingConditions", where),
         )
 
