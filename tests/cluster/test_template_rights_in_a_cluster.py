@@ -80,6 +80,31 @@ def test_no_other_template_is_created(account, team, metadata, sentence):
     assert refusal(account.request("POST", RESOURCE.path(team), {}, template)) == sentence
 
 
+FORMS = {
+    "a finalizer": lambda template: template["metadata"].update(finalizers=["a.example/b"]),
+    "an annotation of claims": lambda template: template["spec"]["metadata"].update(annotations={"a": "b"}),
+    "admin access": lambda template: main(template).update(adminAccess=True),
+    "tolerations": lambda template: main(template).update(tolerations=[{"key": "a", "operator": "Exists"}]),
+    "all devices": lambda template: (main(template).pop("count"), main(template).update(allocationMode="All")),
+}
+
+
+def main(template):
+    return template["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+
+
+@pytest.mark.parametrize("change", FORMS.values(), ids=FORMS)
+def test_no_template_of_another_form_is_created(real, account, team, change):
+    labels = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    assert real.api.request("PATCH", f"/api/v1/namespaces/{team}", {}, labels, MERGE_PATCH).accepted
+    template = ours(team)
+    change(template)
+    answer = account.request("POST", RESOURCE.path(team), {}, template)
+    assert (
+        refusal(answer) == "metadata, spec: gpu-admission may create templates of the form that conversion writes only"
+    )
+
+
 @pytest.mark.parametrize("field", ["labels", "annotations", "finalizers"])
 def test_nothing_but_the_mark_of_our_templates_changes(real, account, team, field):
     template = ours(team)

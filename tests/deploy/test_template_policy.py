@@ -3,6 +3,7 @@
 import pytest
 
 from policies.conversion.templates import ExactRequest, claim_template
+from policies.nvidia.predicates import Present
 from tests.deploy.grants import USER, grants_of
 from tests.deploy.match_conditions import Question, called, holds
 
@@ -20,6 +21,16 @@ def policy(one):
 def template(name=OURS, labels=MANAGED, **metadata):
     metadata = {"name": name, "namespace": "team-a", **({"labels": dict(labels)} if labels else {}), **metadata}
     return {"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": {}}
+
+
+EXACT = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1}
+
+
+def created(metadata=None, claim_labels=MANAGED, devices=None, exact=EXACT, **claim_metadata):
+    """A template of our form but for some fields."""
+    spec = {"devices": {"requests": [{"name": "main", "exactly": dict(exact)}], **(devices or {})}}
+    written = template(**(metadata or {}))
+    return {**written, "spec": {"metadata": {"labels": claim_labels, **claim_metadata}, "spec": spec}}
 
 
 def is_allowed(policy, new, old):
@@ -51,6 +62,10 @@ def marked(**annotations):
 
 ALLOWED = {
     "created": (claim_template("team-a", [ExactRequest("main", "gpu.nvidia.com", 1)]).manifest(), None),
+    "created with selectors and shares": (
+        claim_template("team-a", [ExactRequest("a", "b", 2, Present("uuid"), 4), ExactRequest("c", "d", 1)]).manifest(),
+        None,
+    ),
     "marked": (marked(**SINCE), template()),
     "marked beside another annotation": (marked(a="b", **SINCE), marked(a="b")),
     "unmarked": (template(annotations={}), marked(**SINCE)),
@@ -69,6 +84,18 @@ REFUSED = {
     "created by a generated name": (template("gpu-x7k2p"), None),
     "created without the label": (template(labels={}), None),
     "created with another value": (template(labels={"gpu-admission.io/managed": "false"}), None),
+    "created with another label": (created({"labels": {**MANAGED, "a": "b"}}), None),
+    "created with an annotation": (created({"annotations": {"a": "b"}}), None),
+    "created with a finalizer": (created({"finalizers": ["a/b"]}), None),
+    "created with an owner": (created({"ownerReferences": [{"name": "a"}]}), None),
+    "created with another label of claims": (created(claim_labels={**MANAGED, "a": "b"}), None),
+    "created with an annotation of claims": (created(annotations={"a": "b"}), None),
+    "created with a configuration": (created(devices={"config": [{"opaque": {}}]}), None),
+    "created with a constraint": (created(devices={"constraints": [{"matchAttribute": "a/b"}]}), None),
+    "created with alternatives": (created(devices={"requests": [{"name": "a", "firstAvailable": []}]}), None),
+    "created with admin access": (created(exact={**EXACT, "adminAccess": True}), None),
+    "created with tolerations": (created(exact={**EXACT, "tolerations": [{"operator": "Exists"}]}), None),
+    "created for all devices": (created(exact={**EXACT, "allocationMode": "All"}), None),
     "deleted by another name": (None, template("train")),
     "deleted without the label": (None, template(labels={})),
     "adopted": (template(), template(labels={})),
@@ -80,6 +107,10 @@ REFUSED = {
     "a finalizer": (template(finalizers=["a/b"]), template()),
     "an owner": (template(ownerReferences=[{"name": "a"}]), template()),
 }
+
+
+def test_template_of_our_form_may_be_created(policy):
+    assert is_allowed(policy, created(), None)
 
 
 @pytest.mark.parametrize(("new", "old"), REFUSED.values(), ids=REFUSED)
