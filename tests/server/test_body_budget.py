@@ -81,6 +81,46 @@ async def test_all_addresses_together_hold_no_more_than_the_budget():
                 pass
 
 
+async def test_address_with_the_most_waiting_bodies_gives_up_its_last():
+    budget, entered, leave = BodyBudget(2 * LARGE, most_waiting=3), [], asyncio.Event()
+    async with budget.hold(2 * LARGE, "10.0.0.1", deadline()):
+        calls = [("10.0.0.2", LARGE), ("10.0.0.1", LARGE + 1), ("10.0.0.1", LARGE + 2), ("10.0.0.3", LARGE + 3)]
+        tasks = [asyncio.create_task(hold(budget, size, entered, leave, payer)) for payer, size in calls]
+        await settle()
+        assert [task.done() for task in tasks] == [False, False, True, False]
+        assert isinstance(tasks[2].exception(), NoMemory)
+    leave.set()
+    await asyncio.gather(*tasks[:2], tasks[3])
+    assert sorted(entered) == [LARGE, LARGE + 1, LARGE + 3]
+
+
+async def test_call_that_gives_up_for_another_leaves_the_whole_budget():
+    budget, entered, leave = BodyBudget(2 * LARGE, most_waiting=1), [], asyncio.Event()
+    leave.set()
+    async with budget.hold(2 * LARGE, "10.0.0.1", deadline()):
+        tasks = [asyncio.create_task(hold(budget, LARGE, entered, leave)) for _ in range(5)]
+        await settle()
+        assert [task.done() for task in tasks] == [False, True, True, True, True]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await hold(budget, 2 * LARGE, entered, leave, payer="10.0.0.2")
+    assert entered == [LARGE, 2 * LARGE]
+
+
+async def test_call_that_is_cancelled_as_it_gives_up_leaves_the_whole_budget():
+    budget, entered, leave = BodyBudget(2 * LARGE, most_waiting=1), [], asyncio.Event()
+    leave.set()
+    async with budget.hold(2 * LARGE, "10.0.0.1", deadline()):
+        first = asyncio.create_task(hold(budget, LARGE, entered, leave))
+        await settle()
+        second = asyncio.create_task(hold(budget, LARGE, entered, leave, payer="10.0.0.2"))
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+    await second
+    await hold(budget, 2 * LARGE, entered, leave, payer="10.0.0.2")
+    assert entered == [LARGE, 2 * LARGE]
+
+
 async def test_call_that_gets_no_memory_until_its_deadline_is_turned_down():
     budget = BodyBudget(2 * LARGE)
     async with budget.hold(LARGE, "10.0.0.1", deadline()):

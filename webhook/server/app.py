@@ -236,11 +236,10 @@ class Calls(RoutedCalls):
         address = _address(request)
         payer = self.callers.payer(request.transport, address)
         try:
-            try:
-                async with self._bodies.hold(_FORM.size(request), payer, deadline):
-                    return await self._read_and_answer(request, entry, deadline, payer, address)
-            except NoMemory as error:
-                raise Unread(_no_memory, await _FORM.read_beginning(request, deadline)) from error
+            async with self._bodies.hold(_FORM.size(request), payer, deadline):
+                return await self._read_and_answer(request, entry, deadline, payer, address)
+        except NoMemory:
+            refusal, beginning = _no_memory, await _FORM.read_beginning(request, deadline)
         except Unread as error:
             refusal, beginning = error.refusal, error.beginning
         too_large = _TOO_LARGE if refusal == _FORM.too_large else ""
@@ -262,7 +261,7 @@ class Calls(RoutedCalls):
             raise Unread(_no_memory, body[:BEGINNING]) from error
 
 
-def _no_memory() -> web.HTTPServiceUnavailable:
+def _no_memory() -> web.HTTPException:
     return web.HTTPServiceUnavailable(text="Too many large bodies are being reviewed; send this one again later.")
 
 

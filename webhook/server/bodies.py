@@ -109,6 +109,8 @@ SMALL = 32 * 1024
 """Bytes of a body that the budget does not count; the limit of connections bounds how many of these there are."""
 MOST_HELD = 16 * 1024 * 1024
 """Bytes of the other bodies that are held at once."""
+MOST_WAITING = 512
+"""Bodies that wait for memory at once: what has arrived of each takes up to 180 KiB of buffers."""
 BEGINNING = 1024
 """Bytes of a body that is not read which are kept: the uid and the namespace of a review are among them."""
 _ANSWER_SECONDS, _ANSWER_PART = 0.5, 0.1
@@ -136,13 +138,15 @@ class Unread(Exception):  # noqa: N818 - the name says what is wrong; "Error" wo
 class BodyBudget:
     """Bounds the memory of bodies, or of their documents, until they are answered; beyond it, calls wait.
 
-    The payer that was served longest ago is served first.
+    The payer that was served longest ago is served first. If too many wait, the payer with the most gives up its last.
     """
 
     most: int = MOST_HELD
     """The most that large bodies together hold at once. One payer holds at most half of it, or a single body."""
     small: int = SMALL
     """The size of a body that does not count."""
+    most_waiting: int = MOST_WAITING
+    """The most calls that wait at once."""
     _held: Counter[str] = field(default_factory=Counter, init=False)
     _waiting: list[_Place] = field(default_factory=list, init=False)
     _served: dict[str, None] = field(default_factory=dict, init=False)
@@ -157,7 +161,7 @@ class BodyBudget:
             deadline: of the call.
 
         Raises:
-            NoMemory: other bodies held the memory until shortly before the deadline.
+            NoMemory: other bodies held the memory until shortly before the deadline, or too many wait.
         """
         return _NOTHING_HELD if size <= self.small else self._hold(_Place(size, payer), deadline)
 
@@ -172,15 +176,26 @@ class BodyBudget:
     async def _take(self, place: _Place, deadline: Deadline) -> None:
         self._waiting.append(place)
         self._admit()
+        waiting = self._undecided_places()
+        if len(waiting) > self.most_waiting:
+            ((payer, _),) = Counter(each.payer for each in waiting).most_common(1)
+            next(each for each in reversed(waiting) if each.payer == payer).admitted.set_result(False)
         try:
             async with deadline.timeout(_ANSWER_SECONDS):
-                await place.admitted
+                is_admitted = await place.admitted
         except TimeoutError as error:
             self._give_up(place)
             raise NoMemory from error
         except asyncio.CancelledError:
             self._give_up(place)
             raise
+        if not is_admitted:
+            self._waiting.remove(place)
+            raise NoMemory
+
+    def _undecided_places(self) -> list[_Place]:
+        """The calls that wait; those that are cancelled or turned down are still in the list for a moment."""
+        return [each for each in self._waiting if not each.admitted.done()]
 
     def _give_up(self, place: _Place) -> None:
         if place in self._waiting:
@@ -198,15 +213,14 @@ class BodyBudget:
 
     def _admit(self) -> None:
         turns = {payer: turn for turn, payer in enumerate(self._served)}
-        waiting = [each for each in self._waiting if not each.admitted.done()]  # those that are cancelled stay a moment
-        for place in sorted(waiting, key=lambda each: turns.get(each.payer, -1)):
+        for place in sorted(self._undecided_places(), key=lambda each: turns.get(each.payer, -1)):
             own = self._held[place.payer]
             if (not own or own + place.size <= self.most // 2) and self._held.total() + place.size <= self.most:
                 self._waiting.remove(place)
                 self._held[place.payer] += place.size
                 self._served.pop(place.payer, None)
                 self._served[place.payer] = None
-                place.admitted.set_result(None)
+                place.admitted.set_result(True)
 
 
 _NOTHING_HELD: nullcontext[None] = nullcontext()
@@ -218,7 +232,8 @@ class _Place:
 
     size: int
     payer: str
-    admitted: asyncio.Future[None] = field(default_factory=asyncio.Future, init=False)
+    admitted: asyncio.Future[bool] = field(default_factory=asyncio.Future, init=False)
+    """False if it is turned down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,11 +291,7 @@ class Form:
             Unread: The body is too large, incomplete or late.
         """
         if self._is_too_large(request):
-            try:
-                beginning = await self.read_beginning(request, deadline)
-            except Unread as error:
-                beginning = error.beginning
-            raise Unread(self.too_large, beginning)
+            raise Unread(self.too_large, await self.read_beginning(request, deadline))
         content = request.content
         # A body that has arrived with its head needs no timer.
         if content.is_eof() and content.exception() is None:
@@ -292,12 +303,11 @@ class Form:
         return await self._arrival(request, deadline, reserved, self.largest + 1)
 
     async def read_beginning(self, request: web.BaseRequest, deadline: Deadline) -> bytes:
-        """The beginning of a body that is not held; the server throws the rest away.
-
-        Raises:
-            Unread: The body is incomplete or late.
-        """
-        return (await self._arrival(request, deadline, 0, BEGINNING))[:BEGINNING]
+        """The beginning of a body that is not held, or what arrives of it; the server throws the rest away."""
+        try:
+            return (await self._arrival(request, deadline, 0, BEGINNING))[:BEGINNING]
+        except Unread as error:
+            return error.beginning
 
     async def _arrival(self, request: web.BaseRequest, deadline: Deadline, reserved: float, enough: int) -> bytes:
         """The bytes of a body until there are enough of them."""

@@ -101,6 +101,17 @@ async def test_review_for_which_there_is_no_memory_is_refused_while_it_arrives(s
     assert await peer.is_closed()
 
 
+async def test_review_is_refused_at_once_if_too_many_wait_for_memory(serve, connect):
+    served, body = await serve(), review_of(json.dumps("x" * 1_000_000))
+    held = served.service._calls._bodies
+    held.most_waiting = 1
+    async with held.hold(held.most, "127.0.0.1", served.service._calls.admission.deadline("30s")):
+        await sent_in_part(connect, served, body, len(body), "10s")
+        last = await sent_in_part(connect, served, body, len(body), "10s")
+        assert json.loads(await last.whole_answer())["response"]["status"]["code"] == 429
+        assert len(held._waiting) == 1
+
+
 async def test_review_that_does_not_arrive_in_time_is_refused_with_an_answer(serve, connect):
     body = review_of(json.dumps("x" * 1_000_000))
     peer = await sent_in_part(connect, await serve(), body, len(body), "100ms")
