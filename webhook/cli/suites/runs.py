@@ -23,6 +23,7 @@ from webhook.cli.suites.trials import (
     differences,
     golden_difference,
     golden_text,
+    policy_differences,
     update_golden,
 )
 from webhook.cli.user_files import reason_of
@@ -111,7 +112,7 @@ def _outcomes(cases: Iterator[SuiteCase], *, updates: bool) -> Iterator[CaseOutc
 
 
 def _outcome(case: SuiteCase, trial: Trial, *, updates: bool) -> CaseOutcome:
-    found = [*differences(case.case.expect, trial)]
+    found = [*differences(case.case.expect, trial), *policy_differences(trial)]
     is_updated = False
     if (golden := case.case.expect.golden) is not None:
         file, text = case.suite_file.path_of(golden), golden_text(trial.result)

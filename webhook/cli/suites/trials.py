@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from policies.admission import compile_policies, policy_refusals
 from policies.analyses.explain import explain
 from policies.kubernetes.names import format_list, printable, shown
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, fill_nulls, generate_name_of, in_namespace, lookup, name_of
@@ -128,6 +129,18 @@ class CaseReader:
         if isinstance(found, ClusterFiles):
             return found
         raise UntriedCaseError(*found)
+
+
+def policy_differences(trial: Trial) -> Iterator[Difference]:
+    """The refusals of the compiled admission policies that none of the rules agrees with."""
+    request, result = trial.subject.request, trial.result
+    stored = request if result.is_refused or result.after is None else request.of(result.after)
+    refusing = {found.rule.id for found in result.findings if found.severity is Severity.DENY}
+    policies = compile_policies(trial.files.settings, trial.view)
+    for refusal in policy_refusals(policies, stored, trial.subject.api_version.rpartition("/")[2]):
+        if refusing.isdisjoint(refusal.rules):
+            message = f"the compiled policy {refusal.policy} refuses it, and no rule does: {refusal.message}"
+            yield Difference((), message)
 
 
 def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
