@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from policies.admission.pods import well_formed_pod
     from policies.admission.reviews import entries_called, judge, review, review_concern
     from policies.admission.severities import finish, judged_findings
+    from policies.admission.static_installations import doubled_webhooks, is_static_configuration, outdated_policies
     from policies.admission.static_policies import compile_policies
     from policies.admission.static_verdicts import PolicyRefusal, policy_refusals
     from policies.admission.upkeep import missing_templates, needed_by_workloads
@@ -89,12 +90,14 @@ __all__ = [
     "compile_policies",
     "controller_label",
     "decide",
+    "doubled_webhooks",
     "entries_called",
     "entry_of",
     "expected_conversion",
     "finish",
     "form_of",
     "is_converted",
+    "is_static_configuration",
     "judge",
     "judged_findings",
     "kinds_of",
@@ -103,6 +106,7 @@ __all__ = [
     "missing_templates",
     "needed_by_workloads",
     "opened_webhooks",
+    "outdated_policies",
     "policy_refusals",
     "requests_device_plugin",
     "review",
@@ -169,6 +173,8 @@ if not TYPE_CHECKING:
                 from policies.admission import reviews as home
             case "finish" | "judged_findings":
                 from policies.admission import severities as home
+            case "doubled_webhooks" | "is_static_configuration" | "outdated_policies":
+                from policies.admission import static_installations as home
             case "compile_policies":
                 from policies.admission import static_policies as home
             case "missing_templates" | "needed_by_workloads":

@@ -1,8 +1,10 @@
 """The files of an API server that deploy/render.py writes."""
 
 import base64
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +12,7 @@ import yaml
 from policies.admission import STATIC_SUFFIX, WEBHOOKS
 from testbed import libyaml
 
+CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
 URL = "https://gpu.example.com:8443/a/"
 
 
@@ -116,3 +119,30 @@ def test_cluster_says_which_annotations_are_read(render, denying, tmp_path):
     folder, done = render("--settings", denying, "--cluster", cluster)
     assert done.returncode == 0, done.stderr
     assert "variables.ga611" in (folder / "policies" / "gpu-admission.yaml").read_text()
+
+
+def test_audit_finds_the_files_up_to_date_until_the_settings_change(render, denying):
+    folder, _ = render("--settings", denying, "--url", URL)
+
+    def notes(*settings):
+        command = [
+            sys.executable,
+            "-m",
+            "webhook",
+            "audit",
+            "--static",
+            folder,
+            "--cluster",
+            CLUSTER,
+            "-o",
+            "json",
+            *settings,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode in (0, 1), done.stderr
+        return [each for each in json.loads(done.stdout)["notes"] if "render" in each]
+
+    assert notes("--settings", denying) == []
+    (policies, *webhooks) = reversed(notes())
+    assert policies.endswith("(access.gpu-admission.static.k8s.io is not needed)")
+    assert webhooks == []

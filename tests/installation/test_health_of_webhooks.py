@@ -13,7 +13,7 @@ from policies.analyses.installation import (
     calls_in,
 )
 from policies.analyses.installation.diagnosis import call_checks, certificate_checks
-from policies.analyses.installation.installed_objects import APPLY, bundle_checks, webhook_checks
+from policies.analyses.installation.installed_objects import APPLY, bundle_checks, doubled_checks, webhook_checks
 from tests.installation.healthy_facts import NAMES, NOW, bad, configurations, facts, good, replica
 
 MUTATING, VALIDATING = "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"
@@ -222,3 +222,18 @@ def test_no_call_is_ok(servers, expected):
 
 def test_unread_metrics_are_unknown():
     assert bad(call_checks(Unread("get /metrics"), 1), "why") == [("unknown", "you may not get /metrics")]
+
+
+def test_webhooks_in_files_count_as_installed_where_the_api_has_none():
+    in_files = {kind: found for kind, found in configurations().items() if kind == MUTATING}
+    found = facts(configurations={**configurations(), MUTATING: None}, static=in_files)
+    assert bad(webhook_checks(found.called), "what") == []
+    assert bad(doubled_checks(found.static, found.configurations), "what") == []
+
+
+def test_webhooks_in_files_and_in_the_api_are_failing():
+    in_files = {VALIDATING: configurations()[VALIDATING]}
+    ((status, what),) = bad(doubled_checks(in_files, configurations()), "what")
+    assert status == "failing"
+    assert what.startswith("check-pods.gpu-admission.io, ")
+    assert what.endswith(" are in files of the API servers and in the API")

@@ -94,6 +94,13 @@ def files_option(what: str) -> Callable[[F], F]:
     return click.option("--cluster", multiple=True, metavar="PATH", shell_complete=complete_paths, help=text)
 
 
+def static_option(command: F) -> F:
+    """Add the option `--static`: the files of an API server."""
+    text = "Files or folders of the API servers, as deploy/render.py --static writes them. Can be repeated."
+    option = click.option("--static", multiple=True, metavar="PATH", shell_complete=complete_paths, help=text)
+    return option(command)
+
+
 def filename_option(command: F) -> F:
     """Add the option `--filename`, as kubectl has it: what the command is about."""
     text = "A file or folder. Can be repeated."

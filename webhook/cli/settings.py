@@ -92,6 +92,18 @@ def read_cluster_files(paths: Iterable[str], settings: str | None) -> ClusterFil
     return files
 
 
+def read_static(paths: Iterable[str]) -> list[Object]:
+    """The objects in files of an API server.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+    """
+    reader = ManifestReader()
+    facts = reader.cluster(paths)
+    reader.check()
+    return [item for fact in facts for item in unwrap_lists(fact)]
+
+
 def read_settings(file: str | None, reader: ManifestReader) -> GPUAdmissionPolicy:
     """The GPUAdmissionPolicy of a file, or the defaults if no file is given; problems go to the reader."""
     if file is None:

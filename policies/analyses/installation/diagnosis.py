@@ -14,6 +14,7 @@ from policies.analyses.installation.installed_objects import (
     bundle_checks,
     called_url,
     definition_checks,
+    doubled_checks,
     known_notes,
     object_checks,
     read_configurations,
@@ -115,7 +116,7 @@ _LONGEST_SETTING = 400
 
 def settings_notes(facts: InstallationFacts) -> set[str]:
     """The notes of replicas about settings that `settings_checks` reports."""
-    uncovered = uncovered_settings(read_configurations(facts.configurations), facts.settings)
+    uncovered = uncovered_settings(read_configurations(facts.called), facts.settings)
     return {f"GPUAdmissionPolicy {_NAME}: {each.text}" for each in uncovered}
 
 
@@ -138,7 +139,7 @@ def settings_checks(facts: InstallationFacts) -> Iterator[Check]:
     yield accepted
     if accepted.status is Status.FAILING:
         return
-    for found in uncovered_settings(read_configurations(facts.configurations), facts.settings):
+    for found in uncovered_settings(read_configurations(facts.called), facts.settings):
         yield Topic.SETTINGS.warning(
             found.message,
             where=f"GPUAdmissionPolicy {_NAME}, {found.path}",
@@ -300,7 +301,8 @@ def diagnose(facts: InstallationFacts) -> Diagnosis:
         *replica_checks(facts, url),
         *version_checks(facts),
         *readiness_checks(facts, is_known),
-        *webhook_checks(facts.configurations),
+        *webhook_checks(facts.called),
+        *doubled_checks(facts.static, facts.configurations),
         *bundle_checks(facts.bundles, is_compared=isinstance(facts.certificates, StoredCertificates)),
         *certificate_checks(facts),
         *call_checks(facts.calls, facts.api_servers),

@@ -226,3 +226,10 @@ class InstallationFacts:
     """The settings in use, as far as they could be read."""
     installed: Sequence[tuple[Object, Object | Unread | None]]
     """The other objects of the manifests, each with what is stored."""
+    static: Mapping[str, Object] = field(default_factory=dict)
+    """The webhook configurations in files of the API servers, by kind; empty if there are none, or they are not known."""
+
+    @property
+    def called(self) -> Mapping[str, Object | Unread | None]:
+        """The webhook configurations by kind: those of the API, and in files those that it lacks."""
+        return {kind: found or self.static.get(kind) for kind, found in self.configurations.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.admission import CONFIGURATIONS, WEBHOOKS, entry_of, opened_webhooks
+from policies.admission import CONFIGURATIONS, WEBHOOKS, doubled_webhooks, entry_of, opened_webhooks
 from policies.analyses.installation.cluster_checks import Check, Status, Topic
 from policies.analyses.installation.installation_facts import NAMESPACE, REINSTALL, Unread, unread_check
 from policies.analyses.installation.rights import missing_rules, rights_text, rule_rights
@@ -264,6 +264,23 @@ def webhook_checks(configurations: Mapping[str, Object | Unread | None]) -> Iter
         what = f"all {format_count(count, 'webhook')} of this version are installed, with their failurePolicy"
         found = [Topic.WEBHOOKS.ok(what)]
     yield from found
+
+
+def doubled_checks(
+    static: Mapping[str, Object], configurations: Mapping[str, Object | Unread | None]
+) -> Iterator[Check]:
+    """A check that no webhook is in files of the API servers and in the API too.
+
+    Args:
+        static: The configurations in files, by kind.
+        configurations: Those of the API, by kind.
+    """
+    if doubled := doubled_webhooks(static.values(), read_configurations(configurations)):
+        yield Topic.WEBHOOKS.failure(
+            f"{format_list(doubled, _MOST)} {inflect('is', len(doubled))} in files of the API servers and in the API",
+            why="API servers call both, so each pod is reviewed and charged twice",
+            remedy="delete the webhook configurations of the API, or the files: docs/static-admission.md",
+        )
 
 
 def _entry_checks(kind: str, where: str, document: Object) -> Iterator[Check]:

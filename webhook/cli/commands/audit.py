@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.options import cluster_options, files_option, output_option, takes_cluster
+from webhook.cli.options import cluster_options, files_option, output_option, static_option, takes_cluster
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     "instead of a running cluster."
 )
 @cluster_options
+@static_option
 @click.option(
     "--publish",
     is_flag=True,
@@ -31,6 +32,7 @@ def command(
     ctx: click.Context,
     *,
     source: ClusterOptions,
+    static: tuple[str, ...],
     publish: bool,
     output: str,
 ) -> None:
@@ -52,6 +54,8 @@ def command(
     A cluster that cannot be reached from here, in the files of a snapshot:
       gpu-admission snapshot cluster/
       gpu-admission audit --cluster cluster/
+    With the policies in files of the API servers, compared with the settings:
+      gpu-admission audit --static /etc/kubernetes/gpu-admission
     Reports for policy tools, in the cluster:
       gpu-admission audit --publish
 
@@ -64,11 +68,11 @@ def command(
     from webhook.cli.reports.audit_reports import as_json, audit_files, text
 
     if source.cluster:
-        audited = audit_files(source)
+        audited = audit_files(source, static)
     else:
         from webhook.cli.reports.live_audits import audit_cluster
 
-        audited = audit_cluster(source, publishes=publish)
+        audited = audit_cluster(source, publishes=publish, static=static)
     click.echo(as_json(audited) if output == "json" else text(audited))
     if audited.published is not None:
         for line in (*audited.published.problems, audited.published.summary):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.options import connection_options, output_option, takes_cluster
+from webhook.cli.options import connection_options, output_option, static_option, takes_cluster
 from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -18,10 +18,11 @@ _ONLY_WARNINGS = 5
 
 @click.command("doctor")
 @connection_options
+@static_option
 @output_option("what is failing first, then what is unknown, warnings, and what is ok", "the same, with a version")
 @takes_cluster
 @click.pass_context
-def command(ctx: click.Context, *, source: ClusterOptions, output: str) -> None:
+def command(ctx: click.Context, *, source: ClusterOptions, static: tuple[str, ...], output: str) -> None:
     """Show whether an installation of gpu-admission works, and what to do where it does not.
 
     One page about the replicas and what each says of itself, certificates and caBundles, the webhooks and their failurePolicy,
@@ -35,6 +36,8 @@ def command(ctx: click.Context, *, source: ClusterOptions, output: str) -> None:
       gpu-admission doctor
     Another cluster:
       gpu-admission doctor --context staging
+    With webhooks in files of the API servers:
+      gpu-admission doctor --static /etc/kubernetes/gpu-admission
     For a program:
       gpu-admission doctor -o json
 
@@ -46,6 +49,6 @@ def command(ctx: click.Context, *, source: ClusterOptions, output: str) -> None:
     from webhook.cli.installation.doctor import as_json, run_doctor, text
 
     with Progress() as progress:
-        found = run_doctor(source, progress)
+        found = run_doctor(source, progress, static)
     click.echo(as_json(found) if output == "json" else text(found))
     ctx.exit(exit_code(found.checks, of_warnings=_ONLY_WARNINGS))

@@ -10,7 +10,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
-from policies.admission import CONFIGURATIONS
+from policies.admission import CONFIGURATIONS, is_static_configuration
 from policies.analyses.installation.cluster_checks import Check  # noqa: TC001 - pydantic reads the annotation
 from policies.analyses.installation.diagnosis import MEDIAN, SLOWEST, bound_text, diagnose
 from policies.analyses.installation.installation_facts import InstallationFacts, Unread
@@ -30,7 +30,7 @@ from webhook.cli.installation.doctor_reads import (
 )
 from webhook.cli.installation.preflight_reads import read_manifests
 from webhook.cli.running_clusters import Discovery, in_parallel, read_clock, run_connected
-from webhook.cli.settings import settings_in
+from webhook.cli.settings import read_static, settings_in
 from webhook.cli.shipped_files import shipped_path
 from webhook.cli.text_layout import output_text
 from webhook.cluster.answers import APIError
@@ -61,21 +61,26 @@ _MOST_REPLICAS = 20
 """Replicas that are asked."""
 
 
-def run_doctor(source: ClusterOptions, progress: Progress) -> Diagnosis:
+def run_doctor(source: ClusterOptions, progress: Progress, static: Sequence[str] = ()) -> Diagnosis:
     """Check the installation in a running cluster.
 
     Args:
         source: The cluster.
         progress: Shows what is read.
+        static: Files and folders of the API servers.
 
     Raises:
+        UnreadableInputError: Files have problems.
         NoClusterError: The cluster cannot be reached.
     """
+    in_files = {str(each["kind"]): each for each in read_static(static) if is_static_configuration(each)}
     manifests = read_manifests([str(shipped_path("deploy") / "install.yaml")])
-    return diagnose(run_connected(source, lambda client: _facts(client, manifests, progress)))
+    return diagnose(run_connected(source, lambda client: _facts(client, manifests, progress, in_files)))
 
 
-async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progress) -> InstallationFacts:
+async def _facts(
+    client: APIClient, manifests: Sequence[Object], progress: Progress, static: Mapping[str, Object]
+) -> InstallationFacts:
     progress.show("reading the installation")
     now = await _server_time(client)
     named = partial(read_named, client)
@@ -130,6 +135,7 @@ async def _facts(client: APIClient, manifests: Sequence[Object], progress: Progr
         # The defaults, if the settings are invalid or unread.
         settings=settings_in(ManifestsView([] if isinstance(policies, Unread) else policies))[0],
         installed=[*zip(wanted, stored, strict=True)],
+        static=static,
     )
 
 

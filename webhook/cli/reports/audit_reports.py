@@ -7,17 +7,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from policies.admission import CONFIGURATIONS, uncovered_settings
+from policies.admission import (
+    CONFIGURATIONS,
+    doubled_webhooks,
+    is_static_configuration,
+    outdated_policies,
+    uncovered_settings,
+)
 from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Survey, audit, audit_json
 from policies.fleet.operator_place import unnamed_namespaces_remark
-from policies.kubernetes.names import format_count, format_list
+from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.messages import remedy_sentences
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
-from webhook.cli.settings import read_cluster_files
+from webhook.cli.settings import read_cluster_files, read_static
 from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 from webhook.pages.report_model import Lines, More, Section, Table, Tone, numbers
@@ -32,6 +38,10 @@ if TYPE_CHECKING:
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.pages.report_model import Block
+
+
+_MOST_DOUBLED = 3
+"""Names of webhooks in a note."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +70,12 @@ class Audited:
     """The published reports for policy tools; None if none were written."""
 
 
-def audit_files(source: ClusterOptions) -> Audited:
+def audit_files(source: ClusterOptions, static: Sequence[str] = ()) -> Audited:
     """Audit a cluster in files.
+
+    Args:
+        source: The files.
+        static: Files and folders of the API servers.
 
     Raises:
         UnreadableInputError: Files have problems.
@@ -79,7 +93,7 @@ def audit_files(source: ClusterOptions) -> Audited:
         if view.list(kind, source.namespace) is UNKNOWN:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
-    notes = (*files.notes, *settings_notes(stored, view, files.settings))
+    notes = (*files.notes, *settings_notes(stored, view, files.settings, read_static(static)))
     with Progress() as progress:
         survey.add(progress.count("auditing", objects))
         return Audited(audit(view, files.settings, survey), notes, view, files.settings)
@@ -90,10 +104,29 @@ def as_json(audited: Audited) -> str:
     return output_text(audit_json(audited.report, audited.notes), AuditJSON)
 
 
-def settings_notes(stored: Sequence[Object], view: ClusterView, policy: GPUAdmissionPolicy) -> list[str]:
-    """Notes on settings without effect: not covered by the stored webhooks, or silent about the operator."""
+def settings_notes(
+    stored: Sequence[Object], view: ClusterView, policy: GPUAdmissionPolicy, static: Sequence[Object] = ()
+) -> list[str]:
+    """Notes on settings without effect: not covered by webhooks, or silent about the operator.
+
+    Args:
+        stored: The webhook configurations of the API.
+        view: The cluster.
+        policy: The settings in use.
+        static: The objects in files of the API server; empty if they are not known.
+    """
     place = unnamed_namespaces_remark(view, policy)
-    return [*([place] if place else []), *(each.text for each in uncovered_settings(stored, policy))]
+    notes = [place] if place else []
+    in_files = [each for each in static if is_static_configuration(each)]
+    notes += (each.text for each in uncovered_settings((*stored, *in_files), policy))
+    if doubled := doubled_webhooks(in_files, stored):
+        notes.append(
+            f"delete the webhook configurations of the API, or the files: {format_list(doubled, _MOST_DOUBLED)} "
+            f"{inflect('is', len(doubled))} in both, so each call is made twice"
+        )
+    if static:
+        notes += outdated_policies(static, policy, (ManifestsView(), view))
+    return notes
 
 
 _SECTIONS = {

@@ -29,7 +29,7 @@ from webhook.cli.options import check_namespace_exists
 from webhook.cli.progress import Progress
 from webhook.cli.reports.audit_reports import Audited, Published, settings_notes
 from webhook.cli.running_clusters import connected_client, in_parallel, read_cluster
-from webhook.cli.settings import chosen_settings
+from webhook.cli.settings import chosen_settings, read_static
 from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list, read_object
 from webhook.cluster.resources import RESOURCES, Resource
@@ -52,22 +52,23 @@ _MOST_PUBLISHED = 50_000
 """Findings of all reports together."""
 
 
-def audit_cluster(source: ClusterOptions, *, publishes: bool = False) -> Audited:
+def audit_cluster(source: ClusterOptions, *, publishes: bool = False, static: Sequence[str] = ()) -> Audited:
     """Audit a running cluster.
 
     Args:
         source: The cluster.
         publishes: True if the findings are written into the cluster as reports for policy tools.
+        static: Files and folders of the API servers.
 
     Raises:
         NoClusterError: The cluster cannot be read.
         NoReportAPIError: The cluster serves no API for reports.
-        UnreadableInputError: The settings have problems.
+        UnreadableInputError: The settings or files have problems.
     """
-    chosen = chosen_settings(source.settings)
+    chosen, in_files = chosen_settings(source.settings), read_static(static)
 
     async def run(progress: Progress) -> Audited:
-        async with audited_cluster(source, chosen, progress, publishes=publishes) as audited:
+        async with audited_cluster(source, chosen, progress, publishes=publishes, static=in_files) as audited:
             return audited
 
     with Progress() as progress:
@@ -76,7 +77,12 @@ def audit_cluster(source: ClusterOptions, *, publishes: bool = False) -> Audited
 
 @asynccontextmanager
 async def audited_cluster(
-    source: ClusterOptions, chosen: GPUAdmissionPolicy | None, progress: Progress, *, publishes: bool = False
+    source: ClusterOptions,
+    chosen: GPUAdmissionPolicy | None,
+    progress: Progress,
+    *,
+    publishes: bool = False,
+    static: Sequence[Object] = (),
 ) -> AsyncIterator[Audited]:
     """The audit of a running cluster, whose view is kept up to date until the end.
 
@@ -85,6 +91,7 @@ async def audited_cluster(
         chosen: The administrator's settings; if None, those of the cluster.
         progress: Shows what is read.
         publishes: True to write the findings into the cluster, as reports for policy tools.
+        static: The objects in files of the API server.
 
     Raises:
         NoClusterError: The cluster cannot be read.
@@ -105,7 +112,7 @@ async def audited_cluster(
             progress.show(f"auditing: {count:,} objects")
 
         await survey_cluster(client, survey, take)
-        notes = (*cluster.notes, *await _settings_notes(client, cluster.view, policy))
+        notes = (*cluster.notes, *await _settings_notes(client, cluster.view, policy, static))
         report, published = audit(cluster.view, policy, survey, most_findings=_MOST_PUBLISHED), None
         if api is not None:
             reports = policy_reports(report, api, namespace, _redaction(cluster.view))
@@ -124,7 +131,9 @@ def _redaction(view: ClusterView) -> Callable[[str, str], str]:
     return lambda namespace, text: redactor(namespace)(text) if namespace else text
 
 
-async def _settings_notes(client: APIClient, view: ClusterView, policy: GPUAdmissionPolicy) -> list[str]:
+async def _settings_notes(
+    client: APIClient, view: ClusterView, policy: GPUAdmissionPolicy, static: Sequence[Object]
+) -> list[str]:
     stored = []
     for kind, name in CONFIGURATIONS:
         found = await read_object(client, RESOURCES[kind], name)
@@ -132,7 +141,7 @@ async def _settings_notes(client: APIClient, view: ClusterView, policy: GPUAdmis
             return [f"{kind} {name} cannot be read, so it is unknown which settings it covers"]
         if found is not None:
             stored.append(found)
-    return settings_notes(stored, view, policy)
+    return settings_notes(stored, view, policy, static)
 
 
 _ATTEMPTS = 3
