@@ -89,10 +89,12 @@ def _pool_error(name: str) -> str:
     default=Severity.WARN,
     remedy="write the names as the ResourceSlices have them",
     source="k8s.io/dynamic-resource-allocation resourceslice/tracker; k8s.io/kubernetes pkg/controller/devicetainteviction; "
-    "kubernetes/kubernetes issue 141620",
+    "kubernetes/kubernetes issue 141620, pull request 139651",
 )
 def effective_taint_rule(subject: Subject) -> Iterator[Problem]:
     """A rule that selects no device is stored silently, and the devices that it is meant for stay in use.
+
+    Until Kubernetes 1.36.2, kube-scheduler reads rules in the wrong version: it ignores them, and crashes when slices change.
 
     Without deviceSelector, a rule ends no pods, while schedulers before the fix in later releases of 1.37 keep all devices of
     the cluster from new pods.
@@ -100,6 +102,9 @@ def effective_taint_rule(subject: Subject) -> Iterator[Problem]:
     rule, view = read_rule(subject.object), subject.facts.view
     if rule is None:
         return
+    if are_applied(view) and Feature.RulesStopScheduler.is_on(view) is True:
+        text = "while a rule exists, kube-scheduler 1.36.0 to 1.36.2 crashes as soon as a ResourceSlice is added or changed"
+        yield Problem(FieldPath(("spec",)), text, "upgrade kube-scheduler to 1.36.3 or newer first")
     if not are_applied(view):
         gates = f"{Feature.DRADeviceTaints.name} and {Feature.DRADeviceTaintRules.name}"
         text = f"has no effect: the feature gates {gates} are not both on in this cluster"

@@ -208,6 +208,13 @@ class Feature(Enum):
         what="PodGroups are served in `scheduling.k8s.io/v1beta1`",
         source="staging/src/k8s.io/api/scheduling/v1beta1/types.go",
     )
+    RulesStopScheduler = Row(
+        {36: _ALWAYS, 37: _REMOVED},
+        "a warning (GA261); the allocator counts the taints of rules all the same",
+        what="until 1.36.2, kube-scheduler ignores a DeviceTaintRule for ResourceSlices that it has seen, and crashes when one is "
+        "added or changed while a rule exists",
+        source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/tracker/tracker.go",
+    )
     StrictSlices = Row(
         {38: _ALWAYS},
         _NOT_READ + "refusals of such slices",

@@ -144,6 +144,13 @@ def test_rule_in_a_cluster_that_applies_none_is_reported(findings_of):
     assert "has no effect: the feature gates DRADeviceTaints and DRADeviceTaintRules are not both on" in found
 
 
+@pytest.mark.parametrize(("release", "crashes"), [("v1.36.2", True), ("v1.37.0", False)])
+def test_scheduler_that_crashes_while_rules_exist_is_reported(findings_of, release, crashes):
+    gates = "{DRADeviceTaints: true, DRADeviceTaintRules: true}"
+    found = findings_of("GA261", rule() + f"---\nserverVersion: {{gitVersion: {release}}}\nfeatureGates: {gates}\n")
+    assert ["crashes as soon as a ResourceSlice is added or changed" in each for each in found] == [True] * crashes
+
+
 @pytest.mark.parametrize("effect", ["NoExecute", "NoSchedule"])
 def test_empty_selector_is_reported(findings_of, effect):
     (found,) = findings_of("GA262", rule("{}", effect) + NEW)
