@@ -251,6 +251,24 @@ async def test_template_that_changes_under_our_hands_is_left_for_the_next_round(
     assert list(api.objects.values()) == [stored]
 
 
+async def test_template_that_is_too_full_for_a_mark_is_left(api, sweep_of, view_of, stored_template, caplog):
+    stored = stored_template()
+    api.fail("PATCH", 422, "Invalid", "metadata.annotations: Too long")
+    with caplog.at_level("INFO"):
+        await sweep_of(view_of(stored)).round()
+    assert list(api.objects.values()) == [stored]
+    assert "left a ResourceClaimTemplate that cannot be marked" in caplog.text
+
+
+@pytest.mark.parametrize("code", [403, 500])
+async def test_template_that_may_not_be_marked_makes_the_round_incomplete(
+    api, sweep_of, view_of, stored_template, code
+):
+    api.fail("PATCH", code, "Forbidden", "it is refused")
+    with pytest.raises(IncompleteRound):
+        await sweep_of(view_of(stored_template())).round()
+
+
 async def test_template_that_was_replaced_by_another_is_not_touched(api, sweep_of, view_of, stored_template):
     seen = copy.deepcopy(stored_template(OLD))
     path = f"{TEMPLATES}/{seen['metadata']['name']}"

@@ -65,6 +65,11 @@ class APIError(ClusterError):
         return self.code == 409 and self.reason != "AlreadyExists"
 
     @property
+    def is_invalid(self) -> bool:
+        """True if the object would be invalid after the request."""
+        return self.code == 422
+
+    @property
     def is_gone(self) -> bool:
         """True if the resourceVersion or the continue token is too old."""
         return self.code == 410

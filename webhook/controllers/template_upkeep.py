@@ -145,8 +145,12 @@ class TemplateSweep:
             try:
                 await self._treat(_key(template), used)
             except ClusterError as error:
+                if isinstance(error, APIError) and error.is_invalid:
+                    # Its author filled its annotations, so no mark fits. That must not make every round fail.
+                    fields = {"namespace": namespace, "template": name_of(template), "error": str(error)}
+                    _logger.info("left a ResourceClaimTemplate that cannot be marked", extra={"fields": fields})
                 # If it was deleted or changed meanwhile, the next round decides again.
-                if not (isinstance(error, APIError) and (error.is_not_found or error.is_conflict)):
+                elif not (isinstance(error, APIError) and (error.is_not_found or error.is_conflict)):
                     problems.append(f"{namespace}/{name_of(template)}: {error}")
         return problems
 
