@@ -11,7 +11,7 @@ from policies.kubernetes.names import MANAGED
 from policies.nvidia.pod_conditions import CHANGES_GPU_ACCESS, PodCondition
 from policies.rules.request import Request
 from testbed import libyaml
-from tests.deploy.match_conditions import Question, called
+from tests.deploy.match_conditions import BUDGET, Question, called
 from webhook.cli.shipped_files import read_examples
 
 GPU = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
@@ -275,6 +275,42 @@ def test_largest_pod_that_is_searched_stays_within_the_budget(webhooks, entry):
         answer, cost = compile_condition(each["expression"]).holds(value_of(Question(document, document).variables))
         assert isinstance(answer, bool), answer
         assert cost < 1_000_000
+
+
+STORED = 1_572_864
+"""Bytes of an object that etcd stores, by its default for requests; API servers write pods in Protocol Buffers."""
+REQUESTS = {
+    "nothing": {},
+    "cpu": {"cpu": "1"},
+    "cpu and memory": {"cpu": "1", "memory": "1"},
+    "everything": {"cpu": "1", "memory": "1", "ephemeral-storage": "1"},
+}
+
+
+def stored_bytes(requests):
+    """The least that a container takes: name, image, path and policy of messages, policy of pulls, requests."""
+    return 30 + sum(9 + len(name) for name in requests)
+
+
+@pytest.mark.parametrize("listed", ["containers", "initContainers"])
+@pytest.mark.parametrize("requests", REQUESTS.values(), ids=REQUESTS)
+@pytest.mark.parametrize("entry", sorted(ASKED.keys() - GUARD))
+def test_pod_with_as_many_containers_as_can_be_stored_stays_within_the_budget(webhooks, entry, requests, listed):
+    def costs(count):
+        containers = [{"name": "c", "image": "i", "resources": {"requests": requests}}] * count
+        document = pod()
+        document["spec"][listed] = containers
+        known = value_of(Question(document).variables)
+        return [
+            compile_condition(each["expression"]).holds(known)[1]
+            for each in webhooks[ASKED[entry], entry]["matchConditions"]
+        ]
+
+    most = STORED // stored_bytes(requests)
+    few, more = costs(100), costs(200)
+    found = [some + (most - 100) * (other - some) / 100 for some, other in zip(few, more, strict=True)]
+    assert all(100 < cost < 1_000_000 for cost in found), found
+    assert sum(found) < BUDGET
 
 
 def marked(*containers, **spec):
