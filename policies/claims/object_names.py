@@ -48,7 +48,7 @@ _MOST_TOLERATIONS = 16
 def list_lengths(subject: Subject) -> Iterator[Problem]:
     """The API server limits most lists of a claim to 32 entries, and firstAvailable to 8.
 
-    Of tolerations, 16 is the documented limit, which Kubernetes 1.36 does not enforce.
+    Of tolerations, 16 is the documented limit, which is not enforced (seen on Kubernetes 1.36.2).
     """
     remedies = {
         "selectors": "join selectors by && in one expression",
@@ -181,7 +181,7 @@ def extended_resource_names(subject: Subject) -> Iterator[Problem]:
     """Pods request the extended resource to get devices of the class, so it must be a valid request.
 
     It has a domain, which is not Kubernetes' own, and with "requests." before it it can be the key of a quota. Kubernetes
-    has the field since 1.34, and by default since 1.36.
+    has the field with the feature gate DRAExtendedResource, on by default since 1.36.
     """
     name = lookup(subject.object, _EXTENDED_RESOURCE) if subject.kind == "DeviceClass" else None
     if not isinstance(name, str):

@@ -53,7 +53,7 @@ _REMEDY = "if the pod stays Pending, end pods of lower priority yourself (gpu-ad
 def no_lost_preemption(candidate: ConversionCandidate) -> Iterator[Problem]:
     """For resources of the device plugin, Kubernetes' scheduler ends pods of lower priority to make room.
 
-    For devices of claims it does not (Kubernetes 1.36): the pod stays Pending until other pods end by themselves,
+    For devices of claims it does not, in any version (KEP-5690): the pod stays Pending until other pods end by themselves,
     whatever its PriorityClass. The rule looks at pods that have a node, and whose GPU resources are those that the
     pod requests or requested before they were converted.
     """

@@ -102,7 +102,7 @@ def leave(candidate: ConversionCandidate) -> Conversion:
 def capable_cluster(
     candidate: ConversionCandidate, strategy: Literal["leave", "rename"], *, needs_classes: bool = True
 ) -> Iterator[Problem]:
-    """DRA hands out extended resources since Kubernetes 1.36.
+    """DRA hands out extended resources where DRAExtendedResource is on (by default since 1.36).
 
     An older API server or scheduler would leave the pod Pending; an older kubelet may start it without its GPU.
     Where a version, a node or a DeviceClass is not known, nothing is assumed. The administrator's choice is not
@@ -306,7 +306,7 @@ def reported_choice(candidate: ConversionCandidate, reason: str | None) -> Itera
     """The strategy auto leaves a pod as it is, or makes a claim from a template.
 
     It leaves the pod if a DeviceClass stands for what it requests, nothing needs translating and every GPU node's
-    kubelet is 1.36 or newer; every other pod gets a claim from a template. The choice may change, so a warning says
+    kubelet has DRAExtendedResource on by default (1.36); every other pod gets a claim from a template. The choice may change, so a warning says
     for each pod what was chosen and why.
     """
     text = f"the strategy auto makes a claim from a template: {reason}"

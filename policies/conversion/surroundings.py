@@ -1,7 +1,7 @@
 """Versions: whether API server and kubelets support extended resources that DRA hands out.
 
-Both do by default since Kubernetes 1.36 (feature gate DRAExtendedResource). Whether the gate is on in an older one
-cannot be seen. An older kubelet would start a pod without the devices that its claim has.
+Both do with the feature gate DRAExtendedResource, on by default since Kubernetes 1.36. The API server shows the gate or proves
+it by a stored class; whether it is on in an older kubelet cannot be seen. An older kubelet would start a pod without the devices that its claim has.
 
 Source: KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go, pkg/kubelet/lifecycle/predicate.go.
 """
@@ -291,7 +291,7 @@ def effective_quotas(
     """A ResourceQuota on requests.nvidia.com/gpu counts what pods request by that name.
 
     A converted pod requests by a claim, which the quota counts only if the DeviceClass carries the name
-    (spec.extendedResourceName) and the API server is 1.36 or newer, and never for quotas with scopes. Otherwise the
+    (spec.extendedResourceName) and the feature gate DRAExtendedResource is on, and never for quotas with scopes. Otherwise the
     namespace could take every GPU, unless a quota without scopes limits <class>.deviceclass.resource.k8s.io/devices.
     """
     # Without `pod`, all quotas count, whatever their scopes.
@@ -344,8 +344,8 @@ def admitted_claims(
     """The claim of a converted pod is created after the pod.
 
     ResourceQuotas count it: by <class>.deviceclass.resource.k8s.io/devices, by
-    count/resourceclaims.resource.k8s.io, and since Kubernetes 1.36 by requests.nvidia.com/gpu if the DeviceClass
-    carries that name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is
+    count/resourceclaims.resource.k8s.io, and with the feature gate DRAExtendedResource by requests.nvidia.com/gpu if the
+    DeviceClass carries that name. A quota that refuses the claim refuses no pod: the pod is admitted, and waits until there is
     room. Among files, the status of a quota says how much it counts already; in a cluster, the rule warns if the
     limit alone refuses the claim.
     """

@@ -79,7 +79,7 @@ def selector_texts(device_class: Object) -> tuple[str, ...] | None:
 
 
 def extended_resource_name(device_class: Object) -> str | None:
-    """The extended resource that the class stands for since Kubernetes 1.36 (KEP-5004), if any."""
+    """The extended resource that the class stands for if DRAExtendedResource is on (KEP-5004), if any."""
     name = lookup(device_class, ("spec", "extendedResourceName"))
     return name if isinstance(name, str) else None
 

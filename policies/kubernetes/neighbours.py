@@ -162,8 +162,8 @@ KAI = Neighbour(
 
 VOLCANO = Neighbour(
     "Volcano",
-    effect="its Jobs are scheduled by Volcano unless they name a scheduler; the scheduler uses the plugin for claims of "
-    "Kubernetes 1.36, with claims for extended resources of DeviceClasses",
+    effect="its Jobs are scheduled by Volcano unless they name a scheduler; the scheduler uses Kubernetes' plugin for "
+    "claims, with claims for extended resources of DeviceClasses",
     answer="its pods are converted once the settings list its scheduler (GA315)",
     source="volcano-sh/volcano pkg/controllers/job/job_controller_util.go; pkg/webhooks/admission/jobs/mutate; "
     "pkg/scheduler/plugins/predicates/predicates.go",

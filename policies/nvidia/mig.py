@@ -191,7 +191,7 @@ def _difference(profile: MIGProfile, other: MIGProfile) -> int:
 
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
-"""The prefix under which every DeviceClass is an extended resource since Kubernetes 1.36 (KEP-5004)."""
+"""The prefix under which every DeviceClass is an extended resource if DRAExtendedResource is on (KEP-5004)."""
 
 _MIG = "nvidia.com/mig-"
 _SHARED = ".shared"
