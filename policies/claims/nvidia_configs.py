@@ -385,10 +385,13 @@ def readable_kinds(subject: Subject) -> Iterator[Problem]:
             continue
         kind = parameters.get("kind")
         # Without a reader, but certainly meant for a driver of NVIDIA.
-        if isinstance(kind, str) and kind in _DRIVER_OF and parameters.get("apiVersion") == API_VERSION:
+        has_version = parameters.get("apiVersion") == API_VERSION
+        if isinstance(kind, str) and kind in _DRIVER_OF and (has_version or config.driver.endswith("nvidia.com")):
             text = f'"{printable(config.driver)}" is not a driver that reads {kind}, so the config has no effect'
-            path = config.path / "opaque" / "driver"
-            yield Problem(path, text, f'write "{_DRIVER_OF[kind]}"', severity=Severity.WARN)
+            path, remedy = config.path / "opaque" / "driver", f'write "{_DRIVER_OF[kind]}"'
+            if not has_version:
+                remedy += f", and parameters.apiVersion: {API_VERSION}"
+            yield Problem(path, text, remedy, severity=Severity.WARN)
 
 
 def _kind_problems(found: NvidiaConfig, subject: Subject) -> Iterator[Problem]:

@@ -13,6 +13,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.fleet.gpu_nodes import has_gpu_labels
 from policies.fleet.offers.hardware import Cut
 from policies.fleet.offers.offer import cut_refusal
+from policies.fleet.operands import is_deployed
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import Object, has_ended, items_at, lookup, name_of, namespace_of
@@ -94,6 +95,11 @@ class Facts:
         """The value at `spec.<steps>` of the active ClusterPolicy; None if it is missing or unknown."""
         policy = self.cluster_policy()
         return lookup(policy, ("spec", *steps)) if isinstance(policy, dict) else None
+
+    def deploys(self, component: str) -> bool:
+        """False if the active ClusterPolicy does not deploy a component; true also while it is unknown."""
+        policy = self.cluster_policy()
+        return not isinstance(policy, dict) or is_deployed(policy, component)
 
     def gpu_nodes(self) -> list[Object] | Unknown:
         """The nodes whose labels say that they have a GPU."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import WITH_DRIVER, Section
 from policies.configuration.cluster_facts import the_nodes
-from policies.configuration.components import is_deployed
 from policies.fleet.device_plugin import node_workload
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import Object, lookup, name_of

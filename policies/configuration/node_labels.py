@@ -175,7 +175,7 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
         text = f'"{value}" is never read, because the ClusterPolicy names no ConfigMap in devicePlugin.config.name'
         yield Problem(path, text, "name a ConfigMap in the ClusterPolicy first", severity=Severity.WARN)
         return
-    has_readers = any(change.facts.policy_value(each, "enabled") is not False for each in ("devicePlugin", "gfd"))
+    has_readers = any(map(change.facts.deploys, ("devicePlugin", "gfd")))
     if not has_readers or node_workload(labels_of(change.object), change.facts.cluster_policy()) != WORKLOADS[0]:
         text = f'"{value}" is never read, because neither the device plugin nor GPU Feature Discovery runs on this node'
         yield Problem(path, text, "remove the label", severity=Severity.WARN)
@@ -197,8 +197,7 @@ def _device_plugin_config(change: Change, value: str) -> Iterator[Problem]:
 
 def _has_mig_manager(change: Change) -> bool:
     """False if no MIG manager runs on a node: it is disabled, or MIG cannot divide the GPUs."""
-    is_enabled = change.facts.policy_value("migManager", "enabled") is not False
-    return is_enabled and is_capable(gpu_labels(_applied_node(change))) is not False
+    return change.facts.deploys("migManager") and is_capable(gpu_labels(_applied_node(change))) is not False
 
 
 def _has(names: Collection[str]) -> str:
@@ -248,7 +247,7 @@ def _layout_problems(
 ) -> Iterator[Problem]:
     """The problems of a MIG configuration on the GPUs of a node with these labels."""
     path, entries = label_path(MIG_CONFIG_LABEL), selectable.entries(config, labels)
-    if change.facts.policy_value("migManager", "enabled") is False:
+    if not change.facts.deploys("migManager"):
         text = f'"{config}" does nothing, because the ClusterPolicy has migManager.enabled: false'
         yield Problem(path, text, "enable the MIG manager, or cut the GPUs yourself", severity=Severity.WARN)
         return

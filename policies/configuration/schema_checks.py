@@ -165,7 +165,9 @@ def _homes(schema: Field, name: str, path: FieldPath) -> Iterator[FieldPath]:
     "Deprecated fields must not be used",
     default=Severity.WARN,
     remedy="remove it",
-    source="github.com/NVIDIA/gpu-operator api/nvidia/v1/clusterpolicy_types.go",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go transformDriverContainer, applyLicensingConfig; "
+    "internal/state/driver_volumes.go getDriverAdditionalConfigs; the other fields marked deprecated in "
+    "api/nvidia/v1/clusterpolicy_types.go, which no function reads",
     rows=("F-03", "F-13", "I-17", "J-13", "C-13", "S-17", "S-60", "S-66"),
 )
 def current_fields(change: Change) -> Iterator[Problem]:

@@ -8,6 +8,7 @@ from policies.devices.published_devices import gpu_groups, largest_node, publish
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
+from policies.fleet.operands import is_deployed
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
@@ -79,7 +80,7 @@ def runs_device_plugin(node: Object, view: ClusterView, policy: Object | None = 
     followed = active_cluster_policy(view) if policy is None else policy
     if not isinstance(followed, dict) and _has_gpu_cluster(view):
         return False
-    enabled = lookup(followed, ("spec", "devicePlugin", "enabled")) is not False
+    enabled = not isinstance(followed, dict) or is_deployed(followed, "devicePlugin")
     return enabled and node_workload(labels, followed) == WORKLOADS[0]
 
 

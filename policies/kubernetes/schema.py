@@ -171,8 +171,12 @@ _MOST_GUESSED = 50
 def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> Iterator[SchemaProblem]:
     for name, known in schema.fields.items():
         if known.required and value.get(name) is None:
-            text = "is missing; the API server refuses the object without it"
-            yield SchemaProblem("required", path / name, text, f"add {name}{': {}' if known.type == 'object' else ''}")
+            text, remedy = "is missing", f"add {name}{': {}' if known.type == 'object' else ''}"
+            if name in value and known.type == "object":
+                text, remedy = "is empty, which counts as missing", f"indent its lines, or write {name}: {{}}"
+            yield SchemaProblem(
+                "required", path / name, f"{text}; the API server refuses the object without it", remedy
+            )
     unknown = 0
     for name, item in value.items():
         known_field = schema.fields.get(name)
@@ -188,7 +192,7 @@ def _find_in_fields(schema: Field, value: dict[str, Any], path: FieldPath) -> It
             text = "unknown field: the API server drops it silently, so it has no effect"
             yield SchemaProblem("unknown", path / name, text, remedy)
         elif item is None:
-            if known_field.type == "object":
+            if known_field.type == "object" and not known_field.required:
                 text = "is empty, so what should be in it is missing or stands beside it"
                 yield SchemaProblem("null", path / name, text, f"indent its lines, or write {name}: {{}}")
         else:

@@ -279,11 +279,12 @@ def used_claims(pod: Pod, namespace: str, view: ClusterView) -> Iterator[Problem
     """A claim in spec.resourceClaims gets its devices for the pod.
 
     Only containers that name the claim in resources.claims are given them. If no container does, the GPU is
-    allocated, and the pod runs without it.
+    allocated, and the pod runs without it. A container that names an undeclared claim may mean this one, and the API
+    server refuses the pod.
     """
-    claims = pod.resource_claims
+    declared = [claim.get("name") for claim in pod.resource_claims]
     used = pod.used_claims
-    if all(claim.get("name") in used for claim in claims):
+    if used.issuperset(declared) or not used.issubset(declared):
         return
     for request in gpu_requests(pod.document, namespace, view):
         if request.kind is RequestKind.CLAIM and request.name not in used and request.is_probable:

@@ -124,3 +124,17 @@ def test_object_on_its_way_out_is_not_refused(examined):
     )
     (finding,) = [one for one in examined(leaving) if one.rule.id == "GA101"]
     assert finding.severity == "warn"
+
+
+def test_required_field_that_is_empty_has_one_finding(examined):
+    whole = "operator: {}, driver: {}, toolkit: {}, devicePlugin: {}, dcgm: {}, dcgmExporter: {}, daemonsets: {}"
+    found = examined(POLICY + f"spec: {{{whole}, nodeStatusExporter: {{}}, gfd: null}}")
+    assert [(each.rule.id, plain_text(each)) for each in found if str(each.path) == "spec.gfd"] == [
+        (
+            "GA101",
+            (
+                "spec.gfd: is empty, which counts as missing; the API server refuses the object without it; indent its lines, "
+                "or write gfd: {}"
+            ),
+        )
+    ]

@@ -44,6 +44,10 @@ def test_claim_that_a_container_refers_to_is_used(place, reference):
     assert found(**{place: [reference]}) == []
 
 
+def test_claim_is_not_reported_beside_a_misspelt_reference():
+    assert found(container=[{"name": "devices"}]) == []
+
+
 def test_claim_for_a_device_of_another_driver_needs_no_container():
     assert found("nic") == []
 

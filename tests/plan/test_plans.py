@@ -355,7 +355,7 @@ def machine(resource):
 
 
 def sandboxes(**spec):
-    return {"sandboxWorkloads": {"enabled": True}, **spec}
+    return {"sandboxWorkloads": {"enabled": True}, "sandboxDevicePlugin": {"enabled": True}, **spec}
 
 
 @pytest.mark.parametrize(

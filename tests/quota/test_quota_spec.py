@@ -175,6 +175,7 @@ def test_names_are_unique():
         (None, "spec: is missing; write its fields, such as limits: [{name: all, gpus: 8}]"),
         ([], "spec: is a list; write its fields, such as limits: [{name: all, gpus: 8}]"),
         ({}, "spec.limits: is missing; write a list such as [{name: all, gpus: 8}]"),
+        ({"limit": [7]}, "spec.limit: is an unknown field of a GPUQuota's spec; write limits"),
         ({"limits": {}}, "spec.limits: is a mapping; write a list such as [{name: all, gpus: 8}]"),
         (
             {"limits": []},

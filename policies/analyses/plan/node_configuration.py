@@ -102,7 +102,7 @@ class Configurations:
         """False if the ClusterPolicy disables the device plugin for its kind of virtual machines."""
         is_kata = self._facts.policy_value("sandboxWorkloads", "mode") == "kata"
         plugin = "kataSandboxDevicePlugin" if is_kata else "sandboxDevicePlugin"
-        return self._facts.policy_value(plugin, "enabled") is not False
+        return self._facts.deploys(plugin)
 
     def _plugin_configuration(self, labels: Mapping[str, str]) -> tuple[PluginConfig | None, str]:
         """The document that the device plugin of a node reads; None without one; and why it is not known."""
@@ -145,7 +145,7 @@ class Configurations:
         """The name of the MIG configuration of a node, its entries, and why they are not known."""
         labels = labels_of(node)
         name = labels.get(MIG_CONFIG_LABEL) or self._default_mig_config(labels)
-        if not name or is_capable(labels) is False or self._facts.policy_value("migManager", "enabled") is False:
+        if not name or is_capable(labels) is False or not self._facts.deploys("migManager"):
             return "", (), ""
         if name in WHOLE:
             return name, (), ""

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import WITH_OPERANDS, check_object
-from policies.configuration.components import is_deployed
 from policies.configuration.config_maps.roles import LIST_KEY
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.names import write_closest
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.rules.checks import Problem

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY, WITH_DRIVER
 from policies.configuration.cluster_facts import is_k0s, is_microk8s, is_openshift, namespaced_name, the_nodes
-from policies.configuration.components import is_deployed
 from policies.configuration.drivers import drivers_of
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import items_at, lookup, namespace_of
 from policies.kubernetes.view import UNKNOWN
@@ -160,7 +160,7 @@ def host_network(change: Change) -> Iterator[Problem]:
     enforced = [(name, labels.get(_ENFORCE)) for name, labels in _namespace_labels(change).items()]
     strict = [(name, standard) for name, standard in enforced if standard in _STANDARDS]
     for name in ("driver", *_PORTS):
-        if not change.flag(name, "hostNetwork") or not change.flag(name, "enabled", default=True):
+        if not change.flag(name, "hostNetwork") or not is_deployed(change.object, name):
             continue
         path, port = change.at(name, "hostNetwork"), _PORTS.get(name)
         if strict and not change.flag("psa", "enabled"):

@@ -8,7 +8,7 @@ from policies.configuration.change import OPERATOR, WITH_OPERANDS, Change
 from policies.configuration.cluster_facts import counted_names
 from policies.configuration.cluster_policy.runtime import uses_nri_plugin
 from policies.configuration.cluster_policy.upgrades import percentage, whole_number
-from policies.configuration.components import is_deployed
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.names import is_dns_label, is_label_key, is_label_value, printable, write_closest
 from policies.kubernetes.nodes import labels_of, node_taint, tolerates_taint
 from policies.kubernetes.objects import Object, lookup, name_of

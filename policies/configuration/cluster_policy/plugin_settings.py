@@ -12,12 +12,12 @@ from policies.configuration.cluster_facts import (
     quoted_names,
     the_nodes,
 )
-from policies.configuration.components import is_deployed
 from policies.configuration.config_maps.plugin_documents import configurations
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.device_plugin import runs_device_plugin
 from policies.fleet.offers.hardware import gpu_labels
 from policies.fleet.offers.offer import MPS_WITH_MIXED
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.names import closest, is_dns_label, shown
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import name_of
@@ -283,7 +283,7 @@ def mounted_files(change: Change) -> Iterator[Problem]:
     name too. A ConfigMap that is not known here is judged when it is applied.
     """
     manager = change.section("migManager")
-    if not manager.flag("enabled", default=True):
+    if not is_deployed(change.object, "migManager"):
         return
     nodes = change.facts.known_gpu_nodes()
     is_idle = bool(nodes) and all(is_capable(labels_of(node)) is False for node in nodes)
@@ -317,7 +317,7 @@ def manager_settings(change: Change) -> Iterator[Problem]:
     such GPUs. `WITH_REBOOT` is compared as a string: any value but "true" means no, also "True" and "1".
     """
     manager = change.section("migManager")
-    if not manager.flag("enabled", default=True):
+    if not is_deployed(change.object, "migManager"):
         labelled = change.facts.nodes_with(MIG_CONFIG_LABEL)
         waiting = [node for node in labelled if labels_of(node)[MIG_CONFIG_LABEL] not in WHOLE]
         if waiting and change.text("mig", "strategy") in ("single", "mixed"):

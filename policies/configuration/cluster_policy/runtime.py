@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.configuration.change import CLUSTER_POLICY
 from policies.configuration.cluster_facts import counted_names, gpu_pods, is_rancher, runtime_of, the_nodes
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.objects import lookup
 from policies.nvidia.container_toolkit import SET_AS_DEFAULT, is_true
 from policies.rules.checks import Problem
@@ -33,7 +34,7 @@ def uses_nri_plugin(change: Change) -> bool:
 
 def installs_toolkit(change: Change) -> bool:
     """True if the operator installs the container toolkit, which is the default."""
-    return change.flag("toolkit", "enabled", default=True)
+    return is_deployed(change.object, "toolkit")
 
 
 @CLUSTER_POLICY.rule(

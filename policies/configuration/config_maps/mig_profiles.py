@@ -283,7 +283,7 @@ def selectable_names(file: MIGFile) -> Iterator[Problem]:
     text = f"has no {DEFAULT}, which the operator labels nodes with unless migManager.config.default is empty"
     if change.facts.cluster_policy() is UNKNOWN:
         text += "; whether the ClusterPolicy names this ConfigMap is not known here"
-    is_managed = change.facts.policy_value("migManager", "enabled") is not False
+    is_managed = change.facts.deploys("migManager")
     is_certain = used and is_managed and change.facts.applies_default_layout()
     yield file.problem((CONFIGS,), text, severity=None if is_certain else Severity.WARN, of_key=True)
 

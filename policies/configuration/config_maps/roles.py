@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.configuration.change import CONFIG_MAP, MADE_BY_THE_OPERATOR, is_operator
 from policies.configuration.cluster_facts import the_nodes
-from policies.configuration.components import is_deployed
 from policies.configuration.config_maps.mig_documents import CLIENTS_FILE
 from policies.configuration.config_maps.plugin_documents import reviewed_texts
+from policies.fleet.operands import is_deployed
 from policies.kubernetes.names import closest
 from policies.kubernetes.objects import FieldPath, items_at, lookup, name_of
 from policies.kubernetes.yaml import YAMLError, first_document

@@ -142,7 +142,9 @@ def _spec_problems(spec: Any) -> Iterator[Problem]:
         yield Problem(_SPEC, _found(spec), f"write its fields, such as limits: [{_EXAMPLE}]")
         return
     yield from _unknown_fields(_SPEC, spec, _SPEC_FIELDS, "a GPUQuota's spec")
-    yield from _limits_problems(spec)
+    # A misspelt field is not missing as well.
+    if "limits" in spec or not any(closest(key, _SPEC_FIELDS) == "limits" for key in spec):
+        yield from _limits_problems(spec)
     for field, choices in _CHOICES.items():
         if field in spec and spec[field] not in choices:
             yield Problem(_SPEC / field, f"is {quoted_value(spec[field])}", f"write {' or '.join(choices)}")

@@ -104,6 +104,16 @@ def test_config_for_an_unknown_driver_is_reported(config_findings, driver):
     ]
 
 
+@pytest.mark.parametrize("version", ["gpu.nvidia.com/v1alpha1", "resource.nvidia.com/v1"])
+def test_config_of_another_version_for_an_unknown_driver_is_reported(config_findings, version):
+    assert config_findings("GA240", f"{{apiVersion: {version}, kind: GpuConfig}}", driver="nvidia.com") == [
+        (
+            'spec.devices.config[0].opaque.driver: "nvidia.com" is not a driver that reads GpuConfig, so the config has no '
+            'effect; write "gpu.nvidia.com", and parameters.apiVersion: resource.nvidia.com/v1beta1'
+        )
+    ]
+
+
 def test_config_of_another_vendor_is_not_reported(config_findings):
     assert config_findings("GA240", "{apiVersion: example.com/v1, kind: GpuConfig}", driver="example.com") == []
 
