@@ -80,6 +80,10 @@ class ServedVersions:
         last = self._last.get(resource.name)
         return found if last is None else sorted(found, key=lambda each: each != last)
 
+    def has(self, resource: Resource) -> bool:
+        """True if a version was served."""
+        return resource.name in self._last
+
     def note(self, served: Resource) -> None:
         """Remember the version of an answer."""
         self._last[served.name] = served

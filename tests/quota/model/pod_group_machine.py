@@ -24,7 +24,7 @@ class MachineWithPodGroups(Machine):
     def create_group(self, name):
         self.world.make_group(name)
 
-    @rule(replica=FEW, name=NAMES, templates=TEMPLATES, sees_group=st.sampled_from([True, True, False]), far=FAR)
+    @rule(replica=FEW, name=NAMES, templates=TEMPLATES, sees_group=st.sampled_from([True, True, False, None]), far=FAR)
     def create_pod_of_a_group(self, replica, name, templates, sees_group, far):
         more = {"templates": templates, "group": name, "sees_group": sees_group}
         self.create(replica, self.world.new("Pod", ("h100", 0), **more), far)

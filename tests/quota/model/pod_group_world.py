@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from policies.quota.ledger.recount import SharedClaims
-from policies.rules.charges import Charge
+from policies.rules.charges import OWN, Charge
 from tests.quota.model.state import bill
 from tests.quota.model.world import World
 
@@ -55,8 +55,13 @@ class WorldWithPodGroups(World):
         return self.new("ResourceClaim", self.templates[template], owner=owner.uid, piece=piece, is_made=True)
 
     def charge_of(self, thing, quota):
-        """What a pod shares is charged to its group, which is read live, as is the claim that its status names."""
+        """What a pod shares is charged to its group, which is read live, as is the claim that its status names.
+
+        While groups are unknown, claims from templates are charged when they are made.
+        """
         charge = super().charge_of(thing, quota)
+        if thing.group and thing.sees_group is None:
+            return replace(charge, pieces={OWN: charge.pieces[OWN]})
         group = self.group_of(thing, self.groups) if thing.sees_group else None
         if group is None:
             return charge

@@ -35,8 +35,8 @@ class Thing:
     """What a pod was charged for its claims from templates: for whom they are made, for which piece, and what they request."""
     group: str = ""
     """The name of the PodGroup that a pod belongs to."""
-    sees_group: bool = True
-    """Whether replicas may read PodGroups when the pod is created."""
+    sees_group: bool | None = True
+    """Whether replicas see the group when the pod is created; None while PodGroups are unknown."""
     named: str = ""
     """The uid of the claim that the status of a PodGroup names."""
     is_named: bool = False

@@ -22,6 +22,7 @@ import yaml
 
 from policies.admission import CONFIGURATIONS
 from policies.configuration import is_configuration
+from policies.devices.resource_claims import POD_GROUP
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
@@ -175,12 +176,17 @@ class _Writer:
 
         async def take(page: list[Object]) -> None:
             reduced = [found for item in page if (found := reduce(item)) is not None]
+            if resource.other_versions and page:
+                # Not the preferred version, which trimmed objects have.
+                reduced = [{**each, "apiVersion": page[0]["apiVersion"]} for each in reduced]
             self._add(file, reduced)
             kept.extend(reduced if resource.kind in _FIRST else ())
 
         with self._file(resource, only) as file:
             unreadable = await self._read(wanted.within(only), take)
-            if unreadable is not None:
+            # Pods name PodGroups only where there are some, so these are unknown if no version that is read is served.
+            is_unknown = resource.kind == POD_GROUP and not self.client.served_versions.has(resource)
+            if unreadable is not None or is_unknown:
                 file.discard()
         if unreadable is not None:
             if resource.kind == _NAMESPACE and self.namespace:
@@ -188,6 +194,8 @@ class _Writer:
                 await self._write_object(resource, self.namespace, unreadable)
             else:
                 self.snapshot.unknown.append(unreadable)
+            return
+        if is_unknown:
             return
         self.snapshot.files[file.name] = file.count
         if resource.kind in _FIRST:
