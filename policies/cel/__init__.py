@@ -18,7 +18,7 @@ from policies.cel.conditions import (
     value_of,
 )
 from policies.cel.devices import CelDevice
-from policies.cel.environment import DEVICE, CelFeatures, Environment, selector_environment
+from policies.cel.environment import DEVICE, STORED, CelFeatures, Environment, selector_environment
 from policies.cel.errors import CelCompileError, CelRuntimeError, Issue, begin_evaluation, steps_spent
 from policies.cel.interpreter.compiler import CountedProgram
 from policies.cel.interpreter.planner import plan_expression
@@ -58,6 +58,7 @@ __all__ = [
     "DYN",
     "MOST_COST",
     "NO_AUTHORIZER",
+    "STORED",
     "STRING",
     "UNBOUNDED_COST",
     "Call",

@@ -2,7 +2,7 @@
 
 Kubernetes' estimates come before cel-go's for standard functions and after those for its extensions. Sources: cel-go v0.26.0
 checker/cost.go (`functionCost`), ext/lists.go and ext/sets.go; k8s.io/apiserver/pkg/cel/library/cost.go (`EstimateCallCost`)
-and, for `includes`, k8s.io/dynamic-resource-allocation/cel/compile.go.
+and, for `includes` of DRA, k8s.io/dynamic-resource-allocation/cel/compile.go.
 """
 
 from __future__ import annotations
@@ -134,8 +134,8 @@ _STANDARD_ESTIMATES: Mapping[str, _Estimator] = {
     "string_to_bytes": _string_to_bytes,
     "bytes_to_string": _bytes_to_string,
     "strings_quote": _quote,
-    "starts_with_string": _second_read,
-    "ends_with_string": _second_read,
+    **dict.fromkeys(("starts_with_string", "ends_with_string"), _second_read),
+    **dict.fromkeys(("starts_with_read_string", "ends_with_read_string"), _second_read),
     "in_list": lambda call: CallEstimate(call.operands[1].size.times_factor(1)),
     "matches_string": lambda call: CallEstimate(_match(call)),
     "contains_string": lambda call: CallEstimate(call.operands[0].reading.times(call.operands[1].reading)),
@@ -231,6 +231,14 @@ def _walk(call: EstimatedCall) -> CallEstimate:
         return _first_read(call)
     each = _ONE.plus(elements.reading) if elements.type.name in {"string", "bytes"} else _ONE
     return CallEstimate(call.operands[0].size.times(each))
+
+
+def _includes(call: EstimatedCall) -> CallEstimate:
+    """DRA's own function costs as much as `in` with the longest list, the other 1 for each element."""
+    if call.overload_id == "dra_includes_dyn_dyn":
+        return CallEstimate(Estimate(0, INCLUDES_MAX))
+    target = call.operands[0]
+    return CallEstimate(target.size) if _elements(target) is None else _walk(call)
 
 
 def _rewritten(call: EstimatedCall) -> CallEstimate:
@@ -349,8 +357,7 @@ NOMINAL_FUNCTIONS = (
 
 
 _KUBERNETES_ESTIMATES: Mapping[str, _Estimator] = {
-    # As `in` with the longest list. Source: compile.go of DRA, `draCostEstimator`.
-    "includes": lambda _: CallEstimate(Estimate(0, INCLUDES_MAX)),
+    "includes": _includes,
     "check": lambda _: CallEstimate(exactly(AUTHORIZATION_CHECK)),
     "_==_": _equality,
     "replace": _replace,

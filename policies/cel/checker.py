@@ -296,7 +296,7 @@ def check(root: Expression, text: str, env: Environment, *, any_result: bool = F
 
 def _check_result(root: Expression, result: Type, env: Environment, issues: IssueList) -> None:
     """Refuse results that are neither a bool nor an attribute that may be one."""
-    if result in (types.BOOL, types.ANY) or (env.features.list_type_attributes and result == types.DYN):
+    if result in (types.BOOL, types.ANY) or (env.features.attributes_are_dyn and result == types.DYN):
         return
     raise issues.refuse(root.offset, f"must evaluate to bool or the unknown type, not {result_name(result)}")
 

@@ -20,6 +20,7 @@ from policies.cel.libraries import (
     operators,
     optionals,
     quantities,
+    replacements,
     semvers,
     string_format,
     strings,
@@ -29,11 +30,13 @@ from policies.cel.libraries import (
 from policies.cel.libraries.ips import CIDR_TYPE, IP_TYPE
 from policies.cel.libraries.quantities import QUANTITY
 from policies.cel.types import Type, list_of, map_of, optional_of, type_of
+from policies.kubernetes.versions import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.cel.declarations import Overload
+    from policies.kubernetes.view import ClusterView
 
 
 _LIBRARIES: tuple[tuple[Overload, ...], ...] = (
@@ -58,12 +61,18 @@ _LIBRARIES: tuple[tuple[Overload, ...], ...] = (
 
 
 @cache
-def _library_functions() -> Mapping[str, Function]:
+def _library_functions(*, cel_go_029: bool, standard_includes: bool) -> Mapping[str, Function]:
     """Every function by name, with the overloads of all libraries."""
+    replaced = {
+        **(replacements.CEL_GO_029 if cel_go_029 else {}),
+        **(replacements.LIST_LIBRARY if standard_includes else {}),
+    }
     overloads: dict[str, list[Overload]] = {}
     for library in _LIBRARIES:
         for overload in library:
-            overloads.setdefault(overload.name, []).append(overload)
+            known = replaced.get(overload.id, overload)
+            if known is not None:
+                overloads.setdefault(known.name, []).append(known)
     return {name: Function(name, tuple(known)) for name, known in overloads.items()}
 
 
@@ -73,6 +82,8 @@ DEVICE = "kubernetes.DRADevice"
 
 class CelFeatures(NamedTuple):
     """The features that a cluster offers to selectors.
+
+    The defaults are those of 1.36, with attributes that are lists, which are alpha there.
 
     Source: k8s.io/dynamic-resource-allocation/cel/compile.go, Features and the environment type.
     """
@@ -86,6 +97,41 @@ class CelFeatures(NamedTuple):
 
     What is stored already, and everything in the scheduler, may use every declaration.
     """
+    stored_lists: bool = False
+    """Attributes may be lists, and are dyn to stored expressions, whatever the gate."""
+    standard_includes: bool = False
+    """`includes` is a function of Kubernetes' library of lists."""
+    cel_go_029: bool = False
+    """Expressions are compiled with cel-go v0.29, else v0.26."""
+
+    @classmethod
+    def of_cluster(cls, view: ClusterView, *, new_expressions: bool) -> CelFeatures:
+        """The features of a cluster; those of 1.36 if the version is unknown."""
+        return cls(
+            consumable_capacity=Feature.DRAConsumableCapacity.is_on(view) is not False,
+            list_type_attributes=Feature.DRAListTypeAttributes.is_on(view) is True,
+            new_expressions=new_expressions,
+            stored_lists=Feature.StoredListAttributes.is_on(view) is True,
+            standard_includes=Feature.StandardIncludes.is_on(view) is True,
+            cel_go_029=Feature.CelGo029.is_on(view) is True,
+        )
+
+    @property
+    def reads_lists(self) -> bool:
+        """True if a device may have attributes that are lists; else no selector can be evaluated on it."""
+        return self.list_type_attributes or self.stored_lists
+
+    @property
+    def attributes_are_dyn(self) -> bool:
+        """True if attributes are of the type dyn, which may be lists; else of any, which may not."""
+        return self.list_type_attributes or (self.stored_lists and not self.new_expressions)
+
+
+STORED = CelFeatures(stored_lists=True, standard_includes=True, cel_go_029=True)
+"""The features with which stored selectors are read where no version is at hand: they take nothing away.
+
+Attributes may be lists, because a device that has a list proves that the cluster knows them.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +182,9 @@ def selector_environment(features: CelFeatures) -> Environment:
     """The environment in which a selector is compiled.
 
     For what is stored already, gates do not take declarations away: k8s.io/apiserver/pkg/cel/environment/environment.go,
-    `filterAndBuildOpts`. What type attributes have depends on the gate in either case.
+    `filterAndBuildOpts`.
     """
-    attribute = types.DYN if features.list_type_attributes else types.ANY
+    attribute = types.DYN if features.attributes_are_dyn else types.ANY
     device = {
         "driver": types.STRING,
         "attributes": map_of(types.STRING, map_of(types.STRING, attribute)),
@@ -147,7 +193,7 @@ def selector_environment(features: CelFeatures) -> Environment:
     lists = {f"{DEVICE}.{name}": type_ for name, type_ in device.items() if type_.kind == "map"}
     if features.consumable_capacity or not features.new_expressions:
         device["allowMultipleAllocations"] = types.BOOL
-    functions = _library_functions()
+    functions = _library_functions(cel_go_029=features.cel_go_029, standard_includes=features.standard_includes)
     if features.new_expressions and not features.list_type_attributes:
         functions = {name: function for name, function in functions.items() if name != "includes"}
     object_type = Type(DEVICE, kind="object")

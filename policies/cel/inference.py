@@ -108,14 +108,14 @@ class _Walk:
         if found is None:
             self._report_undeclared(node, node.name)
         else:
-            self._names[node] = unqualified_name(node.name)
+            self._names[node] = self._scopes.reference_name(node.name)
         self._types[node] = found or types.ERROR
 
     def _select(self, node: Select) -> Iterator[Expression]:
         name = self._scopes.qualified_name(node)
         found = None if name is None else self._scopes.variable_or_type(name)
         if name is not None and found is not None:
-            self._names[node] = unqualified_name(name)
+            self._names[node] = self._scopes.reference_name(name)
             self._types[node] = found
             return
         yield node.operand

@@ -293,14 +293,27 @@ class Scopes:
             self._local[name].pop()
 
     def variable_or_type(self, name: str) -> Type | None:
-        """The type of what a name stands for, or None."""
-        name = unqualified_name(name)
-        if local := self._local.get(name):
+        """The type of what a name stands for, or None.
+
+        Since cel-go v0.27, a leading dot reaches what a variable hides, and no type's name begins with a variable.
+        """
+        is_global, name = name.startswith("."), unqualified_name(name)
+        if self._environment.features.cel_go_029:
+            first, dot, _ = name.partition(".")
+            if not is_global and (hiding := self._local.get(first)):
+                return None if dot else hiding[-1]
+        elif local := self._local.get(name):
             return local[-1]
         if (variable := self._environment.variables.get(name)) is not None:
             return variable
         described = self._environment.type_names.get(name)
         return None if described is None else type_of(_DECLARED.get(name, described))
+
+    def reference_name(self, name: str) -> str:
+        """The name by which the value is found at run time: with a leading dot if a variable hides it."""
+        bare = unqualified_name(name)
+        is_hidden = name != bare and bool(self._local.get(bare.partition(".")[0]))
+        return name if is_hidden and self._environment.features.cel_go_029 else bare
 
     def function(self, name: str) -> Function | None:
         """The function of a name, or None."""

@@ -62,6 +62,10 @@ def _target_read(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(held_size(arguments[0]), STRING_FACTOR)
 
 
+def _second_read(arguments: Sequence[Outcome], _: Outcome) -> int:
+    return scaled_cost(held_size(arguments[1]), STRING_FACTOR)
+
+
 def _comparison_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
     return scaled_cost(min(held_size(arguments[0]), held_size(arguments[1])), STRING_FACTOR)
 
@@ -78,6 +82,7 @@ def _containment_cost(arguments: Sequence[Outcome], _: Outcome) -> int:
 _STANDARD_CHARGES: Mapping[str, Charge] = {
     **dict.fromkeys(("starts_with_string", "ends_with_string", "string_to_bytes", "bytes_to_string"), _target_read),
     **dict.fromkeys(("strings_quote", "string_format"), _target_read),
+    **dict.fromkeys(("starts_with_read_string", "ends_with_read_string"), _second_read),
     "in_list": lambda arguments, _: held_size(arguments[1]),
     "equals": _comparison_cost,
     "not_equals": _comparison_cost,
@@ -242,6 +247,7 @@ _KUBERNETES_OVERLOAD_CHARGES: Mapping[str, Charge] = {
     "cidr_ip": _nominal,
     "cidr_contains_ip_string": _with_text_read(_ip_contained),
     "cidr_contains_cidr_string": _with_text_read(_cidr_contained),
+    "list_includes_dyn_dyn": _walk_cost,
 }
 """Overloads that cost other than their functions."""
 

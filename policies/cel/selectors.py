@@ -158,7 +158,7 @@ class Selector:
         self.checked = checked
         self._program = program
         self._environment = known
-        self._has_lists = known.features.list_type_attributes
+        self._has_lists = known.features.reads_lists
         self._variables = [None, *[None] * program.variables]
         self.number = next(_NUMBERS)
         """A key for caches that must not keep the selector."""
@@ -242,7 +242,7 @@ class Selector:
         """A part of the syntax tree as a selector of its own; None if it fails on its own constants."""
         checked = replace(self.checked, root=expression)
         try:
-            program = plan_expression(checked, "", self._environment.functions)
+            program = _plan_selector(checked, "", self._environment)
         except CelCompileError:
             return None
         return Selector("", checked, program, self._environment)
@@ -358,8 +358,12 @@ def _compile(text: str, features: CelFeatures) -> Selector:
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_SELECTOR:
         raise _refusal(f"Too long: may not be more than {LONGEST_SELECTOR} bytes", text)
     known = selector_environment(features)
-    checked = check(parse(text), text, known)
-    return Selector(text, checked, plan_expression(checked, text, known.functions), known)
+    checked = check(parse(text, escaped_names=features.cel_go_029), text, known)
+    return Selector(text, checked, _plan_selector(checked, text, known), known)
+
+
+def _plan_selector(checked: Checked, text: str, known: Environment) -> Program:
+    return plan_expression(checked, text, known.functions, strict_optionals=known.features.cel_go_029)
 
 
 def _refusal(message: str, text: str) -> CelCompileError:

@@ -12,7 +12,6 @@ from policies.devices.deviceclasses import selector_texts
 from policies.devices.effort import Effort
 from policies.devices.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
 from policies.kubernetes.objects import FieldPath, Object, lookup, mapping_at, mappings_at, name_of
-from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import IMEX_MODE, IMEX_OF_HOST
 from policies.rules.checks import RulesOn
@@ -55,11 +54,7 @@ class Facts:
 
     def cel_features(self) -> CelFeatures:
         """The features that the API server lets a new selector use; those of 1.36 if the version is unknown."""
-        return CelFeatures(
-            consumable_capacity=Feature.DRAConsumableCapacity.is_on(self.view) is not False,
-            list_type_attributes=Feature.DRAListTypeAttributes.is_on(self.view) is True,
-            new_expressions=True,
-        )
+        return CelFeatures.of_cluster(self.view, new_expressions=True)
 
     def driver_gate(self, gate: NVIDIAFeature) -> bool | Unknown:
         """True if a feature gate of NVIDIA's DRA driver is on: by the settings, else by the GPUCluster."""

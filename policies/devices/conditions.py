@@ -86,7 +86,7 @@ def device_reads(text: str) -> tuple[Read, ...]:
 def _parse_or_none(text: str) -> Expression | None:
     count_work(10 * len(text))
     try:
-        return parse(text)
+        return parse(text, escaped_names=True)
     except CelCompileError:
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from policies.cel import CelCompileError, CelFeatures, CelRuntimeError, begin_evaluation, compile_selector, steps_spent
+from policies.cel import STORED, CelCompileError, CelRuntimeError, begin_evaluation, compile_selector, steps_spent
 from policies.devices.published_devices import Evaluation
 from policies.kubernetes.bounds import Work, count_work
 
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-
-STORED = CelFeatures()
-"""The features with which the scheduler compiles stored selectors; gates take nothing away from these.
-
-Attributes may be lists, because a device that has a list proves the gate for them.
-"""
 
 MOST_TEXT = 12 * 1024
 """Bytes of the selectors of one object that are compared with the cluster; half a second at the worst, aside from the event

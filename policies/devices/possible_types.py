@@ -11,10 +11,10 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from policies.cel import (
+    STORED,
     Call,
     CelCompileError,
     CelDevice,
-    CelFeatures,
     CelRuntimeError,
     Identifier,
     ListLiteral,
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 _Outcome = bool | None
 """The result of a part of an expression; None if it fails."""
 
-_FEATURES = CelFeatures()
-"""As for the other checks of stored selectors, so that each is compiled once."""
 _MOST_COST = 1_000
 """The most that the atoms of a selector may cost for one device, by the API server's estimate; those that tell types cost 5 or 20."""
 _MOST_BYTES = 1 << 20
@@ -108,7 +106,7 @@ def possible_types(text: str) -> frozenset[str]:
     """The types of devices that an expression can match: all of them where it does not compile."""
     count_work(len(text))
     try:
-        selector = compile_selector(text, _FEATURES)
+        selector = compile_selector(text, STORED)
     except CelCompileError:
         return TYPES
     outcomes = zip(_MODELS, _Analysis(selector).outcomes(selector.root), strict=True)

@@ -110,7 +110,9 @@ class Feature(Enum):
         "claims as extended resources",
         shown_by="`extendedResourceName` of a DeviceClass",
     )
-    DRAFractionalCapacityRange = Row({37: _BETA_OFF, 38: _BETA}, _NOT_READ + "fractions in `requestPolicy.validRange`")
+    DRAFractionalCapacityRange = Row(
+        {37: _BETA_OFF, 38: _BETA}, "fractions in `requestPolicy.validRange`, in the allocator"
+    )
     DRAResourceClaimDeviceStatus = Row({32: _ALPHA, 33: _BETA, 37: _GA}, _NOT_READ + "`status.devices` of claims")
     DRAWorkloadResourceClaims = Row({36: _ALPHA, 37: _BETA_OFF}, "claims of PodGroups, if PodGroups are served")
     GenericWorkload = Row(
@@ -171,6 +173,57 @@ class Feature(Enum):
         "which config NVIDIA's driver applies to a request",
         what="the scheduler writes the names of requests into the configs that it copies from a class",
         source="staging/src/k8s.io/dynamic-resource-allocation/structured/internal/stable/allocator_stable.go",
+    )
+    CelGo029 = Row(
+        {37: _ALWAYS},
+        "names of fields between backticks; the costs of `startsWith`, `endsWith` and `matches`; what `lists.range`, "
+        "`indexOf`, `or` and `orValue` refuse",
+        what="selectors are compiled with cel-go 0.29, not 0.26",
+        source="go.mod",
+    )
+    StoredListAttributes = Row(
+        {37: _ALWAYS},
+        "types in stored selectors, and devices with such attributes",
+        what="CEL evaluates attributes that are lists, and stored selectors take attributes for dyn, without "
+        "DRAListTypeAttributes too",
+        source="staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go",
+    )
+    StandardIncludes = Row(
+        {37: _ALWAYS},
+        "the cost of `includes`, and lists of more than 48 elements",
+        what="`includes` is in CEL's library of lists, not DRA's",
+        source="staging/src/k8s.io/apiserver/pkg/cel/library/lists.go",
+    )
+    DevicesInSelectorErrors = Row(
+        {37: _ALWAYS},
+        "the texts of such errors",
+        what="the scheduler's error of a selector names the device, and advises optional chaining where a key is missing",
+        source="staging/src/k8s.io/dynamic-resource-allocation/cel/errors.go",
+    )
+    ConfigsForAllRequests = Row(
+        {37: _ALWAYS},
+        "configs of allocations",
+        what="an allocation has each config of its claim once, and no names of requests in one that is for all of them",
+        source="staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go",
+    )
+    CountersOfOwnNodes = Row(
+        {37: _ALWAYS},
+        "pools that are incomplete or invalid for other nodes only",
+        what="a ResourceSlice with counters counts for a node only if it is for this node",
+        source="staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go",
+    )
+    StepNotation = Row(
+        {37: _ALWAYS},
+        "`consumedCapacity` of allocations: `4k` rather than `4000`",
+        what="an amount that is rounded up to a step is written as the step is",
+        source="staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go",
+    )
+    UnrepresentableAmounts = Row(
+        {37: _ALWAYS},
+        "such errors",
+        what="a requested capacity that cannot be rounded up, or is negative, stops the allocation",
+        source="staging/src/k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go "
+        "(pull request 140442)",
     )
     CountersInOwnSlices = Row(
         {35: _ALWAYS},

@@ -116,7 +116,7 @@ def allocation_problem(
 ) -> AllocationProblem:
     """The allocation problem of a question; only of its claims if the nodes are unknown."""
     by_resource = _served_by_classes(question, view) if cluster.index is not None and cluster.nodes_known else {}
-    features = _features(view)
+    features = Features.of_cluster(view)
     return AllocationProblem(
         question=question if cluster.nodes_known else replace(question, pod=None, resources={}),
         claims=question.claims,
@@ -128,22 +128,6 @@ def allocation_problem(
         features=features,
         shares=SingleShares(view, settings),
         view=view,
-    )
-
-
-def _features(view: ClusterView) -> Features:
-    """The features that are on: by default in the cluster's version, or proven.
-
-    An unknown version counts as 1.36.
-    """
-    return Features(
-        admin_access=Feature.DRAAdminAccess.is_on(view) is not False,
-        consumable_capacity=Feature.DRAConsumableCapacity.is_on(view) is not False,
-        binding_conditions=Feature.DRADeviceBindingConditions.is_on(view) is not False,
-        device_taints=Feature.DRADeviceTaints.is_on(view) is not False,
-        list_type_attributes=Feature.DRAListTypeAttributes.is_on(view) is True,
-        partitionable_devices=Feature.DRAPartitionableDevices.is_on(view) is not False,
-        prioritized_list=Feature.DRAPrioritizedList.is_on(view) is not False,
     )
 
 

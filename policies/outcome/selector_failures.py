@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from policies.claims.claim_subject import Subject
 from policies.claims.missing_reads import domains, missing_reads, removed_attributes, unguarded_reads
 from policies.claims.selected_devices import path_of, text_place
 from policies.devices.allocation.reading import AllocationError, read_classes
-from policies.devices.allocation.shapes import cel_features
+from policies.devices.allocation.shapes import MISSING_KEY, OPTIONAL_HINT
 from policies.devices.conditions import device_reads
 from policies.devices.resource_claims import Claim
 from policies.kubernetes.bounds import check_cancelled
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
 
 _RUNTIME = "CEL runtime error: "
 _COMPILE = "CEL compile error: "
-_NO_KEY = re.compile(r"no such key: (.+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,15 +115,15 @@ def _failing_selector(selectors: Iterable[str | None], device: AllocatableDevice
 
 def _remedy(found: _Culprit, error: str, checks: Checks, facts: Facts) -> str:
     """The remedy of review's rules, else the failing condition with a check for what it reads."""
-    missing = _NO_KEY.fullmatch(error.strip())
-    if missing is None:
+    key = error.removesuffix(OPTIONAL_HINT).removeprefix(MISSING_KEY).strip()
+    if not error.startswith(MISSING_KEY):
         return "change the selector so that it is true or false for every device of the class"
     texts = (each.text for each in split_conjuncts(found.selector))
     failing = next((text for text in texts if checks.matches(text, found.device) is None), found.selector)
-    reads = (each for each in device_reads(failing) if each.name == missing[1])
+    reads = (each for each in device_reads(failing) if each.name == key)
     read = next((each for each in reads if value_of(found.device, each) is None), None)
     if read is None or read.domain is None:
-        return f"check that {missing[1]} is there before it is read"
+        return f"check that {key} is there before it is read"
     return _remedy_by_rules(found.owner, found.selector, read, facts) or _guarded_condition(read, failing)
 
 
@@ -145,7 +143,7 @@ def costly_selectors(problem: AllocationProblem) -> tuple[Obstacle, ...]:
     Raises:
         AllocationError: A field of a claim or a class has the wrong type.
     """
-    features = cel_features(problem.features)
+    features = problem.features.stored_selectors
     found: list[Obstacle] = []
     for owner, text in _selectors(problem):
         check_cancelled()

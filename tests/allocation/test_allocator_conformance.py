@@ -6,6 +6,7 @@ They are not ours to copy. The cases of test_allocator_measured_results.py are o
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,11 @@ def read_cases():
         reason = f"Kubernetes' cases are kept beside the repository, in {CASES.parent}, and are not there"
         return [pytest.param({}, marks=pytest.mark.skip(reason=reason), id="absent")]
     return [pytest.param(case, id=case["name"]) for case in json.loads(CASES.read_text())]
+
+
+def without_lister(error: str) -> str:
+    """The error without the words of the lister of classes: Kubernetes' tests have one of their own."""
+    return re.sub(r': (deviceclass\.resource\.k8s\.io|) "[^"]*" not found$', ": not found", error)
 
 
 @pytest.mark.parametrize("case", read_cases())
@@ -41,6 +47,6 @@ def test_claims_get_what_kubernetes_gives_them(case):
     if case["error"]:
         with pytest.raises(AllocationError) as failed:
             answer()
-        assert str(failed.value) == case["error"]
+        assert without_lister(str(failed.value)) == without_lister(case["error"])
     else:
         assert without_share_ids(answer()) == without_share_ids(case["results"])

@@ -132,7 +132,10 @@ def test_an_alternative_with_too_many_devices_is_passed_over(cluster):
     ("fields", "message"),
     [
         ({"deviceClassName": ""}, "missing device class name (unsupported request type?)"),
-        ({"deviceClassName": "none"}, 'could not retrieve device class none:  "not found" not found'),
+        (
+            {"deviceClassName": "none"},
+            'could not retrieve device class none: deviceclass.resource.k8s.io "none" not found',
+        ),
         ({"allocationMode": "Some"}, "unsupported count mode Some"),
         ({"count": 2**63}, "exact count 9223372036854775808 is too large"),
     ],

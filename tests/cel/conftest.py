@@ -41,4 +41,4 @@ def _written(node):
 @pytest.fixture(scope="session")
 def tree_of():
     """What an expression is read as: calls with their functions' names, `~` behind a test for presence, folds spelled out."""
-    return lambda text: _written(parse(text))
+    return lambda text, **options: _written(parse(text, **options))

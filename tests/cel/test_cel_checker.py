@@ -1,6 +1,6 @@
 import pytest
 
-from policies.cel import types
+from policies.cel import compile_selector, types
 from policies.cel.checker import check
 from policies.cel.environment import CelFeatures, selector_environment
 from policies.cel.errors import CelCompileError
@@ -222,6 +222,19 @@ def test_optional_selection_refers_to_its_overload():
 )
 def test_variable_hides_another(text):
     assert checked(text)
+
+
+def test_leading_dot_reaches_the_device_behind_a_variable_of_its_name_since_cel_go_0_29():
+    text = "[1].all(device, .device.driver == 'd')"
+    assert compile_selector(text, CelFeatures(cel_go_029=True)).matches({"driver": "d"})
+    assert refusal(text).message == "type 'int' does not support field selection"
+
+
+def test_type_is_hidden_by_a_variable_of_its_first_name_since_cel_go_0_29():
+    text = "[ip('::')].all(net, type(net) == net.IP)"
+    assert compile_selector(text).matches({"driver": "d"})
+    with pytest.raises(CelCompileError, match=r"type 'net\.IP' does not support field selection"):
+        compile_selector(text, CelFeatures(cel_go_029=True))
 
 
 def test_variable_ends_with_its_comprehension():

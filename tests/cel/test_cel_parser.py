@@ -192,6 +192,20 @@ def test_name_that_cannot_be_used_is_refused(text, expected):
 
 
 @pytest.mark.parametrize(
+    ("text", "plain"),
+    [("a.`b`", "a.b"), ("a.?`b`.c", "a.?b.c"), ("has(a.`b`)", "has(a.b)"), ("A{`b`: 1, c: 2}", "A{b: 1, c: 2}")],
+)
+def test_name_between_backticks_is_a_name_where_it_is_allowed(text, plain, tree_of):
+    assert tree_of(text, escaped_names=True) == tree_of(plain)
+
+
+def test_value_behind_a_name_between_backticks_is_looked_at_where_it_is_allowed():
+    assert issues("A{`b`: if}") == [(1, 3, "unsupported syntax: '`'")]
+    with pytest.raises(CelCompileError, match="reserved identifier: if"):
+        parse("A{`b`: if}", escaped_names=True)
+
+
+@pytest.mark.parametrize(
     ("family", "allowed"),
     [
         (lambda n: "(" * n + "1" + ")" * n, 249),

@@ -25,6 +25,14 @@ def test_selector_that_fails_is_reported_with_its_device_and_the_guarded_form(as
     )
 
 
+def test_advice_of_kubernetes_1_37_leaves_the_remedy_as_it_is(ask, k8s):
+    version = {"serverVersion": {"gitVersion": "v1.37.0"}}
+    answer = ask(k8s.claim(k8s.selecting(NVLINK)), k8s.node(), k8s.resource_slice(k8s.gpus(1)), version)
+    (obstacle,) = answer.obstacles
+    assert "CEL runtime error: no such key: nvlink. consider using CEL optional chaining" in obstacle.sentence
+    assert obstacle.remedy == f'remove it, or write "nvlink" in device.attributes["gpu.nvidia.com"] && {NVLINK}'
+
+
 @pytest.mark.parametrize("capacity", [True, ["memory"], "80Gi", {"memory": "80Gi"}, None])
 def test_selector_that_reads_a_malformed_capacity_is_reported(ask, k8s, capacity):
     selector = 'device.capacity["gpu.nvidia.com"].memory.compareTo(quantity("40Gi")) >= 0'

@@ -6,9 +6,8 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.cel import CelCompileError, CelFeatures, Conjunct, compile_selector, split_conjuncts
+from policies.cel import STORED, CelCompileError, CelFeatures, Conjunct, compile_selector, split_conjuncts
 from policies.claims.claim_subject import CLAIMS
-from policies.devices.effort import STORED
 from policies.devices.resource_claims import MOST_ENTRIES, Claim, selector_expressions
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR

@@ -370,12 +370,14 @@ def membership(value: Code, members: frozenset[object]) -> Code:
     return lambda frame: is_member(value(frame), members)
 
 
-def optional_or(left: Code, right: Code, *, unwraps: bool) -> Code:
-    """`or` and `orValue`; a left side that is not an optional is the result."""
+def optional_or(left: Code, right: Code, *, unwraps: bool, is_strict: bool) -> Code:
+    """`or` and `orValue`; a left side that is not an optional is the result, or fails if `is_strict`."""
 
     def run(frame: Frame) -> Value:
         value = left(frame)
         if not isinstance(value, Optional):
+            if is_strict:
+                raise CelRuntimeError(NO_OVERLOAD)
             return value
         if isinstance(value.value, Absent):
             return right(frame)

@@ -242,7 +242,8 @@ class _Compiler:
         if isinstance(step, plan.Call):
             return (yield from self._call(step))
         if isinstance(step, plan.OptionalOr):
-            return closures.optional_or((yield _Part(step.left)), (yield _Part(step.right)), unwraps=step.unwraps)
+            left, right = (yield _Part(step.left)), (yield _Part(step.right))
+            return closures.optional_or(left, right, unwraps=step.unwraps, is_strict=step.is_strict)
         if isinstance(step, plan.Fold):
             return closures.fold(step, *(yield from _codes((step.range, step.condition, step.step, step.result))))
         return (yield from self._construction(step))

@@ -111,6 +111,8 @@ class OptionalOr:
     right: Step
     unwraps: bool
     """True if it is `orValue`."""
+    is_strict: bool
+    """True if the first must be an optional; else anything else is the result."""
 
 
 @dataclass(slots=True, eq=False)

@@ -150,15 +150,24 @@ class _Scope(NamedTuple):
     outer: _Scope | None
 
 
-def plan_expression(checked: Checked, text: str, functions: Mapping[str, Function]) -> plan.Program:
+def plan_expression(
+    checked: Checked, text: str, functions: Mapping[str, Function], *, strict_optionals: bool = False
+) -> plan.Program:
     """The program of a checked expression.
+
+    Args:
+        checked: the expression.
+        text: its text, for errors.
+        functions: those that it can call.
+        strict_optionals: True for cel-go v0.29, where `or` and `orValue` fail on what is not an optional; before, that is
+            the result.
 
     Raises:
         CelCompileError: a constant part of it fails.
     """
     begin_evaluation()
     try:
-        return _Planner(checked, functions).program()
+        return _Planner(checked, functions, strict_optionals=strict_optionals).program()
     except (InstantiationError, EvaluationAborted) as error:
         issue = Issue(f"program instantiation failed: {error}", 1, 1)
         raise CelCompileError((issue,), text, located=False) from None
@@ -167,9 +176,10 @@ def plan_expression(checked: Checked, text: str, functions: Mapping[str, Functio
 class _Planner:
     """One expression's planning; `_planned` has the steps of the parts that are done."""
 
-    def __init__(self, checked: Checked, functions: Mapping[str, Function]) -> None:
+    def __init__(self, checked: Checked, functions: Mapping[str, Function], *, strict_optionals: bool) -> None:
         self._checked = checked
         self._functions = functions
+        self._strict_optionals = strict_optionals
         self._planned: dict[Expression, plan.Step] = {}
         self._folds: dict[Expression, plan.Fold] = {}
         self._slots = _FIRST_SLOT
@@ -288,7 +298,9 @@ class _Planner:
         if function in _INDEX:
             return look_up(arguments[0], arguments[1], is_optional=_INDEX[function])
         if function in _OPTIONAL_OR and len(arguments) == _PAIR:
-            return plan.OptionalOr(arguments[0], arguments[1], unwraps=_OPTIONAL_OR[function])
+            return plan.OptionalOr(
+                arguments[0], arguments[1], unwraps=_OPTIONAL_OR[function], is_strict=self._strict_optionals
+            )
         if function == "@in":
             return self._membership(reference, arguments)
         return self._other_call(function, reference, arguments)
@@ -328,8 +340,7 @@ def _key(entry: Entry) -> Expression:
 
 
 def _variable(name: str, scope: _Scope | None) -> plan.Variable:
-    """The innermost variable of a name, as cel-go finds it when it runs."""
-    name = name.removeprefix(".")
+    """The innermost variable of a name, as cel-go finds it; the outermost, with a leading dot."""
     while scope is not None:
         if scope.name == name:
             return scope.variable

@@ -133,7 +133,8 @@ def _sort_by_keys(elements: List, keys: List) -> List:
     return tuple(taken[index] for index in indices)
 
 
-def _range(count: int) -> List:
+def int_range(count: int) -> List:
+    """The numbers from 0, so many of them."""
     spend_steps(_WORK_OF_ELEMENT * max(0, count))
     return tuple(range(count))
 
@@ -259,7 +260,7 @@ LIBRARY: tuple[Overload, ...] = (
         )
         for key in ORDERED_TYPES
     ),
-    function("lists.range", "lists_range", (INT,), list_of(INT), _range),
+    function("lists.range", "lists_range", (INT,), list_of(INT), int_range),
     member("reverse", "list_reverse", (_LIST,), _LIST, _reverse),
     member("distinct", "list_distinct", (_LIST,), _LIST, _distinct),
 )

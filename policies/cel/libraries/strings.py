@@ -119,7 +119,7 @@ def _next_boundary(octets: bytes, position: int) -> int:
     return position
 
 
-def _matches(text: str, pattern: str) -> bool:
+def matches_regex(text: str, pattern: str) -> bool:
     """True if the pattern is found anywhere in the text."""
     _spend_on_reading(pattern)
     return _search(_ready(compile_pattern(pattern)), text.encode()) is not None
@@ -167,8 +167,8 @@ def _legal(pattern: str) -> str:
 
 
 REGEX_LIBRARY: tuple[Overload, ...] = (
-    function("matches", "matches", (STRING, STRING), BOOL, _matches),
-    member("matches", "matches_string", (STRING, STRING), BOOL, _matches),
+    function("matches", "matches", (STRING, STRING), BOOL, matches_regex),
+    member("matches", "matches_string", (STRING, STRING), BOOL, matches_regex),
     member("find", "string_find_string", (STRING, STRING), STRING, _find),
     member("findAll", "string_find_all_string", (STRING, STRING), list_of(STRING), _find_all),
     member("findAll", "string_find_all_string_int", (STRING, STRING, INT), list_of(STRING), _find_all),
@@ -201,32 +201,33 @@ def _size(value: str | bytes | List | Map) -> int:
     return len(value) if isinstance(value, str | bytes | Map) else list_size(value)
 
 
-def _out_of_range(index: int) -> CelRuntimeError:
+def out_of_range(index: int) -> CelRuntimeError:
+    """The error for a place outside of a text."""
     return CelRuntimeError(f"index out of range: {index}")
 
 
 def _char_at(text: str, index: int) -> str:
     """Empty at the very end of the text."""
     if not 0 <= index <= len(text):
-        raise _out_of_range(index)
+        raise out_of_range(index)
     return text[index : index + 1]
 
 
 def _index_of(text: str, part: str, offset: int = 0) -> int:
-    """An empty part is found at the offset, wherever that is."""
+    """The first place at or behind the offset; an empty part is found at the offset, wherever that is."""
     if not part:
         return offset
     if offset < 0:
-        raise _out_of_range(offset)
+        raise out_of_range(offset)
     return text.find(part, offset)
 
 
-def _last_index_of_from(text: str, part: str, offset: int) -> int:
+def last_index_of_from(text: str, part: str, offset: int) -> int:
     """The last place at or before the offset; none when the offset is beyond the text."""
     if not part:
         return offset
     if offset < 0:
-        raise _out_of_range(offset)
+        raise out_of_range(offset)
     return text.rfind(part, 0, offset + len(part)) if offset < len(text) else -1
 
 
@@ -251,7 +252,7 @@ def _split(text: str, separator: str, limit: int = -1) -> tuple[str, ...]:
 
 def _substring_from(text: str, start: int) -> str:
     if not 0 <= start <= len(text):
-        raise _out_of_range(start)
+        raise out_of_range(start)
     return text[start:]
 
 
@@ -260,7 +261,7 @@ def _substring_range(text: str, start: int, end: int) -> str:
         raise CelRuntimeError(f"invalid substring range. start: {start}, end: {end}")
     for index in (start, end):
         if not 0 <= index <= len(text):
-            raise _out_of_range(index)
+            raise out_of_range(index)
     return text[start:end]
 
 
@@ -298,7 +299,7 @@ LIBRARY: tuple[Overload, ...] = (
     member("indexOf", "string_index_of_string", (STRING, STRING), INT, _index_of),
     member("indexOf", "string_index_of_string_int", (STRING, STRING, INT), INT, _index_of),
     member("lastIndexOf", "string_last_index_of_string", (STRING, STRING), INT, str.rfind),
-    member("lastIndexOf", "string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of_from),
+    member("lastIndexOf", "string_last_index_of_string_int", (STRING, STRING, INT), INT, last_index_of_from),
     member("lowerAscii", "string_lower_ascii", (STRING,), STRING, lambda text: text.translate(_UPPER_TO_LOWER)),
     member("replace", "string_replace_string_string", (STRING, STRING, STRING), STRING, _replace),
     member("replace", "string_replace_string_string_int", (STRING, STRING, STRING, INT), STRING, _replace),

@@ -17,7 +17,7 @@ from policies.cel.parser.tokens import Mistake
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from policies.cel.parser.parts import Complaint, Part
+    from policies.cel.parser.parts import Part
     from policies.cel.syntax import Expression
 
 __all__ = ["parse"]
@@ -33,15 +33,19 @@ _NOWHERE = -1
 """The offset of issues for which cel-go reports no place."""
 
 
-def parse(text: str) -> Expression:
+def parse(text: str, *, escaped_names: bool = False) -> Expression:
     """The tree of an expression.
+
+    Args:
+        text: the expression.
+        escaped_names: True if names of fields may stand between backticks, as they may since cel-go v0.28.
 
     Raises:
         CelCompileError: if it is not an expression, or nests deeper or is larger than cel-go or MAX_DEPTH allow.
     """
     from lark.exceptions import UnexpectedInput
 
-    from policies.cel.parser.grammar import Misplaced, cel_parser
+    from policies.cel.parser.grammar import NO_ESCAPED_NAMES, Misplaced, cel_parser
 
     if len(text) > _MOST_CODE_POINTS:
         limit = f"size: {len(text)}, limit {_MOST_CODE_POINTS}"
@@ -58,12 +62,18 @@ def parse(text: str) -> Expression:
         offset = error.offset if isinstance(error, Misplaced) else cast("int | None", error.pos_in_stream) or 0
         unexpected = f"Syntax error: unexpected {text[offset : offset + 1]!r}"
         _refuse(text, mistakes(text) or [Mistake(offset, unexpected)])
-    if part.complaints:
-        _refuse(text, part.complaints)
+    # Without escaped names, cel-go does not look at the values of such fields.
+    complaints = [
+        each
+        for each in part.complaints
+        if not (each.message == NO_ESCAPED_NAMES if escaped_names else each.is_of_escaped_field)
+    ]
+    if complaints:
+        _refuse(text, [Mistake(each.offset, each.message) for each in complaints])
     return part.node
 
 
-def _refuse(text: str, found: Sequence[Mistake | Complaint]) -> NoReturn:
+def _refuse(text: str, found: Sequence[Mistake]) -> NoReturn:
     issues = IssueList(text)
     for offset, message in found:
         issues.report(_NOWHERE if offset is None else offset, message)

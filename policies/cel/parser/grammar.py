@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _MOST_VISITS = 250
 """cel-go's maxRecursionDepth, as its visitor counts."""
 
-_NO_ESCAPED_NAMES = "unsupported syntax: '`'"
-"""cel-go reads them only where EnableIdentEscapeSyntax is on, which it is not in Kubernetes 1.36."""
+NO_ESCAPED_NAMES = "unsupported syntax: '`'"
+"""The complaint of a cel-go that does not have EnableIdentEscapeSyntax on by default; `parse` drops it for one that has."""
 
 
 class Misplaced(Exception):  # noqa: N818 - `parse` raises its message as a CelCompileError
@@ -37,8 +37,9 @@ class Field(NamedTuple):
     """A field of a message."""
 
     start: int
-    entry: EntryPart | None
-    """None if its name is one that cannot be used."""
+    entry: EntryPart
+    is_escaped: bool
+    """True if its name stands between backticks."""
 
 
 _Suffix = Callable[[Part], Part]
@@ -48,6 +49,10 @@ _Suffix = Callable[[Part], Part]
 def at(token: Token) -> int:
     """The offset of a token."""
     return token.start_pos or 0
+
+
+def _field_name(field: Token) -> str:
+    return field[1:-1] if field.type == "ESC_IDENTIFIER" else str(field)
 
 
 def _count_visit(part: Part) -> Part:
@@ -198,7 +203,7 @@ class TreeBuilder(Transformer[Token, Part]):
     def select(self, dot: Token, question: Token | None, field: Token) -> _Suffix:
         """`.field` or `.?field`."""
         escaped = field.type == "ESC_IDENTIFIER"
-        name = "" if escaped else str(field)
+        name = _field_name(field)
 
         def suffix(operand: Part) -> Part:
             if question is None:
@@ -207,7 +212,7 @@ class TreeBuilder(Transformer[Token, Part]):
                 part = parts.call(at(dot), "_?._", operand, parts.literal(at(field), name))
             if escaped:
                 part.name = None
-                part.complain(at(field), _NO_ESCAPED_NAMES)
+                part.complain(at(field), NO_ESCAPED_NAMES)
             return _count_visit(part)
 
         return suffix
@@ -226,24 +231,25 @@ class TreeBuilder(Transformer[Token, Part]):
     def message(self, opening: Token, *rest: Field | Token) -> _Suffix:
         """`{field: value}` behind the name of a type, which may contain reserved words."""
         fields = [field for field in rest if isinstance(field, Field)]
-        entries = tuple(field.entry for field in fields if field.entry)
+        entries = tuple(field.entry for field in fields)
 
         def suffix(type_: Part) -> Part:
             if type_.name is None:
                 raise Misplaced(at(opening))
             part = parts.struct_literal(at(opening), type_.name, entries)
-            for _ in range(len(fields) - len(entries)):
-                part.complain(fields[0].start, _NO_ESCAPED_NAMES)
+            for _ in filter(lambda field: field.is_escaped, fields):
+                part.complain(fields[0].start, NO_ESCAPED_NAMES)
             return part
 
         return suffix
 
     def field_entry(self, question: Token | None, field: Token, colon: Token, value: Part) -> Field:
         """`field: value` or `?field: value`."""
-        start = at(question or field)
-        if field.type == "ESC_IDENTIFIER":
-            return Field(start, None)
-        return Field(start, EntryPart(Entry(at(colon), str(field), value.node, question is not None), (value,)))
+        is_escaped = field.type == "ESC_IDENTIFIER"
+        if is_escaped:
+            value.complaints = tuple(each._replace(is_of_escaped_field=True) for each in value.complaints)
+        entry = Entry(at(colon), _field_name(field), value.node, question is not None)
+        return Field(at(question or field), EntryPart(entry, (value,)), is_escaped)
 
     def identifier(self, dot: Token | None, name: Token) -> Part:
         """`name` or `.name`."""

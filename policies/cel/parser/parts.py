@@ -43,6 +43,8 @@ class Complaint(NamedTuple):
 
     offset: int
     message: str
+    is_of_escaped_field: bool = False
+    """True for the value of a field of a message that has its name between backticks."""
 
 
 class TooLarge(Exception):  # noqa: N818 - `parse` raises its message as a CelCompileError

@@ -51,9 +51,11 @@ def allocation_result(
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go Allocate,
     createNodeSelector.
     """
+    merges = question.features.merges_configs
+    configs = [*_class_configs(selected, question.classes), *_claim_configs(claim, selected, once=merges)]
     devices = {
         "results": [_device(question, claim, number, pick) for number, pick in enumerate(picks)],
-        "config": [*_class_configs(selected, question.classes), *_claim_configs(claim, selected)],
+        "config": [_for_all(config, selected) for config in configs] if merges else configs,
     }
     result: Object = {"devices": {key: value for key, value in devices.items() if value}}
     selector = _node_selector(question, claim, picks, node)
@@ -93,8 +95,8 @@ def _class_configs(selected: Sequence[Subrequest], classes: Mapping[str, DeviceC
             yield {"source": "FromClass", "requests": list(requests), **_opaque(config.fields)}
 
 
-def _claim_configs(claim: Claim, selected: Sequence[Subrequest]) -> Iterator[Object]:
-    """The claim's configs for all requests or a selected one; a config for two requests comes twice."""
+def _claim_configs(claim: Claim, selected: Sequence[Subrequest], *, once: bool) -> Iterator[Object]:
+    """The claim's configs for all requests or a selected one; once, or for each request."""
     for config in claim.configs:
         if not config.requests:
             yield {"source": "FromClaim", **_opaque(config.fields)}
@@ -102,6 +104,16 @@ def _claim_configs(claim: Claim, selected: Sequence[Subrequest]) -> Iterator[Obj
         for subrequest in selected:
             if config.covers(subrequest):
                 yield {"source": "FromClaim", "requests": list(config.requests), **_opaque(config.fields)}
+                if once:
+                    break
+
+
+def _for_all(config: Object, selected: Sequence[Subrequest]) -> Object:
+    """The config, without its requests if it is for all that were selected."""
+    requests = config.get("requests") or ()
+    if not all(each.request_name in requests or each.full_name in requests for each in selected):
+        return config
+    return {key: value for key, value in config.items() if key != "requests"}
 
 
 def _opaque(config: Mapping[str, Any]) -> Object:

@@ -7,12 +7,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from policies.devices.allocation.reading import AllocationError, items, mapping
-from policies.devices.allocation.usage import Amount
+from policies.devices.allocation.usage import NANO, Amount
+from policies.kubernetes.quantities import INT64_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from policies.devices.allocation.pools import Pool
+    from policies.devices.allocation.reading import Features
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.allocation.usage import Usage
 
@@ -78,13 +80,13 @@ class Demand:
                 yield Rejection(Reason.CAPACITY, name=name, asked=amount.nanos, left=left)
 
 
-def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None) -> Demand | Rejection:
+def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None, features: Features) -> Demand | Rejection:
     """The amounts that a request takes of a device.
 
     That is what it names, rounded up as the device's policies say, and for the rest their defaults, or all of it.
 
     Raises:
-        AllocationError: the device's capacity cannot be read.
+        AllocationError: the device's capacity cannot be read, or the requested one cannot be rounded up.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
     """
@@ -95,14 +97,21 @@ def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None) -> De
         if name not in capacities:
             return Rejection(Reason.NO_SUCH_CAPACITY, name=name, asked=amount.nanos)
     amounts: dict[str, Amount] = {}
-    values: dict[str, int] = {}
+    known: dict[str, _Capacity] = {}
     for name in capacities:
-        capacity = _Capacity.read(mapping(capacities, name, where), f"{where}, capacity {name}")
-        amount = capacity.consumed_amount(wanted.get(name))
-        if capacity.forbids(amount):
-            return Rejection(Reason.CAPACITY_POLICY, name=name, asked=amount.nanos, left=capacity.value.nanos)
-        amounts[name], values[name] = amount, capacity.value.nanos
-    return Demand(amounts, values)
+        known[name] = _Capacity.read(mapping(capacities, name, where), f"{where}, capacity {name}")
+        try:
+            amounts[name] = known[name].consumed_amount(wanted.get(name), features)
+        except _UnrepresentableError as error:
+            raise AllocationError(f'capacity "{name}": {error}') from None
+    for name, capacity in known.items():
+        if capacity.forbids(amounts[name], features):
+            return Rejection(Reason.CAPACITY_POLICY, name=name, asked=amounts[name].nanos, left=capacity.value.nanos)
+    return Demand(amounts, {name: capacity.value.nanos for name, capacity in known.items()})
+
+
+class _UnrepresentableError(Exception):
+    """An amount that Kubernetes' arithmetic cannot represent, in its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,20 +133,28 @@ class _Capacity:
             limits=_Range.read(policy, where) if policy.get("validRange") is not None else None,
         )
 
-    def consumed_amount(self, requested: Amount | None) -> Amount:
-        """The amount that a request takes."""
-        if requested is None:
-            return self.default or self.value
-        if self.limits and self.limits.least:
-            return self.limits.rounded_up(requested, self.limits.least)
-        return next((valid for valid in self.valid_values if requested.nanos <= valid.nanos), requested)
+    def consumed_amount(self, requested: Amount | None, features: Features) -> Amount:
+        """The amount that a request takes.
 
-    def forbids(self, amount: Amount) -> bool:
+        Raises:
+            _UnrepresentableError: it cannot be rounded up, or is negative, and this is an error in the cluster.
+        """
+        if requested is None:
+            amount = self.default or self.value
+        elif self.limits and self.limits.least:
+            amount = self.limits.rounded_up(requested, self.limits.least, features)
+        else:
+            amount = next((valid for valid in self.valid_values if requested.nanos <= valid.nanos), requested)
+        if features.refuses_amounts and amount.nanos < 0:
+            raise _UnrepresentableError("capacity value is negative")
+        return amount
+
+    def forbids(self, amount: Amount, features: Features) -> bool:
         """True if the policy refuses an amount; it never refuses its own default."""
         if amount == self.default:
             return False
         if self.limits:
-            return self.limits.excludes(amount)
+            return self.limits.excludes(amount, features)
         return bool(self.valid_values) and all(valid.nanos != amount.nanos for valid in self.valid_values)
 
 
@@ -157,19 +174,54 @@ class _Range:
             raise AllocationError(f"{where}: the step of its validRange must be greater than 0, not {step}")
         return cls(_optional(document, "min", where), _optional(document, "max", where), step)
 
-    def rounded_up(self, requested: Amount, least: Amount) -> Amount:
+    def rounded_up(self, requested: Amount, least: Amount, features: Features) -> Amount:
+        """The least amount in whole steps that is not below a request.
+
+        Raises:
+            _UnrepresentableError: no such amount can be written, and this is an error in the cluster.
+        """
         if requested.nanos < least.nanos:
             return least
         if self.step is None:
             return requested
-        steps = -((least.units - requested.units) // self.step.units)
-        return Amount.of_units(least.units + steps * self.step.units)
+        in_millis = self._in_millis(features)
+        if in_millis and requested.millis is None:
+            if features.refuses_amounts:
+                raise self._not_representable(f"request {requested} is not a representable milli value")
+            return requested
+        if not in_millis and features.refuses_amounts and requested.nanos > INT64_MAX * NANO:
+            raise self._not_representable(f"request {requested} exceeds MaxInt64")
+        unit = NANO // 1000 if in_millis else NANO
+        first, step, wanted = (
+            each.nanos // unit if in_millis else each.units for each in (least, self.step, requested)
+        )
+        rounded = first - (first - wanted) // step * step
+        if rounded > INT64_MAX and (features.refuses_amounts or in_millis):
+            passed = "the milli-value range" if in_millis else "MaxInt64"
+            if features.refuses_amounts:
+                raise self._not_representable(f"rounding request {requested} up to the next step passes {passed}")
+            rounded = INT64_MAX
+        return Amount(rounded * unit, self.step.notation if features.keeps_step_notation else "BinarySI")
 
-    def excludes(self, amount: Amount) -> bool:
+    @staticmethod
+    def _not_representable(why: str) -> _UnrepresentableError:
+        return _UnrepresentableError(f"capacity request cannot be represented in the device's range arithmetic: {why}")
+
+    def excludes(self, amount: Amount, features: Features) -> bool:
+        """True if an amount is more than the most, or not in whole steps."""
         if self.most and amount.nanos > self.most.nanos:
             return True
-        least = self.least.units if self.least else 0
-        return self.step is not None and (amount.units - least) % self.step.units != 0
+        if self.step is None:
+            return False
+        if not self._in_millis(features):
+            return (amount.units - (self.least.units if self.least else 0)) % self.step.units != 0
+        beyond = amount.nanos - (self.least.nanos if self.least else 0)
+        return amount.millis is None or beyond % self.step.nanos != 0
+
+    def _in_millis(self, features: Features) -> bool:
+        """True if amounts are rounded up in thousandths: all limits are whole thousandths."""
+        limits = (self.least, self.most, self.step)
+        return features.fractional_ranges and all(each is None or each.millis is not None for each in limits)
 
 
 def _optional(document: Mapping[str, Any], key: str, where: str) -> Amount | None:

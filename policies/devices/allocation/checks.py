@@ -151,11 +151,11 @@ class Checks:
         """The amounts that the request takes of the device, or a rejection if the whole device is too small.
 
         Raises:
-            AllocationError: the device's capacity cannot be read.
+            AllocationError: the device's capacity cannot be read, or the requested one cannot be rounded up.
         """
         key = (subrequest, self.shapes.of(device))
         if key not in self._demands:
-            self._demands[key] = demand(device, subrequest.capacity)
+            self._demands[key] = demand(device, subrequest.capacity, self._features)
         return self._demands[key]
 
     def capacity(
@@ -358,9 +358,9 @@ class Needs:
         if not subrequest.device_class:
             raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
         if subrequest.device_class not in self._classes:
-            # As Kubernetes' allocator tests have it; its scheduler looks for classes before, and says it better.
-            missing = f'could not retrieve device class {subrequest.device_class}:  "not found" not found'
-            raise AllocationError(f"{where}: {missing}")
+            name = subrequest.device_class
+            missing = f'deviceclass.resource.k8s.io "{name}" not found'
+            raise AllocationError(f"{where}: could not retrieve device class {name}: {missing}")
         if subrequest.allocation_mode == "ExactCount":
             if subrequest.count > INT64_MAX:
                 raise AllocationError(f"{where}: exact count {subrequest.count} is too large")

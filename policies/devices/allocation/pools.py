@@ -30,9 +30,6 @@ _MOST_SHAPES = 4
 class SliceIndex:
     """ResourceSlices by node and by pool, built once for any number of nodes and claims.
 
-    Slices with shared counters count for every node, as they do for Kubernetes: a pool that is broken for one node
-    makes requests for all devices fail on the others too.
-
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, NewAllocator.
     """
 
@@ -61,6 +58,9 @@ class SliceIndex:
         """Those with devices that are not tied to one node by name."""
         self.with_counters: dict[PoolId, list[Slice]] = {}
         """Those with shared counters, by pool."""
+        self._all_by_node: defaultdict[str, list[Slice]] = defaultdict(list)
+        self.all_reachable: list[Slice] = []
+        """Those that are not tied to one node by name, with devices or counters."""
         self._shapes: BoundedCache[frozenset[AttributeRead] | None, DeviceShapes] = BoundedCache(_MOST_SHAPES)
         for document in slices:
             found = document if isinstance(document, Slice) else Slice(document)
@@ -71,10 +71,12 @@ class SliceIndex:
 
     def _add(self, found: Slice) -> None:
         self._by_pool[found.pool_id].append(found)
+        node = found.selection.node_name
+        (self._all_by_node[node] if node else self.all_reachable).append(found)
         if found.has_counters:
             self.with_counters.setdefault(found.pool_id, []).append(found)
-        elif found.selection.node_name:
-            self._by_node[found.selection.node_name].append(found)
+        elif node:
+            self._by_node[node].append(found)
             return
         else:
             self.reachable.append(found)
@@ -91,6 +93,10 @@ class SliceIndex:
     def of_node(self, name: str) -> Sequence[Slice]:
         """The slices whose devices are tied to the node by its name."""
         return self._by_node.get(name, ())
+
+    def all_of_node(self, name: str) -> Sequence[Slice]:
+        """The slices that are tied to the node by its name, with devices or counters."""
+        return self._all_by_node.get(name, ())
 
     def of_pool(self, pool: PoolId) -> Sequence[Slice]:
         """All slices of a pool, of every generation and for every node."""
@@ -158,10 +164,15 @@ class _Generation:
     count: int
     consumers: tuple[Slice, ...]
     """The slices whose devices consume counters."""
+    counters: tuple[Slice, ...]
+    """The slices with shared counters."""
 
 
 class PoolGatherer:
     """Gathers the pools of one node after the other from one index.
+
+    Slices with shared counters may count for every node: a pool that is broken for one node then makes requests for all
+    devices fail on the others too.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go GatherPools.
     """
@@ -169,6 +180,10 @@ class PoolGatherer:
     def __init__(self, index: SliceIndex, features: Features) -> None:
         self._index = index
         self._features = features
+        self._counters_everywhere = features.partitionable_devices and not (
+            features.counters_of_own_nodes and features.implementation is not Implementation.STABLE
+        )
+        """True if slices with counters count for every node. The stable implementation was never changed."""
         self._built: dict[tuple[Slice, ...], Pool] = {}
         self._of_node: dict[str, Sequence[Pool]] = {}
         """The pools by the names of nodes, if only names decide which slices count for a node."""
@@ -188,7 +203,7 @@ class PoolGatherer:
         pools = [self._pool(slices) for slices in relevant.values()]
         pools += [pool for id_, pool in self._troubled_elsewhere.items() if id_ not in relevant]
         found = sorted(pools, key=self._order)
-        if not self._index.reachable:
+        if not (self._index.reachable if self._counters_everywhere else self._index.all_reachable):
             self._of_node[node.name] = found
         return found
 
@@ -197,11 +212,20 @@ class PoolGatherer:
         return last, pool.id
 
     def _relevant(self, node: TargetNode) -> Iterator[Slice]:
-        """The slices that count for the node, but for pools of which it sees nothing except counters."""
+        """The slices that count for the node.
+
+        Where slices with counters count for every node, those of pools of which it sees nothing else are left out.
+        """
+        if not self._counters_everywhere:
+            yield from filter(self._usable, self._index.all_of_node(node.name))
+            for found in filter(self._usable, self._index.all_reachable):
+                if self._matches(found, node):
+                    yield found
+            return
         own = [found for found in self._index.of_node(node.name) if self._usable(found)]
         matching = [found for found in self._index.reachable if self._usable(found) and self._matches(found, node)]
         yield from own
-        if not self._features.partitionable_devices or not self._index.with_counters:
+        if not self._index.with_counters:
             yield from matching
             return
         matched = frozenset(matching)
@@ -232,7 +256,7 @@ class PoolGatherer:
     @cached_property
     def _troubled_elsewhere(self) -> dict[PoolId, Pool]:
         """Pools whose counters alone show the node that they are invalid."""
-        if not self._features.partitionable_devices:
+        if not self._counters_everywhere:
             return {}
         counters = (found for slices in self._index.with_counters.values() for found in slices)
         pools = (self._pool(slices) for slices in _newest(counters).values())
@@ -256,7 +280,10 @@ class PoolGatherer:
             state = PoolState.INCOMPLETE
         else:
             known = {*relevant}
-            return self._complete_pool(relevant, [found for found in everywhere.consumers if found not in known])
+            others = [found for found in everywhere.consumers if found not in known]
+            if self._features.partitionable_devices and not self._counters_everywhere:
+                relevant = [*relevant, *(found for found in everywhere.counters if found not in known)]
+            return self._complete_pool(relevant, others)
         return Pool(first.pool_id, state, first.generation, everywhere.count, expected)
 
     def _everywhere(self, first: Slice) -> _Generation:
@@ -270,6 +297,7 @@ class PoolGatherer:
                 consumers=tuple(
                     found for found in of_generation if any(device.counter_sets for device in found.devices)
                 ),
+                counters=tuple(found for found in of_generation if found.has_counters),
             )
         return self._generations[key]
 

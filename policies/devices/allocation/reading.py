@@ -6,16 +6,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from policies.cel import CelFeatures
 from policies.devices.claim_schemas import schema_of
 from policies.devices.deviceclasses import DeviceClass
 from policies.devices.resource_claims import Claim
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.schema import find_problems
+from policies.kubernetes.versions import Feature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Self
 
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
 
 
 class AllocationError(Exception):
@@ -57,6 +61,9 @@ class Implementation(Enum):
     EXPERIMENTAL = "experimental"
 
 
+_OF_1_36 = CelFeatures(list_type_attributes=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Features:
     """The features of the allocator; the defaults are what Kubernetes 1.36 has on by default.
@@ -71,6 +78,47 @@ class Features:
     list_type_attributes: bool = False
     partitionable_devices: bool = True
     prioritized_list: bool = True
+    fractional_ranges: bool = False
+    """Capacities are rounded up to steps in thousandths, not in whole numbers."""
+    cel: CelFeatures = _OF_1_36
+    """The features of CEL that no gate of the allocator decides."""
+    names_failing_devices: bool = False
+    """The error of a selector names the device."""
+    merges_configs: bool = False
+    """An allocation has each config once, and no requests in one that is for all of them."""
+    counters_of_own_nodes: bool = False
+    """Slices with counters count for a node only if they are for it; else for every node."""
+    keeps_step_notation: bool = False
+    """An amount rounded up to a step is written as the step is; else in binary notation."""
+    refuses_amounts: bool = False
+    """A requested capacity that cannot be rounded up, or is negative, is an error."""
+
+    @classmethod
+    def of_cluster(cls, view: ClusterView) -> Self:
+        """The features that are on: by default in the version, or proven; without a version, those of 1.36."""
+        return cls(
+            admin_access=Feature.DRAAdminAccess.is_on(view) is not False,
+            consumable_capacity=Feature.DRAConsumableCapacity.is_on(view) is not False,
+            binding_conditions=Feature.DRADeviceBindingConditions.is_on(view) is not False,
+            device_taints=Feature.DRADeviceTaints.is_on(view) is not False,
+            list_type_attributes=Feature.DRAListTypeAttributes.is_on(view) is True,
+            partitionable_devices=Feature.DRAPartitionableDevices.is_on(view) is not False,
+            prioritized_list=Feature.DRAPrioritizedList.is_on(view) is not False,
+            fractional_ranges=Feature.DRAFractionalCapacityRange.is_on(view) is True,
+            cel=CelFeatures.of_cluster(view, new_expressions=False),
+            names_failing_devices=Feature.DevicesInSelectorErrors.is_on(view) is True,
+            merges_configs=Feature.ConfigsForAllRequests.is_on(view) is True,
+            counters_of_own_nodes=Feature.CountersOfOwnNodes.is_on(view) is True,
+            keeps_step_notation=Feature.StepNotation.is_on(view) is True,
+            refuses_amounts=Feature.UnrepresentableAmounts.is_on(view) is True,
+        )
+
+    @property
+    def stored_selectors(self) -> CelFeatures:
+        """The features with which the scheduler compiles selectors."""
+        return self.cel._replace(
+            consumable_capacity=self.consumable_capacity, list_type_attributes=self.list_type_attributes
+        )
 
     @property
     def implementation(self) -> Implementation:
@@ -80,7 +128,7 @@ class Features:
         """
         if self.list_type_attributes:
             return Implementation.EXPERIMENTAL
-        if self.consumable_capacity or self.binding_conditions:
+        if self.consumable_capacity or self.binding_conditions or self.fractional_ranges:
             return Implementation.INCUBATING
         return Implementation.STABLE
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from policies.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeError, compile_selector
+from policies.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector
 from policies.devices.allocation.reading import AllocationError, Implementation
 from policies.kubernetes.bounds import check_cancelled
 
@@ -121,11 +121,12 @@ def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
     return (value,) if isinstance(value, bool) else value
 
 
-def cel_features(features: Features) -> CelFeatures:
-    """The features with which the scheduler of a cluster with these gates compiles selectors."""
-    return CelFeatures(
-        consumable_capacity=features.consumable_capacity, list_type_attributes=features.list_type_attributes
-    )
+MISSING_KEY = "no such key:"
+OPTIONAL_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) "
+    "or guarding the check with has() for optional fields"
+)
+"""Kubernetes' advice where a key is missing."""
 
 
 class Selectors:
@@ -135,7 +136,8 @@ class Selectors:
     """
 
     def __init__(self, features: Features) -> None:
-        self._features = cel_features(features)
+        self._features = features.stored_selectors
+        self._names_devices = features.names_failing_devices
         self._tells_sharing = features.implementation is not Implementation.STABLE
         self._compiled: dict[str, Selector | CelCompileError] = {}
         self._verdicts: dict[tuple[str, int], bool] = {}
@@ -175,7 +177,10 @@ class Selectors:
             except CelCompileError as error:
                 raise AllocationError(f"{where}: CEL compile error: {error}") from error
             except CelRuntimeError as error:
-                raise AllocationError(f"{where}: CEL runtime error: {error}") from error
+                hint = ""
+                if self._names_devices:
+                    where, hint = f"{where} on device {device.id}", OPTIONAL_HINT * (MISSING_KEY in error.message)
+                raise AllocationError(f"{where}: CEL runtime error: {error}{hint}") from error
         return None
 
     def matches(self, expression: str, device: AllocatableDevice, shapes: DeviceShapes) -> bool:

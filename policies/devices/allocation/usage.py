@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.reading import AllocationError
 from policies.kubernetes.bounds import remember_short
-from policies.kubernetes.quantities import QuantityError, parse_quantity
+from policies.kubernetes.quantities import INT64_MAX, INT64_MIN, QuantityError, parse_quantity
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-_NANO = 10**9
+NANO = 10**9
+"""Billionths in a unit."""
 _DECIMAL = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SPELLED = re.compile(r"[+-]?0*(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?(?:[eE](?P<power>[+-]?[0-9]+)|(?P<suffix>.*))")
@@ -47,12 +48,13 @@ class Amount:
     @property
     def units(self) -> int:
         """The value as a whole number, rounded away from zero."""
-        return -(-self.nanos // _NANO) if self.nanos > 0 else self.nanos // _NANO
+        return -(-self.nanos // NANO) if self.nanos > 0 else self.nanos // NANO
 
-    @classmethod
-    def of_units(cls, units: int) -> Self:
-        """A whole number, in binary notation."""
-        return cls(units * _NANO)
+    @property
+    def millis(self) -> int | None:
+        """The value in thousandths; None if it is no whole number of them within 64 bits."""
+        millis, rest = divmod(self.nanos, NANO // 1000)
+        return None if rest or not INT64_MIN <= millis <= INT64_MAX else millis
 
     def __str__(self) -> str:
         """Kubernetes' canonical form.
@@ -63,8 +65,8 @@ class Amount:
             return self.spelling
         if self.nanos == 0:
             return "0"
-        if self.notation == "BinarySI" and abs(self.nanos) >= 1024 * _NANO and self.nanos % _NANO == 0:
-            mantissa, power = _without_factors(self.nanos // _NANO, 1024, len(_BINARY) - 1)
+        if self.notation == "BinarySI" and abs(self.nanos) >= 1024 * NANO and self.nanos % NANO == 0:
+            mantissa, power = _without_factors(self.nanos // NANO, 1024, len(_BINARY) - 1)
             return f"{mantissa}{_BINARY[power]}"
         mantissa, zeros = _without_factors(self.nanos, 1000, 9)
         exponent = 3 * zeros - 9
@@ -90,7 +92,7 @@ def nanos(value: object, where: str) -> int:
 @remember_short(4096)
 def _nanos(value: str | float, is_bool: bool) -> int:
     """`is_bool` keeps True and 1 apart, which are one key otherwise."""
-    return int(parse_quantity(bool(value) if is_bool else value) * _NANO)
+    return int(parse_quantity(bool(value) if is_bool else value) * NANO)
 
 
 def _without_factors(number: int, factor: int, most: int) -> tuple[int, int]:
