@@ -19,8 +19,8 @@ from policies.analyses.usage.node_gpus import (
 )
 from policies.devices.allocation.capacity import CounterLedger
 from policies.devices.allocation.checks import first_untolerated
-from policies.devices.allocation.pools import PoolGatherer, PoolState
-from policies.devices.allocation.reading import DEFAULTS, AllocationError
+from policies.devices.allocation.pools import PoolState
+from policies.devices.allocation.reading import AllocationError, Features
 from policies.devices.allocation.slices import TargetNode
 from policies.devices.device_taint_rules import added_by_text, taint_text
 from policies.devices.published_devices import published_devices
@@ -176,10 +176,10 @@ _ORDER = (UnusableKind.POOL, UnusableKind.DEVICE_TAINTED, UnusableKind.FRAGMENTE
 class AllocatableDevices:
     """Judges the devices of NVIDIA's driver, node by node."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Keep the cluster. If its slices cannot be read, nothing is judged."""
+    def __init__(self, cluster: Cluster, features: Features) -> None:
+        """Keep the cluster, of these features. If its slices cannot be read, nothing is judged."""
         self._cluster = cluster
-        self._gatherer = None if cluster.index is None else PoolGatherer(cluster.index, DEFAULTS)
+        self._gatherer = None if cluster.index is None else cluster.gatherer(features)
         self._documents = {name_of(node): node for node in cluster.nodes}
         self._ledger = CounterLedger(cluster.usage)
         self._node = ""
@@ -286,7 +286,7 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
         kind = OfferedKind.of(counted.device)
         for device in group.devices:
             nodes[device.node].setdefault(_identity(device), []).append(_PublishedDevice(device, counted, kind))
-    judge = AllocatableDevices(cluster)
+    judge = AllocatableDevices(cluster, Features.of_cluster(view))
     for node, gpus in nodes.items():
         by_kind: defaultdict[OfferedKind, list[NodeGPUs]] = defaultdict(list)
         for devices in gpus.values():
