@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from policies.analyses.explain import name_redactor
 from policies.analyses.usage import usage_report
 from policies.analyses.usage.cells import node_cells
+from policies.analyses.waiting import stuck_pods
 from policies.devices.resource_claims import Holder
 from policies.kubernetes.view import Unknown
 from policies.quota.quota_report import quota_reports
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from policies.analyses.usage import UsageReport
     from policies.analyses.usage.cells import GPUCell
     from policies.analyses.usage.node_gpus import NodeGPUs, UnusableReason
+    from policies.fleet.bound_pods import StuckPod
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
     from policies.quota.quota_report import LimitUse, QuotaReport
@@ -79,6 +81,8 @@ class Overview:
     """Sorted by namespace; None if GPUQuotas cannot be read."""
     audit: AuditReport | None
     """None if the cluster was not audited."""
+    stuck: tuple[StuckPod, ...] = ()
+    """The pods that hold devices on a node and do not run."""
     namespace: str = ""
     """The only namespace whose objects are named; empty for all."""
     hidden_nodes: int = 0
@@ -107,7 +111,7 @@ def overview(
     nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
     reports = quota_reports(view, settings, now)
     quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
-    return Overview(usage, nodes, quotas, audit)
+    return Overview(usage, nodes, quotas, audit, stuck_pods(view, now))
 
 
 def _quota_overviews(
@@ -124,8 +128,8 @@ def _quota_overviews(
 def limited_overview(overview: Overview, most: int) -> Overview:
     """The overview with nodes that have at most `most` parts of GPUs together; sums still count all nodes.
 
-    Nodes with devices of the overview's namespace are kept first, then those where more is held than exists, then those with
-    free devices that no pod can get. The order of the nodes does not change.
+    Nodes with devices of the overview's namespace are kept first, then those where more is held than exists or held devices are
+    unhealthy, then those with free devices that no pod can get. The order of the nodes does not change.
     """
     chosen, room = [], most
     for number in sorted(range(len(overview.nodes)), key=lambda number: _rank(overview, number)):
@@ -141,13 +145,15 @@ def _rank(overview: Overview, number: int) -> tuple[bool, bool, bool, int]:
     node = overview.nodes[number]
     namespace = overview.namespace
     is_own = bool(namespace) and any(held.holder.namespace == namespace for each in node.gpus for held in each.holdings)
-    return not is_own, not any(cell.is_over for cell in node.cells), not node.remarks, number
+    is_broken = any(cell.is_over or cell.problems for cell in node.cells)
+    return not is_own, not is_broken, not node.remarks, number
 
 
 HIDDEN = Holder("", ())
 """Stands for the holders of other namespaces."""
 _Redact: TypeAlias = "Callable[[str], str]"
 _NAMELESS_REASON = "no pod can get it now"
+_NAMELESS_PROBLEM = "it is reported as unhealthy"
 
 
 def visible_overview(overview: Overview, view: ClusterView, audience: Audience) -> Overview:
@@ -179,6 +185,11 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
         if quotas is None
         else tuple(_visible_quota(each, redact) for each in quotas if each.report.namespace == namespace),
         audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
+        stuck=tuple(
+            _visible_stuck_pod(each, redact, sees_nodes=audience.sees_nodes)
+            for each in overview.stuck
+            if each.namespace == namespace
+        ),
         namespace=namespace,
         hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
     )
@@ -194,6 +205,7 @@ def _visible_cell(cell: GPUCell, namespace: str, redact: _Redact) -> GPUCell:
         part._replace(
             holder=part.holder and _visible_holder(part.holder, namespace),
             reason=part.reason and _visible_reason(part.reason, redact),
+            problem=redact(part.problem),
         )
         for part in cell.parts
     )
@@ -201,7 +213,10 @@ def _visible_cell(cell: GPUCell, namespace: str, redact: _Redact) -> GPUCell:
 
 
 def _visible_gpus(gpus: NodeGPUs, namespace: str, redact: _Redact) -> NodeGPUs:
-    holdings = tuple(replace(each, holder=_visible_holder(each.holder, namespace)) for each in gpus.holdings)
+    holdings = tuple(
+        replace(each, holder=_visible_holder(each.holder, namespace), problem=redact(each.problem))
+        for each in gpus.holdings
+    )
     reasons = tuple(_visible_reason(each, redact) for each in gpus.reasons)
     return replace(gpus, holdings=holdings, reasons=reasons, units=())
 
@@ -212,13 +227,29 @@ def _visible_reason(reason: UnusableReason, redact: _Redact) -> UnusableReason:
 
 def _without_node(gpus: NodeGPUs) -> NodeGPUs:
     """The devices of a node that must not be named; names of devices and reasons can contain its name."""
-    holdings = tuple(replace(each, node="", devices=()) for each in gpus.holdings)
+    holdings = tuple(
+        replace(each, node="", devices=(), problem=_NAMELESS_PROBLEM if each.problem else "") for each in gpus.holdings
+    )
     reasons = tuple(each._replace(sentence=_NAMELESS_REASON) for each in gpus.reasons)
     return replace(gpus, node="", holdings=holdings, reasons=reasons)
 
 
 def _visible_holder(holder: Holder, namespace: str) -> Holder:
     return holder if holder.namespace == namespace else HIDDEN
+
+
+def _visible_stuck_pod(stuck: StuckPod, redact: _Redact, *, sees_nodes: bool) -> StuckPod:
+    reasons = tuple(
+        replace(
+            each,
+            cause=redact(each.cause),
+            text=redact(each.text),
+            remedy=redact(each.remedy),
+            administrator=redact(each.administrator),
+        )
+        for each in stuck.reasons
+    )
+    return replace(stuck, node=stuck.node if sees_nodes else "", reasons=reasons)
 
 
 def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:

@@ -1,7 +1,8 @@
 """Pods that wait for GPUs, and the result of their explanation as a condition and an event.
 
-The verdict and the reasons come from `policies.analyses.explain`. Here is decided which pods wait, which of them share an
-explanation, and what the condition and the event of a pod contain.
+A pod waits for a node, or is bound and does not run. The verdict and the reasons come from `policies.analyses.explain`, those of
+bound pods from `policies.fleet.bound_pods`. Here is decided which pods wait, which of them share an explanation, and what the
+condition and the event of a pod contain.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.resource_claims import Claim
 from policies.fleet import may_request_gpu
+from policies.fleet.bound_pods import StuckPod, start_reasons
 from policies.kubernetes.names import SCHEDULABLE, format_count, shorten, with_capital, with_full_stop
-from policies.kubernetes.objects import lookup, mappings_at, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, has_ended, lookup, mappings_at, name_of, namespace_of
+from policies.kubernetes.pod_status import is_not_running, waiting_containers
 from policies.kubernetes.pods import Pod
+from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Feasibility, ObstacleKind
 
 if TYPE_CHECKING:
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.explain import Explanation
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
     from policies.outcome import NamedClaim, Question
 
 
@@ -32,6 +37,8 @@ _SCHEDULED = "PodScheduled"
 """The type of the condition that the scheduler writes."""
 _MIN_AGE = timedelta(seconds=30)
 """The scheduler has usually not tried younger pods on all nodes yet."""
+_LONGEST_START = timedelta(minutes=10)
+"""A younger pod may still pull its images, which can have tens of gigabytes."""
 
 
 class PodState(NamedTuple):
@@ -78,13 +85,38 @@ def pod_state(pod: Object) -> PodState | None:
 
 def is_waiting(state: PodState, now: datetime) -> bool:
     """True if a pod has waited for long enough to be explained."""
-    if not state.is_pending:
-        return False
-    created = lookup(state.pod, ("metadata", "creationTimestamp"))
+    return state.is_pending and _is_older(state.pod, _MIN_AGE, now)
+
+
+def _is_older(pod: Object, age: timedelta, now: datetime) -> bool:
+    """True if a pod was created before that time; false if its time is missing or invalid."""
     try:
-        return now - datetime.fromisoformat(str(created)) > _MIN_AGE
+        return now - datetime.fromisoformat(str(lookup(pod, ("metadata", "creationTimestamp")))) > age
     except (ValueError, TypeError):
         return False
+
+
+def stuck_pods(view: ClusterView, now: datetime) -> tuple[StuckPod, ...]:
+    """The pods that hold devices on a node and do not run, by namespace and name.
+
+    A pod for which nothing is reported counts once it has had time to pull its images.
+    """
+    found = []
+    flags = view.derive_each("Pod", _may_be_stuck)
+    for pod, may_be_stuck in zip(view.known_objects("Pod"), () if flags is UNKNOWN else flags, strict=True):
+        if not may_be_stuck:
+            continue
+        reasons = start_reasons(pod, view)
+        if reasons or _is_older(pod, _LONGEST_START, now):
+            node = str(lookup(pod, ("spec", "nodeName")))
+            namespace = namespace_of(pod) or DEFAULT_NAMESPACE
+            found.append(StuckPod(namespace, name_of(pod), node, reasons, waiting_containers(pod)))
+    return tuple(sorted(found, key=lambda each: (each.namespace, each.pod)))
+
+
+def _may_be_stuck(pod: Object) -> bool:
+    is_deleted = lookup(pod, ("metadata", "deletionTimestamp")) is not None
+    return not is_deleted and not has_ended(pod) and is_not_running(pod) and may_request_gpu(pod)
 
 
 def _is_pending(pod: Object) -> bool:

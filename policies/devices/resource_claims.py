@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import starmap
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from policies.kubernetes.names import format_count
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.objects import (
     FieldPath,
     Object,
@@ -194,6 +194,41 @@ class Config(_Part):
         return FieldPath((*self.path, "opaque", "parameters"))
 
 
+DeviceID = tuple[str, str, str]
+"""Driver, pool and name of a device."""
+
+
+class DeviceStatus(NamedTuple):
+    """The status of one allocated device, written by its driver.
+
+    Kubernetes names one condition, `Ready`: false if the device is not configured as the claim and the class say.
+
+    Source: k8s.io/api/resource/v1/types.go AllocatedDeviceStatus.
+    """
+
+    driver: str
+    pool: str
+    device: str
+    fields: Object
+
+    @property
+    def problem(self) -> str:
+        """The reason and the message of the condition `Ready` if the device is not ready; empty if it is."""
+        for each in mappings_at(self.fields, ("conditions",)):
+            if each.get("type") == "Ready" and each.get("status") == "False":
+                texts = (str(each.get(field) or "") for field in ("reason", "message"))
+                return ": ".join(text for text in texts if text) or "no reason is given"
+        return ""
+
+    @property
+    def network(self) -> str:
+        """The network interface and its addresses: `eth1 with 10.0.0.5/24`; empty for other devices."""
+        data = lookup(self.fields, ("networkData",))
+        addresses = [str(each) for each in (*items_at(data, ("ips",)), lookup(data, ("hardwareAddress",))) if each]
+        name, address = str(lookup(data, ("interfaceName",)) or ""), format_list(addresses) if addresses else ""
+        return f"{name} with {address}" if name and address else name or address
+
+
 @dataclass(frozen=True, eq=False)
 class Claim:
     """A ResourceClaim, or the claim that a ResourceClaimTemplate describes; parts are read when used."""
@@ -275,6 +310,22 @@ class Claim:
     def allocated_devices(self) -> list[Object]:
         """The results of the allocation, with `driver`, `pool`, `device` and so on."""
         return mappings_at(self.allocation, ("devices", "results"))
+
+    @property
+    def device_ids(self) -> list[DeviceID]:
+        """Driver, pool and name of each allocated device."""
+        return [
+            (str(each.get("driver")), str(each.get("pool")), str(each.get("device"))) for each in self.allocated_devices
+        ]
+
+    @cached_property
+    def device_statuses(self) -> tuple[DeviceStatus, ...]:
+        """The status that drivers report of allocated devices (`status.devices`)."""
+        return tuple(
+            DeviceStatus(str(each["driver"]), str(each["pool"]), str(each["device"]), each)
+            for each in mappings_at(self.document, ("status", "devices"))
+            if all(isinstance(each.get(field), str) for field in ("driver", "pool", "device"))
+        )
 
     @property
     def consumers(self) -> list[Object]:

@@ -113,7 +113,10 @@ class Feature(Enum):
     DRAFractionalCapacityRange = Row(
         {37: _BETA_OFF, 38: _BETA}, "fractions in `requestPolicy.validRange`, in the allocator"
     )
-    DRAResourceClaimDeviceStatus = Row({32: _ALPHA, 33: _BETA, 37: _GA}, _NOT_READ + "`status.devices` of claims")
+    DRAResourceClaimDeviceStatus = Row(
+        {32: _ALPHA, 33: _BETA, 37: _GA},
+        "`status.devices` of claims: the condition `Ready` and network interfaces, in `explain`, `usage` and `report`",
+    )
     DRAWorkloadResourceClaims = Row({36: _ALPHA, 37: _BETA_OFF}, "claims of PodGroups, if PodGroups are served")
     GenericWorkload = Row(
         {35: _ALPHA, 37: _BETA_OFF}, "PodGroups, in the version of `scheduling.k8s.io` that is served"
@@ -125,7 +128,10 @@ class Feature(Enum):
     RelaxedEnvironmentVariableValidation = Row(
         {30: _ALPHA, 32: _BETA, 34: _GA}, "names of environment variables in the operator's configuration (GA115)"
     )
-    ResourceHealthStatus = Row({31: _ALPHA, 36: _BETA}, _NOT_READ + "`allocatedResourcesStatus` of pods")
+    ResourceHealthStatus = Row(
+        {31: _ALPHA, 36: _BETA},
+        "`allocatedResourcesStatus` of pods: unhealthy devices, in `explain`, `usage` and `report`",
+    )
     ManifestBasedAdmissionControlConfig = Row(
         {36: _ALPHA, 37: _BETA},
         "`deploy/render.py --static` writes admission policies, and webhooks by URL, for the files of an API server",

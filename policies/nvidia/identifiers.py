@@ -20,6 +20,13 @@ GPU_RESOURCE = "nvidia.com/gpu"
 DRIVER = "gpu.nvidia.com"
 """Publishes GPUs and MIG devices. Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin."""
 
+HEALTH_TAINTS = {
+    f"{DRIVER}/xid": "the GPU reported XID {value}",
+    f"{DRIVER}/gpu-lost": "the driver has lost the GPU",
+}
+"""The keys of the taints by which the driver marks unhealthy devices, and what they say. With the effect `None` the device is
+usable: an XID that applications cause, or a device whose health is not monitored. Source: there, device_health.go."""
+
 COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
 IMEX_MODE, IMEX_OF_HOST = "IMEX_MODE", "hostManaged"
 """The variable of the DRA driver's parts for ComputeDomains, and its value if hosts run the IMEX daemons."""

@@ -50,6 +50,10 @@ class ObstacleKind(StrEnum):
     ALLOCATION_FAILS = "allocation fails"
     """Kubernetes' scheduler fails with an error for all nodes: a selector does not compile or fails on a device, or the
     cluster does not know the kind of a request."""
+    START_FAILS = "start fails"
+    """The node of a bound pod cannot start it, or one of its containers."""
+    DEVICE_UNHEALTHY = "device unhealthy"
+    """A device that the pod or claim holds is unhealthy."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,8 @@ class Feasibility(StrEnum):
     """Facts are missing (see `obstacles`), or the search was given up on nodes that may fit."""
     SCHEDULED = "scheduled"
     """The pod is bound, or the claim has its devices."""
+    STUCK = "stuck"
+    """The pod is bound, and its node cannot start it; see `obstacles`. Explanations only."""
 
 
 @dataclass(frozen=True)

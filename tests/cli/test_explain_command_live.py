@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -182,6 +183,50 @@ async def test_answer_of_the_service_is_json_too(explain, service, rights):
     (explanation,) = json.loads(done.stdout)
     assert explanation["verdict"] == "impossible"
     assert [group["nodes"] for group in explanation["groups"]] == [[]] * len(explanation["groups"])
+
+
+STUCK = Path(__file__).with_name("stuck_pod.yaml")
+NO_RUNTIME = 'no runtime for "nvidia" is configured'
+
+
+@pytest.fixture
+def stuck(sandbox):
+    """A bound pod that does not start, and the event that says why."""
+    for each in libyaml.load_all(STUCK.read_text()):
+        sandbox.create({**each, "involvedObject": _about(sandbox)} if each["kind"] == "Event" else each)
+
+
+def _about(sandbox):
+    (pod,) = [each for each in sandbox.objects("Pod") if each["metadata"]["name"] == "stuck"]
+    return {"kind": "Pod", "namespace": "team-a", "name": "stuck", "uid": pod["metadata"]["uid"]}
+
+
+@pytest.mark.usefixtures("stuck")
+async def test_bound_pod_that_does_not_start_is_explained_by_its_event(explain):
+    done = await explain("pod/stuck", "-n", "team-a")
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, BY_OBJECTS)
+    assert done.stdout.startswith("pod team-a/stuck  stuck\n")
+    assert NO_RUNTIME in " ".join(done.stdout.split())
+
+
+@pytest.mark.usefixtures("stuck")
+async def test_user_who_may_not_list_events_is_told_so(explain, sandbox):
+    sandbox.faults.add(faults.failing(403, "Forbidden"), path="*/events")
+    done = await explain("pod/stuck", "-n", "team-a")
+    assert (
+        "Note: you may not list Events in namespace team-a, so it is unknown why a node does not prepare the claims of a pod."
+        in done.stderr
+    )
+    assert done.stdout.startswith("pod team-a/stuck  scheduled\n")
+    assert "kubectl describe pod stuck -n team-a" in " ".join(done.stdout.split())
+
+
+@pytest.mark.usefixtures("stuck")
+async def test_events_of_the_user_complete_the_answer_of_the_service(explain, service, sandbox, rights):
+    rights.of[ALICE] = "member"
+    done = await explain("pod/stuck", "-n", "team-a", user=ALICE)
+    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, BY_SERVICE)
+    assert NO_RUNTIME in " ".join(done.stdout.split())
 
 
 async def test_access_review_that_fails_sends_no_token_to_the_service(explain, sandbox):

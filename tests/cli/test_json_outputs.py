@@ -43,7 +43,7 @@ RUNS = {
     "quota": IN_USE[::2],
     "review": [*IN_USE[::2], "single-gpu", "quota-exceeded"],
     "rules": ["GA321"],
-    "usage": IN_USE,
+    "usage": [*IN_USE, f"--cluster={ROOT}/tests/cli/stuck_pod.yaml"],
 }
 """Arguments of commands that print much, in the folder of the examples."""
 RARE = {"plan": {"MemoryEstimate", "PlannedEviction", "Refusal"}, "quota": {"Problem"}}

@@ -61,6 +61,16 @@ async def test_rules_that_may_not_be_listed_are_noted_where_they_are_applied(liv
     assert (note in done.stdout) is is_noted
 
 
+async def test_user_who_may_not_list_events_is_told_so(live, sandbox):
+    sandbox.faults.add(faults.failing(403, "forbidden"), path="*/events")
+    done = await live()
+    assert done.returncode == 0
+    assert (
+        "Note: you may not list Events, so it is unknown why a node does not prepare the claims of a pod."
+        in " ".join(done.stdout.split())
+    )
+
+
 async def test_pods_without_gpus_fill_a_node(live, sandbox):
     resources = {"requests": {"cpu": "206", "memory": "1Gi"}}
     spec = {"nodeName": "gpu-h100-01", "containers": [{"name": "main", "image": "batch", "resources": resources}]}

@@ -1,4 +1,4 @@
-"""docs/rules.md, the tables of docs/catalogue.md and docs/versions.md, and the titles for completion match the code.
+"""docs/rules.md, the tables of docs/catalogue.md, docs/pod-starts.md and docs/versions.md, and the titles for completion match the code.
 
 `python tests/configuration/test_documents.py` writes them anew.
 """
@@ -9,12 +9,15 @@ from pathlib import Path
 from policies.admission.all_rules import rule_book
 from policies.kubernetes.versions import Feature
 from policies.nvidia.releases import NVIDIAFeature
+from policies.nvidia.start_failures import KNOWN_FAILURES, known_failure, known_text
+from tests.nvidia.start_failure_texts import TEXTS
 from webhook.cli.shipped_files import read_examples
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"
 RULES = ROOT / "docs" / "rules.md"
 TITLES = ROOT / "policies" / "rule_titles.txt"
+STARTS = ROOT / "docs" / "pod-starts.md"
 VERSIONS = ROOT / "docs" / "versions.md"
 SHOWN_MINORS = range(34, 39)
 SECTIONS = {
@@ -118,6 +121,24 @@ def versions_page(text):
     return text
 
 
+def starts_page(text):
+    rows = ["| text, for example | cause | what to do | source |", "|---|---|---|---|"]
+    for row in KNOWN_FAILURES:
+        example = known_text(next(message for message, _ in TEXTS if known_failure(message).row is row))
+        remedies = row.remedy, f"an administrator can {row.administrator}" if row.administrator else ""
+        cells = f"`{example}`", filled(row.cause), filled("; ".join(filter(None, remedies))), f"`{row.source}`"
+        rows.append(f"| {' | '.join(map(cell, cells))} |")
+    before, _, rest = text.partition("<!-- rows -->\n")
+    after = rest.partition("<!-- end of rows -->\n")[2]
+    body = "\n".join(rows)
+    return f"{before}<!-- rows -->\n{body}\n<!-- end of rows -->\n{after}"
+
+
+def filled(text):
+    """A text of a row with its placeholders in capitals: `node NODE`."""
+    return re.sub(r"\{(\w+)\}", lambda found: "" if found[1] == "reserved" else found[1].upper(), text)
+
+
 def kubernetes_rows():
     versions = " | ".join(f"1.{minor}" for minor in SHOWN_MINORS)
     rows = [
@@ -166,6 +187,11 @@ def test_page_of_versions_is_what_the_tables_say():
     assert text == versions_page(text)
 
 
+def test_page_of_pod_starts_is_what_the_table_says():
+    text = STARTS.read_text()
+    assert text == starts_page(text)
+
+
 def test_catalogue_covers_nearly_everything():
     covered = {row for rule in rule_book().rules for row in rule.rows if not row.startswith("S")}
     left = set(
@@ -199,4 +225,5 @@ if __name__ == "__main__":
     RULES.write_text(rules_page())
     TITLES.write_text(titles())
     CATALOGUE.write_text(catalogue_page(CATALOGUE.read_text()))
+    STARTS.write_text(starts_page(STARTS.read_text()))
     VERSIONS.write_text(versions_page(VERSIONS.read_text()))

@@ -79,7 +79,7 @@ KUBECTL = """\
 #!/bin/sh
 case "$1 $2" in
 "version -o") cat VERSION ;;
-"get --raw") cat "FOLDER/${3##*/}.json" ;;
+"get --raw") path="${3%%[?]*}"; cat "FOLDER/${path##*/}.json" ;;
 *) exit 1 ;;
 esac
 """

@@ -158,6 +158,54 @@ def test_pod_keeps_the_schedulers_verdict_and_what_it_was_told_itself():
     assert found["spec"]["schedulingGates"] == [{"name": "a/b"}]
 
 
+UNHEALTHY = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "Unhealthy"}]}]
+
+
+def test_pod_keeps_failed_starts_and_unhealthy_devices():
+    document = pod(**{"nvidia.com/gpu": "2"})
+    waiting = {
+        "name": "main",
+        "image": "any:v1",
+        "state": {"waiting": {"reason": "CreateContainerError", "message": "x"}},
+    }
+    healthy = {"resourceID": "GPU-2", "health": "Healthy"}
+    resources = [{"name": "nvidia.com/gpu", "resources": [*UNHEALTHY[0]["resources"], healthy]}]
+    document["status"] |= {
+        "containerStatuses": [{**waiting, "allocatedResourcesStatus": resources}],
+        "initContainerStatuses": [{"name": "init", "state": {"terminated": {"exitCode": 0}}}],
+        "conditions": [{"type": "PodReadyToStartContainers", "status": "True", "lastTransitionTime": "2026"}],
+    }
+    assert trimmed("Pod", document)["status"] == {
+        "phase": "Running",
+        "conditions": [{"type": "PodReadyToStartContainers", "status": "True"}],
+        "containerStatuses": [
+            {"name": "main", "state": {"waiting": waiting["state"]["waiting"]}, "allocatedResourcesStatus": UNHEALTHY}
+        ],
+    }
+
+
+def test_status_of_healthy_containers_is_not_kept():
+    document = pod(**{"nvidia.com/gpu": "1"})
+    healthy = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-2", "health": "Healthy"}]}]
+    document["status"]["containerStatuses"] = [
+        {"name": "main", "state": {"running": {"startedAt": "2026"}}, "allocatedResourcesStatus": healthy}
+    ]
+    assert trimmed("Pod", document)["status"] == {"phase": "Running"}
+
+
+def test_claim_keeps_what_drivers_report_of_devices():
+    kept = {
+        "driver": "dra.net",
+        "pool": "a",
+        "device": "nic-0",
+        "conditions": [{"type": "Ready", "status": "False", "reason": "LinkDown", "message": "x"}],
+        "networkData": {"interfaceName": "eth1", "ips": ["10.0.0.5/24"]},
+    }
+    dropped = {"conditions": [{**kept["conditions"][0], "lastTransitionTime": "2026"}], "data": {"mtu": 9000}}
+    claim = {"metadata": METADATA, "spec": {}, "status": {"devices": [{**kept, **dropped}]}}
+    assert trimmed("ResourceClaim", claim)["status"]["devices"] == [kept]
+
+
 def test_pod_keeps_what_quotas_count_it_by():
     document = pod(**{"nvidia.com__gpu": "1"})
     reported = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "train-gpu"}]}
@@ -218,7 +266,7 @@ def test_claim_keeps_what_it_holds():
     document = {
         "metadata": METADATA,
         "spec": {"devices": {"requests": []}},
-        "status": {"allocation": allocation, "reservedFor": reserved, "devices": [{"data": {}}]},
+        "status": {"allocation": allocation, "reservedFor": reserved},
     }
     assert trimmed("ResourceClaim", document)["status"] == {
         "allocation": {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": []}},

@@ -134,7 +134,7 @@ def test_slices_that_cannot_be_read_are_reported():
 def test_json_has_every_table():
     found = json_document(usage_json(report(node(gpus=8, unschedulable=True), pod(gpus=2))), UsageJSON)
     kind = {"product": PRODUCT, "form": "whole", "profile": "", "replicas": 1}
-    amounts = {"total": "8", "held": "2", "heldByNamespace": None, "free": "0", "unusable": "6"}
+    amounts = {"total": "8", "held": "2", "heldByNamespace": None, "unhealthy": "0", "free": "0", "unusable": "6"}
     reason = {"kind": "cordoned", "sentence": "the node is cordoned", "amount": "6"}
     assert found == {
         "namespace": "",
@@ -155,8 +155,10 @@ def test_json_has_every_table():
                 "node": "node-1",
                 "gpus": "2",
                 "devices": [{**kind, "amount": "2", "names": []}],
+                "problems": [],
             }
         ],
+        "stuckPods": [],
         "problems": [],
         "notes": [],
     }

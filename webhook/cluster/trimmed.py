@@ -18,6 +18,7 @@ from policies.fleet import may_request_gpu
 from policies.kubernetes.names import PREFIX, SCHEDULABLE
 from policies.kubernetes.neighbours import KEYS_READ
 from policies.kubernetes.objects import has_ended, lookup
+from policies.kubernetes.pod_status import reduced_container_statuses
 from policies.quota.ledger.recount import awaits_replicas
 from webhook.cluster.store import DeletedUids, OtherPods, Sharing, Store
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 _OURS = (PREFIX, "resource.kubernetes.io/", *KEYS_READ)
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CONDITIONS: Mapping[str, tuple[str, ...]] = {
+    "PodReadyToStartContainers": ("type", "status"),
     "PodScheduled": ("type", "status"),
     SCHEDULABLE: ("type", "reason", "message"),
 }
@@ -61,7 +63,9 @@ class _Keep(Enum):
     WRITTEN = "written"
     """All annotations except kubectl's copy of the whole object."""
     CONDITIONS = "conditions"
-    """Of the conditions of a pod, the scheduler's status and our text; once for all pods with equal ones."""
+    """Of the conditions of a pod, the status of the scheduler and of the sandbox, and our text; once for all pods with equal ones."""
+    FAILURES = "failures"
+    """Of the statuses of containers, what keeps them from running and which devices are unhealthy; nothing if all is well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,11 @@ _FIELDS: Mapping[str, _Fields] = {
         "spec": _SHARED,
         "status": {
             "allocation": {"devices": {"results": _TEXTS}, "nodeSelector": _SHARED},
+            "devices": {
+                **dict.fromkeys(("driver", "pool", "device"), _SHARED),
+                "conditions": _Once(dict.fromkeys(("type", "status", "reason", "message"), _OWN)),
+                "networkData": dict.fromkeys(("interfaceName", "ips", "hardwareAddress"), _SHARED),
+            },
             "reservedFor": {"resource": _SHARED, "name": _SHARED},
         },
     },
@@ -156,6 +165,8 @@ _POD: _Fields = {
     "status": {
         "phase": _SHARED,
         "conditions": _Keep.CONDITIONS,
+        "containerStatuses": _Keep.FAILURES,
+        "initContainerStatuses": _Keep.FAILURES,
         "resourceClaimStatuses": _OWN,
         "extendedResourceClaimStatus": _OWN,
     },
@@ -257,6 +268,8 @@ def _kept_part(value: Any, part: _Part, sharing: Sharing) -> Any:
         return sharing.texts(value)
     if part is _Keep.CONDITIONS:
         return sharing.part(_conditions(value))
+    if part is _Keep.FAILURES:
+        return sharing.part(found) if (found := reduced_container_statuses(value)) else None
     if part is _Keep.OURS:
         return sharing.part(_annotations(value, lambda name: name.startswith(_OURS)))
     return _annotations(value, lambda name: name != _APPLIED)

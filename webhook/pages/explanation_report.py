@@ -25,6 +25,7 @@ TONES = {
     Feasibility.BLOCKED: Tone.BAD,
     Feasibility.UNKNOWN: Tone.WARN,
     Feasibility.SCHEDULED: Tone.GOOD,
+    Feasibility.STUCK: Tone.BAD,
 }
 
 

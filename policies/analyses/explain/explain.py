@@ -10,20 +10,26 @@ from policies.analyses.explain.claim_changes import WishChange, converted_claim,
 from policies.analyses.explain.explanations import Change, Explanation, ReviewWarning, Suggestion, redacted_explanation
 from policies.analyses.explain.relaxations import Relaxation, relaxations
 from policies.conversion.surroundings import kubelets_read_claims, one_way_per_node
+from policies.fleet.bound_pods import start_reasons, unhealthy_devices_of
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, printable, shorten
 from policies.kubernetes.nodes import node_taint
-from policies.kubernetes.objects import items_at, lookup
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.pod_status import is_rejected, waiting_containers
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.quantities import ONE, amount_text
+from policies.kubernetes.versions import Feature
+from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
-from policies.outcome import EVERYTHING, Feasibility, question_warnings, simulate
+from policies.outcome import EVERYTHING, Feasibility, Obstacle, ObstacleKind, question_warnings, simulate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from policies.devices.resource_claims import Claim
     from policies.kubernetes.nodes import Taint
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience, DeviceShortage, PlacementOutcome, Question
     from policies.rules.settings import GPUAdmissionPolicy
@@ -255,12 +261,64 @@ def explain(
     return explanation if audience == EVERYTHING else redacted_explanation(explanation, question, view, audience)
 
 
+def _explanation_on_node(outcome: PlacementOutcome, view: ClusterView) -> Explanation:
+    """The explanation of a bound pod or an allocated claim: failed starts and unhealthy devices."""
+    question = outcome.question
+    pod = None if question.pod is None else question.pod.document
+    claims = [named.claim for named in question.allocated]
+    failures = () if pod is None else start_reasons(pod, view)
+    obstacles = (
+        *(Obstacle(ObstacleKind.START_FAILS, each.sentence, each.remedies) for each in failures),
+        *(
+            Obstacle(ObstacleKind.DEVICE_UNHEALTHY, f"{each.device}: {each.problem}", each.remedy)
+            for each in unhealthy_devices_of(pod, claims, view)
+        ),
+    )
+    headline = outcome.headline()
+    if failures:
+        node = f"node {question.node_name}" if outcome.audience.sees_nodes else "a node"
+        is_running = pod is not None and lookup(pod, ("status", "phase")) == "Running"
+        headline = f"it is bound to {node}, and {'some of its containers do' if is_running else 'does'} not start"
+        if pod is not None and is_rejected(pod):
+            headline = f"the kubelet of {node} rejected it, and it is not scheduled again"
+    return Explanation(
+        question.label,
+        Feasibility.STUCK if failures else Feasibility.SCHEDULED,
+        headline,
+        obstacles=obstacles,
+        remarks=tuple(_remarks_on_node(pod, claims, view)),
+    )
+
+
+def _remarks_on_node(pod: Object | None, claims: Iterable[Claim], view: ClusterView) -> Iterator[str]:
+    """The network of devices, what the containers of a pod wait for, and whether events are known."""
+    for claim in claims:
+        for each in claim.device_statuses:
+            if each.network:
+                yield f"{printable(each.device)} of driver {printable(each.driver)} is {printable(each.network)}"
+    gates = Feature.DRAResourceClaimDeviceStatus, *(() if pod is None else (Feature.ResourceHealthStatus,))
+    off = [each.name for each in gates if each.is_on(view) is False]
+    if off:
+        yield f"unhealthy devices may be missing here, because the cluster has {format_list(off)} off"
+    waiting = () if pod is None else waiting_containers(pod)
+    if pod is None or not (waiting or lookup(pod, ("status", "phase")) == "Pending"):
+        return
+    if waiting:
+        yield f"{'container' if len(waiting) == 1 else 'containers'} {format_list(waiting)} {'waits' if len(waiting) == 1 else 'wait'}"
+    namespace = namespace_of(pod) or DEFAULT_NAMESPACE
+    if view.list("Event", namespace) is UNKNOWN:
+        yield (
+            "events are unknown here, and only they say why a claim is not prepared: kubectl describe pod "
+            f"{printable(name_of(pod))} -n {namespace}"
+        )
+
+
 def _explanation(
     outcome: PlacementOutcome, view: ClusterView, settings: GPUAdmissionPolicy, warnings: tuple[ReviewWarning, ...]
 ) -> Explanation:
     question, placed = outcome.question, outcome.replicas
     if outcome.verdict is Feasibility.SCHEDULED:
-        return Explanation(question.label, Feasibility.SCHEDULED, outcome.headline())
+        return _explanation_on_node(outcome, view)
     if outcome.obstacles or placed is None:
         return Explanation(
             question.label,

@@ -104,7 +104,8 @@ class Explanation:
     headline: str
     """The result in one sentence, without a full stop."""
     obstacles: tuple[Obstacle, ...] = ()
-    """With BLOCKED, and with UNKNOWN if facts are missing; the worst first. Nodes are not counted then."""
+    """With BLOCKED and STUCK, and with UNKNOWN if facts are missing; the worst first. Nodes are not counted then. With
+    SCHEDULED, the unhealthy devices of the pod or claim."""
     nodes: int | None = None
     """The number of all nodes; None if they are unknown or were not checked."""
     nodes_guessed: bool = False

@@ -82,6 +82,8 @@ class CellPart(NamedTuple):
     """None for a part that is not held."""
     reason: UnusableReason | None = None
     """The reason why no pod can get a part that is not held; None if a pod can."""
+    problem: str = ""
+    """The reason why a held device is unhealthy; empty if it is healthy, as far as is known."""
 
     @property
     def is_free(self) -> bool:
@@ -117,6 +119,11 @@ class GPUCell:
         if not self.is_known:
             return CellState.UNKNOWN
         return CellState.PARTLY_HELD if is_held else CellState.FREE
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The reasons why held parts are unhealthy, each once."""
+        return tuple(dict.fromkeys(part.problem for part in self.parts if part.problem))
 
     @property
     def reasons(self) -> tuple[UnusableKind, ...]:
@@ -182,7 +189,7 @@ def _parts(unit: PublishedUnit, gpus: NodeGPUs, slices: int) -> Iterator[CellPar
             own = unit.slices.get(device, ())
             start = Fraction(own[0], slices) if own else end
             width = Fraction(len(own), slices) if own else holding.gpus / len(holding.devices)
-            yield CellPart(start, width, holding.kind.profile, device, holding.holder)
+            yield CellPart(start, width, holding.kind.profile, device, holding.holder, problem=holding.problem)
             end = start + width
     rest = CellPart(end, _ONE - end, reason=unit.reason or _node_reason(gpus))
     if unit.kind.profile:
@@ -256,7 +263,9 @@ def _is_too_much(gpus: NodeGPUs) -> bool:
 def _counted_parts(gpus: NodeGPUs) -> Iterator[CellPart]:
     """A part for each device that is held, then one for each that is unusable."""
     for holding in sorted(gpus.holdings, key=lambda each: each.holder):
-        yield from repeat(_WHOLE._replace(holder=holding.holder), ceil(holding.amount))
+        part, unhealthy = _WHOLE._replace(holder=holding.holder), ceil(holding.unhealthy)
+        yield from repeat(part._replace(problem=holding.problem), unhealthy)
+        yield from repeat(part, ceil(holding.amount) - unhealthy)
     for reason in gpus.reasons:
         yield from repeat(_WHOLE._replace(reason=reason), ceil(reason.amount))
 

@@ -25,11 +25,13 @@ from policies.devices.allocation.slices import TargetNode
 from policies.devices.device_taint_rules import added_by_text, taint_text
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim, Holder
+from policies.fleet.bound_pods import device_problems, health_problem, kubelet_problem
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
+from policies.kubernetes.pod_status import unhealthy_devices
 from policies.kubernetes.pods import resources_in_claim
 from policies.kubernetes.quantities import ONE, billionths, taken_by
 from policies.kubernetes.resourceslices import PCI_BUS_ID
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
     from policies.devices.allocation.pools import Pool
     from policies.devices.allocation.slices import AllocatableDevice
+    from policies.devices.resource_claims import DeviceID
     from policies.fleet.cluster_digest import Cluster
     from policies.fleet.offers.shown import ShownDevice
     from policies.kubernetes.objects import Object
@@ -55,6 +58,9 @@ _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
 """The node of a pod, the pod, and how many devices of each resource it holds."""
 _ResourceUse = dict[str, list[tuple[Holder, int]]]
 """The pods that hold devices of each resource of one node, and how many."""
+_PodResource = tuple[str, str, str]
+"""The namespace and name of a pod, and a resource."""
+_WITHHELD = "the node advertises fewer devices, because unhealthy ones are held"
 _PLUGIN_PROVIDERS = frozenset({Provider.DEVICE_PLUGIN})
 _WORK_PER_PLUGIN_NODE = 50
 
@@ -67,6 +73,8 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
         all_pods: True if the view has the pods of all namespaces; if not, the number of held devices is unknown.
     """
     listed, facts, used = view.list("Node"), gpu_nodes(view), _uses_by_node(view)
+    reported = view.derive_each("Pod", _unhealthy_of_plugins)
+    unhealthy = dict(chain.from_iterable(() if reported is UNKNOWN else reported))
     documents = {} if listed is UNKNOWN else {name_of(node): node for node in listed}
     shown = {} if facts is UNKNOWN else {node.name: node.traits.shown_devices for node in facts.all}
     for node in dict.fromkeys((*documents, *used)):
@@ -82,7 +90,7 @@ def plugin_gpus(view: ClusterView, *, all_pods: bool) -> Iterator[NodeGPUs]:
             by_kind[_kind(resource, devices, document)].append(resource)
         for kind, names in by_kind.items():
             exists = None if listed is UNKNOWN else document
-            yield _gpus_of_kind(node, kind, names, exists, uses, all_pods=all_pods)
+            yield _gpus_of_kind(node, kind, names, exists, uses, unhealthy, all_pods=all_pods)
 
 
 def _uses_by_node(view: ClusterView) -> Mapping[str, _ResourceUse]:
@@ -124,6 +132,7 @@ def _gpus_of_kind(
     resources: Collection[str],
     document: Object | None,
     uses: _ResourceUse,
+    unhealthy: Mapping[_PodResource, tuple[int, str]],
     *,
     all_pods: bool,
 ) -> NodeGPUs:
@@ -135,24 +144,42 @@ def _gpus_of_kind(
         resources: The names under which the node offers the kind.
         document: The node, empty if it does not exist; None if nodes are unknown.
         uses: The pods on the node.
+        unhealthy: How many devices of a pod are unhealthy, and why.
         all_pods: True if these are all pods.
     """
-    holdings = tuple(
-        HeldDevices(holder, node, kind, Fraction(count))
-        for resource in resources
-        for holder, count in uses.get(resource, ())
-    )
+    holdings = []
+    for resource in resources:
+        for holder, count in uses.get(resource, ()):
+            bad, problem = unhealthy.get((holder.namespace, holder.pods[0], resource), (0, ""))
+            holdings.append(
+                HeldDevices(holder, node, kind, Fraction(count), unhealthy=Fraction(min(bad, count)), problem=problem)
+            )
     held = sum((each.amount for each in holdings), Fraction(0)) if all_pods else None
     if document is None:
-        return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, None, held, holdings)
+        return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, None, held, tuple(holdings))
     capacity, allocatable = (
         Fraction(sum(billionths(lookup(document, ("status", field, name))) // ONE for name in resources))
         for field in ("capacity", "allocatable")
     )
     total = max(capacity, allocatable)
     lost = Fraction(0) if held is None else max(total - max(held, allocatable), Fraction(0))
-    reasons = (UnusableReason(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost),) if lost else ()
-    return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, total, held, holdings, reasons)
+    # A node advertises fewer devices for those that are unhealthy and held too, so the free ones are of no use.
+    withheld = min(lost, sum((each.unhealthy for each in holdings), Fraction(0)))
+    reasons = [UnusableReason(UnusableKind.UNHEALTHY, _WITHHELD, withheld)] if withheld else []
+    if lost > withheld:
+        reasons.append(UnusableReason(UnusableKind.UNHEALTHY, _lost_sentence(allocatable), lost - withheld))
+    return NodeGPUs(node, kind, _PLUGIN_PROVIDERS, total, held, tuple(holdings), tuple(reasons))
+
+
+def _unhealthy_of_plugins(pod: Object) -> tuple[tuple[_PodResource, tuple[int, str]], ...]:
+    """The number of unhealthy devices of each resource that a pod holds, and why they are."""
+    found: dict[_PodResource, tuple[int, str]] = {}
+    for each in unhealthy_devices(pod):
+        if parse_resource(each.resource) is not None:
+            key = namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod), each.resource
+            count, problem = found.get(key, (0, kubelet_problem(each)))
+            found[key] = count + 1, problem
+    return tuple(found.items())
 
 
 def _lost_sentence(allocatable: Fraction) -> str:
@@ -287,10 +314,11 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
         for device in group.devices:
             nodes[device.node].setdefault(_identity(device), []).append(_PublishedDevice(device, counted, kind))
     judge = AllocatableDevices(cluster, Features.of_cluster(view))
+    problems = view.derive(device_problems)
     for node, gpus in nodes.items():
         by_kind: defaultdict[OfferedKind, list[NodeGPUs]] = defaultdict(list)
         for devices in gpus.values():
-            one = _one_gpu(node, devices, results, judge, all_claims=all_claims)
+            one = _one_gpu(node, devices, results, judge, problems, all_claims=all_claims)
             by_kind[one.kind].append(one)
         yield from map(_sum_of_kind, by_kind.values())
     yield from _missing_gpus(results, is_known=published is not UNKNOWN, all_claims=all_claims)
@@ -328,6 +356,7 @@ def _one_gpu(
     devices: Sequence[_PublishedDevice],
     results: dict[_DeviceId, list[_Result]],
     judge: AllocatableDevices,
+    problems: Mapping[DeviceID, str],
     *,
     all_claims: bool,
 ) -> NodeGPUs:
@@ -338,7 +367,11 @@ def _one_gpu(
     for each in devices:
         for result in results.pop(each.id, ()):
             amount = each.counted.kind_taken(result.consumed).gpus / each.kind.gpus
-            holdings.append(HeldDevices(result.holder, node, each.kind, amount, (each.device.name,)))
+            problem = health_problem(each.device) or problems.get((DRIVER, *each.id), "")
+            unhealthy = amount if problem else _NONE
+            holdings.append(
+                HeldDevices(result.holder, node, each.kind, amount, (each.device.name,), unhealthy, problem)
+            )
             if each.kind.profile:
                 slices[each.device.name] = memory_slices(each.device)
     gpus = sum((each.gpus for each in holdings), _NONE)

@@ -102,6 +102,10 @@ class HeldDevices:
     """In devices of this kind; a share of a device is a part of one."""
     devices: tuple[str, ...] = ()
     """Their names; empty for the device plugin, which does not say them."""
+    unhealthy: Fraction = _NONE
+    """The amount of them that is reported as unhealthy."""
+    problem: str = ""
+    """The reason why they are unhealthy, a clause; empty if all are healthy, as far as is known."""
 
     @property
     def gpus(self) -> Fraction:
@@ -168,6 +172,11 @@ class NodeGPUs:
     """The reasons of the devices that are not held and serve no pod, as far as they are known."""
     units: tuple[PublishedUnit, ...] = ()
     """One for each device that DRA offers; the device plugin offers numbers."""
+
+    @property
+    def unhealthy(self) -> Fraction:
+        """The held devices that are reported as unhealthy."""
+        return sum((each.unhealthy for each in self.holdings), _NONE)
 
     @property
     def not_held(self) -> Fraction | None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.usage.node_gpus import NodeGPUs
     from policies.analyses.usage.usage_report import HolderUse, UsageReport
+    from policies.fleet.bound_pods import StuckPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ class _TotalsJSON(_KindJSON):
     total: Fraction | None
     held: Fraction | None
     held_by_namespace: Fraction | None
+    unhealthy: Fraction
     free: Fraction | None
     unusable: Fraction | None
 
@@ -111,6 +113,28 @@ class _HolderUseJSON:
     node: str
     gpus: Fraction
     devices: tuple[_NamedAmountJSON, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _StartReasonJSON:
+    """The reason why a bound pod does not run."""
+
+    cause: str
+    text: str
+    source: str
+    remedies: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StuckPodJSON:
+    """A pod that holds devices on a node and does not run."""
+
+    namespace: str
+    pod: str
+    node: str
+    containers: tuple[str, ...]
+    reasons: tuple[_StartReasonJSON, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +146,13 @@ class UsageJSON:
     nodes: tuple[_NodeUseJSON, ...]
     namespaces: tuple[_NamespaceUseJSON, ...]
     holders: tuple[_HolderUseJSON, ...]
+    stuck_pods: tuple[_StuckPodJSON, ...]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def usage_json(report: UsageReport, notes: Sequence[str] = ()) -> UsageJSON:
-    """The report and notes on it, as its JSON has them."""
+def usage_json(report: UsageReport, notes: Sequence[str] = (), stuck: Sequence[StuckPod] = ()) -> UsageJSON:
+    """The report, notes on it, and the pods that hold devices and do not run, as their JSON has them."""
 
     def devices(gpus: NodeGPUs) -> _NodeDevicesJSON:
         return filled_record(
@@ -163,6 +188,12 @@ def usage_json(report: UsageReport, notes: Sequence[str] = ()) -> UsageJSON:
         nodes=tuple(_NodeUseJSON(node, tuple(map(devices, found))) for node, found in report.nodes),
         namespaces=tuple(namespaces),
         holders=tuple(map(_holder, report.holders)),
+        stuck_pods=tuple(
+            filled_record(
+                _StuckPodJSON, each, reasons=tuple(filled_record(_StartReasonJSON, reason) for reason in each.reasons)
+            )
+            for each in stuck
+        ),
         notes=tuple(notes),
     )
 

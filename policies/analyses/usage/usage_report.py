@@ -23,7 +23,7 @@ from policies.fleet.cluster_digest import read_cluster
 from policies.fleet.device_plugin import nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import LabelledResource, shown_device
-from policies.kubernetes.names import format_amount, format_count
+from policies.kubernetes.names import format_amount, format_count, format_list
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import GPUResource
@@ -55,6 +55,8 @@ class ProductUse:
     held: Fraction | None
     held_by_namespace: Fraction | None
     """By the only namespace of the report; None if it is about all."""
+    unhealthy: Fraction
+    """The held devices that are reported as unhealthy."""
     free: Fraction | None
     unusable: Fraction | None
     reasons: tuple[tuple[UnusableReason, tuple[str, ...]], ...]
@@ -89,6 +91,17 @@ class HolderUse:
         """The devices by kind."""
         return _amounts(self.holdings)
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """The problems of unhealthy devices, with their names: `gpu-3: the GPU reported XID 79`."""
+        return tuple(
+            dict.fromkeys(
+                f"{format_list(each.devices) if each.devices else f'{format_amount(each.unhealthy)} {each.kind}'}: {each.problem}"
+                for each in self.holdings
+                if each.problem
+            )
+        )
+
 
 class FormTotal(NamedTuple):
     """The devices of one form in the whole cluster. Amounts are in devices, and None if they are unknown."""
@@ -96,6 +109,7 @@ class FormTotal(NamedTuple):
     form: DeviceForm
     total: Fraction | None
     held: Fraction | None
+    unhealthy: Fraction
     free: Fraction | None
     unusable: Fraction | None
 
@@ -106,18 +120,20 @@ class FormTotal(NamedTuple):
             form,
             total=sum_if_known(each.total for each in uses),
             held=sum_if_known(each.held for each in uses),
+            unhealthy=sum((each.unhealthy for each in uses), _NONE),
             free=sum_if_known(each.free for each in uses),
             unusable=sum_if_known(each.unusable for each in uses),
         )
 
     @property
     def sentence(self) -> str:
-        """The amounts without a full stop: `36 GPUs: 22 held, 12 free, 2 free but unusable`."""
+        """The amounts: `36 GPUs: 22 held (1 of them unhealthy), 12 free, 2 free but unusable`."""
         singular, plural = _FORM_WORDS[self.form]
         words = singular if self.total == 1 else plural
         unusable = "" if self.unusable == 0 else f", {format_amount(self.unusable)} free but unusable"
+        unhealthy = f" ({format_amount(self.unhealthy)} of them unhealthy)" if self.unhealthy else ""
         held, free = format_amount(self.held), format_amount(self.free)
-        return f"{format_amount(self.total)} {words}: {held} held, {free} free{unusable}"
+        return f"{format_amount(self.total)} {words}: {held} held{unhealthy}, {free} free{unusable}"
 
 
 @dataclass(frozen=True)
@@ -201,6 +217,7 @@ class UsageReport:
             sum_if_known(part.total for part in parts),
             sum_if_known(part.held for part in parts),
             sum_if_known(self.held_by_namespace(part) for part in parts),
+            sum((part.unhealthy for part in parts), _NONE),
             sum_if_known(part.free for part in parts),
             sum_if_known(part.unusable for part in parts),
             tuple((each, tuple(nodes)) for each, nodes in reasons.values()),

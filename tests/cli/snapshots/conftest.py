@@ -79,7 +79,7 @@ def objects():
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names),
         *(item for one in documents for item in one.get("items", [one])),
         gpu_pod(),
-        gpu_pod("waiting", node=""),
+        gpu_pod("unplaced", node=""),
         gpu_pod("escaped", labels={}),
         deployment(),
         config_map("time-slicing-config", any=TIME_SLICING),

@@ -8,21 +8,26 @@ from collections import defaultdict
 from itertools import count
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.configuration.schemas import CLUSTER_POLICY, GPU_CLUSTER, NVIDIA_DRIVER
 from policies.conversion.templates import content_name
+from policies.devices.resource_claims import Claim
+from policies.fleet.bound_pods import start_reasons, unhealthy_devices_of
 from policies.kubernetes.yaml import load_document
 from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.config_grammar import SCHEMAS as CONFIGS
 from policies.nvidia.releases import DRIVER_GATES
+from policies.nvidia.start_failures import known_failure
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.parsing import parse_settings
 from testbed import libyaml
 from tests.cli.snapshots.test_reductions import FOLDERS, ROOT, documents_of, examples, is_reduced, reduced
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.snapshots.public_words import PUBLIC_WORDS
+from webhook.cli.snapshots.reductions import reduction_of
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.subjects import Circumstances, SubjectReader, admit
 from webhook.cluster.manifests import ManifestsView
@@ -239,3 +244,68 @@ def test_sentences_for_people_are_replaced_as_a_whole():
     limit = {"name": "acme", "summary": "all of the GPUs"}
     found = renamed("GPUQuota", spec={"limits": [limit]}, status={"conditions": [{"message": "of the pods"}]})
     assert found["spec"]["limits"][0]["summary"] == found["status"]["conditions"][0]["message"] == "redacted"
+
+
+CLAIM_UID = "0a1b2c3d-0000-4000-8000-00000000abcd"
+STARTS = f"""
+- kind: Event
+  metadata: {{name: train.1, namespace: acme}}
+  type: Warning
+  reason: FailedPrepareDynamicResources
+  message: "Failed to prepare dynamic resources: prepare dynamic resources: NodePrepareResources failed for ResourceClaim
+    train-acme: error preparing devices for claim acme/train-acme:{CLAIM_UID}: requested device gpu-0 is already allocated to
+    different claim {CLAIM_UID}"
+  involvedObject: {{kind: Pod, namespace: acme, name: train-acme, uid: u-1}}
+- kind: Pod
+  metadata: {{name: train-acme, namespace: acme, uid: u-1}}
+  spec:
+    nodeName: node-acme
+    containers: [{{name: main, resources: {{claims: [{{name: gpu}}]}}}}]
+    resourceClaims: [{{name: gpu, resourceClaimName: train-acme}}]
+  status:
+    phase: Pending
+    containerStatuses:
+    - name: main
+      state: {{waiting: {{reason: CreateContainerError, message: "exec: /bin/acme --password=hunter2: not found"}}}}
+      allocatedResourcesStatus:
+      - name: "claim:gpu"
+        resources: [{{resourceID: "k8s.gpu.nvidia.com/claim={CLAIM_UID}-gpu-0", health: Unhealthy, message: acme resets}}]
+- kind: ResourceClaim
+  apiVersion: resource.k8s.io/v1
+  metadata: {{name: train-acme, namespace: acme, uid: {CLAIM_UID}}}
+  spec: {{devices: {{requests: [{{name: gpu, exactly: {{deviceClassName: gpu.nvidia.com}}}}]}}}}
+  status:
+    allocation: {{devices: {{results: [{{request: gpu, driver: gpu.nvidia.com, pool: node-acme, device: gpu-0}}]}}}}
+    devices:
+    - driver: gpu.nvidia.com
+      pool: node-acme
+      device: gpu-0
+      networkData: {{interfaceName: eth1, ips: [10.99.0.5/24], hardwareAddress: "aa:bb:cc:dd:ee:ff"}}
+"""
+
+
+@pytest.fixture(scope="module")
+def starts():
+    """A bound pod with its event and its claim, before and after a snapshot without names."""
+    whole = yaml.safe_load(STARTS)
+    names = ReplacedNames()
+    return whole, [names.rename(reduction_of(RESOURCES[each["kind"]])(each)) for each in whole]
+
+
+def test_start_failures_are_without_names_and_secrets(starts):
+    text = json.dumps(starts[1])
+    assert not re.search(rf"acme|hunter2|password|10\.99|aa:bb|{CLAIM_UID}", text)
+
+
+def test_start_failures_without_names_have_the_same_causes(starts):
+    found = []
+    for objects in starts:
+        view = ManifestsView(objects)
+        (pod,) = view.list("Pod")
+        reasons = start_reasons(pod, view)
+        (claim,) = view.list("ResourceClaim")
+        unhealthy = [each.device for each in unhealthy_devices_of(pod, [Claim(claim)], view)]
+        found.append(([known_failure(each.text) and known_failure(each.text).row for each in reasons], unhealthy))
+    assert found[0] == found[1]
+    assert found[0][1] == ["gpu-0"]
+    assert found[0][0][1] is not None

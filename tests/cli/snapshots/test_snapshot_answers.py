@@ -27,7 +27,7 @@ MANIFESTS = {
         "spec": {"limits": [{"name": "h100", "gpus": 4, "products": ["H1OO-*"]}]},
     },
 }
-CLAIMS = ("claim/pretrain", "claim/embed", "pod/leftover", "pod/waiting", "pod/pretrain")
+CLAIMS = ("claim/pretrain", "claim/embed", "pod/leftover", "pod/unplaced", "pod/pretrain")
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def without_ages(quotas):
 
 
 CHOSEN = re.compile(
-    r"acme|team-|pretrain|embed|leftover|waiting|escaped|gpu-(?:h100|a100)|registry\.example|snapshot-", re.IGNORECASE
+    r"acme|team-|pretrain|embed|leftover|unplaced|escaped|gpu-(?:h100|a100)|registry\.example|snapshot-", re.IGNORECASE
 )
 """What users and their machines are called in this cluster."""
 

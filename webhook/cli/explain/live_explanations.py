@@ -13,10 +13,12 @@ import click
 from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of, parse_document
+from policies.kubernetes.pod_status import is_not_running
 from policies.kubernetes.view import ChangedView
-from policies.outcome import READ_FROM, questions
+from policies.outcome import READ_FROM, Feasibility, ObstacleKind, questions
 from webhook.cli.explain.explanations import Name, check_found, read_sources
 from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.pod_events import WITHOUT_EVENTS, ViewWithEvents, read_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters import (
     Discovery,
@@ -29,7 +31,8 @@ from webhook.cli.running_clusters import (
 from webhook.cli.settings import chosen_settings
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import NoTokenError
-from webhook.cluster.kind_reads import Why, read_object
+from webhook.cluster.kind_reads import Unreadable, Why, read_object
+from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
 from webhook.server.config import EXPLAIN_PORT
@@ -206,6 +209,14 @@ class _Asked(NamedTuple):
     policy: GPUAdmissionPolicy
     lines: list[str]
     """Skipped files."""
+    events: dict[str, list[Object]]
+    """The events of pods by namespace, of those with bound pods among the subjects."""
+
+    def with_events(self, view: ClusterView) -> ClusterView:
+        """A view that knows the events too."""
+        for namespace, events in self.events.items():
+            view = ViewWithEvents(view, events, namespace)
+        return view
 
 
 class _NoServiceError(NoClusterError):
@@ -230,7 +241,8 @@ async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
         reader.check()
         subjects = [subject for source in sources for subject in await _subjects(client, source, namespace, reader)]
         reader.check()
-        asked = _Asked(subjects, namespace, policy, [*reader.others.lines])
+        events, notes = await _events_of(client, subjects)
+        asked = _Asked(subjects, namespace, policy, [*reader.others.lines, *notes], events)
         may = await asyncio.gather(*(_may_list(client, kind) for kind in READ_FROM))
         unlisted = [kind for kind, allowed in zip(READ_FROM, may, strict=True) if not allowed]
         if not unlisted:
@@ -245,6 +257,20 @@ async def _explain(question: LiveQuestion, progress: Progress) -> _Answer:
     ignored = "Warning: --settings has no effect: the Service uses the settings of the cluster."
     lines = [*asked.lines, *([ignored] if chosen is not None else [])]
     return _Answer(explanations, lines, _BY_SERVICE.format(_plurals(unlisted)))
+
+
+async def _events_of(client: APIClient, subjects: Sequence[_Subject]) -> tuple[dict[str, list[Object]], list[str]]:
+    """The events in the namespaces of bound pods that do not run, and notes on unreadable ones."""
+    found: dict[str, list[Object]] = {}
+    notes: list[str] = []
+    pods = (subject.document for subject in subjects if subject.document is not None and subject.name is not None)
+    for namespace in dict.fromkeys(namespace_of(pod) for pod in pods if is_not_running(pod)):
+        events = await read_pod_events(client, namespace)
+        if isinstance(events, Unreadable):
+            notes.append(f"Note: {events.clause} in namespace {namespace}, so {WITHOUT_EVENTS}.")
+        else:
+            found[namespace] = events
+    return found, notes
 
 
 async def _subjects(
@@ -293,7 +319,7 @@ def _explain_by_objects(cluster: ClusterView, asked: _Asked, progress: Progress)
     of_files = [subject.document for subject in subjects if subject.document and not subject.name]
     keyed = {(each["kind"], namespace_of(each) or home, name_of(each)): each for each in of_files}
     # Objects of files refer to each other. They run nowhere, so what is in use is that of the cluster.
-    view = ChangedView(cluster, keyed, lists=False)
+    view = ChangedView(asked.with_events(cluster), keyed, lists=False)
     found = [
         each
         for subject in subjects
@@ -312,8 +338,21 @@ async def _explain_by_service(client: APIClient, asked: _Asked, progress: Progre
     explanations: list[Explanation] = []
     for subject in progress.count("explaining", asked.subjects):
         home = (namespace_of(subject.document) if subject.document else "") or asked.namespace
-        explanations += await ask_service(client, _posted_question(subject), home)
+        answers = await ask_service(client, _posted_question(subject), home)
+        explanations += [_with_own_events(each, subject, asked) for each in answers]
     return explanations
+
+
+def _with_own_events(explanation: Explanation, subject: _Subject, asked: _Asked) -> Explanation:
+    """The explanation of the Service, which reads no events, with what those of a bound pod say."""
+    pod = subject.document
+    if pod is None or namespace_of(pod) not in asked.events or not is_not_running(pod):
+        return explanation
+    view = asked.with_events(ManifestsView())
+    (question,) = questions(pod, asked.namespace, view, asked.policy, found=True)
+    own = explain(question, view, asked.policy)
+    others = [each for each in explanation.obstacles if each.kind is not ObstacleKind.START_FAILS]
+    return replace(own, obstacles=(*own.obstacles, *others)) if own.verdict is Feasibility.STUCK else explanation
 
 
 def _posted_question(subject: _Subject) -> dict[str, Any]:

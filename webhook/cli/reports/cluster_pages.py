@@ -66,7 +66,7 @@ def page_of_cluster(source: ClusterOptions, since: Sequence[str]) -> str:
     chosen, before = chosen_settings(source.settings), _earlier_cluster(since)
 
     async def run(progress: Progress) -> str:
-        async with audited_cluster(source, chosen, progress) as audited:
+        async with audited_cluster(source, chosen, progress, with_events=True) as audited:
             progress.show("writing the page")
             return _page_of(audited, source.namespace, urlsplit(audited.server).netloc or audited.server, before)
 

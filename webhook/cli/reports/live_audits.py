@@ -26,6 +26,7 @@ from policies.kubernetes.names import MANAGED, format_count, resource_name
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.outcome import Audience
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.pod_events import with_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.reports.audit_reports import Audited, Published, settings_notes
 from webhook.cli.running_clusters import connected_client, in_parallel, read_cluster
@@ -83,6 +84,7 @@ async def audited_cluster(
     *,
     publishes: bool = False,
     static: Sequence[Object] = (),
+    with_events: bool = False,
 ) -> AsyncIterator[Audited]:
     """The audit of a running cluster, whose view is kept up to date until the end.
 
@@ -92,6 +94,7 @@ async def audited_cluster(
         progress: Shows what is read.
         publishes: True to write the findings into the cluster, as reports for policy tools.
         static: The objects in files of the API server.
+        with_events: True if the view also has the events of pods.
 
     Raises:
         NoClusterError: The cluster cannot be read.
@@ -118,7 +121,8 @@ async def audited_cluster(
             reports = policy_reports(report, api, namespace, _redaction(cluster.view))
             published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
         shown = report.limit_findings(MOST_FINDINGS)
-        yield Audited(shown, notes, cluster.view, policy, client.url, published)
+        view, unknown = (await with_pod_events(client, cluster.view, namespace)) if with_events else (cluster.view, [])
+        yield Audited(shown, (*notes, *unknown), view, policy, client.url, published)
 
 
 def _redaction(view: ClusterView) -> Callable[[str, str], str]:

@@ -12,9 +12,10 @@ from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import PassingView, Unknown
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from webhook.cli.options import check_namespace_exists
+from webhook.cli.pod_events import with_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
-from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage
+from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, stuck_in
 from webhook.cli.running_clusters import (
     NoClusterError,
     list_namespaces,
@@ -124,7 +125,9 @@ async def _report_usage(client: APIClient, namespace: str, progress: Progress) -
             notes.append(f"{found.clause}, so {USAGE_WITHOUT[kind]}")
     if isinstance(rules, Unreadable) and Feature.DRADeviceTaintRules.is_on(known) is True:
         notes.append(f"{rules.clause}, so GPUs that they taint count as free")
-    return Usage(usage_report(_WithOtherPods(known, others), namespace, partial=partial), tuple(notes))
+    with_events, note = await with_pod_events(client, known, namespace)
+    report = usage_report(_WithOtherPods(known, others), namespace, partial=partial)
+    return Usage(report, (*notes, *note), stuck_in(with_events, namespace))
 
 
 async def _list_widely(

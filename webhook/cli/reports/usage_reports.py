@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ import click
 
 from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
 from policies.analyses.usage.usage_report import sum_if_known
+from policies.analyses.waiting import stuck_pods
 from policies.devices.resource_claims import UNUSED
 from policies.kubernetes.names import format_amount, format_list, format_ranges
 from policies.kubernetes.view import UNKNOWN
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from policies.analyses.usage.node_gpus import NodeGPUs, OfferedKind
     from policies.analyses.usage.usage_report import HolderUse, ProductUse
     from policies.devices.resource_claims import Holder
+    from policies.fleet.bound_pods import StuckPod
+    from policies.kubernetes.view import ClusterView
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.pages.report_model import Cell
 
@@ -50,6 +54,8 @@ class Usage:
     report: UsageReport
     notes: tuple[str, ...] = ()
     """Sentences without full stops."""
+    stuck: tuple[StuckPod, ...] = ()
+    """The pods of the report that hold devices on a node and do not run."""
 
     @property
     def is_sound(self) -> bool:
@@ -73,12 +79,17 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
         )
     check_namespace_exists(view, source.namespace)
     notes = [f"the files have no {kind}s, so {USAGE_WITHOUT[kind]}" for kind in READ_FROM if view.list(kind) is UNKNOWN]
-    return Usage(usage_report(view, source.namespace), tuple(notes))
+    return Usage(usage_report(view, source.namespace), tuple(notes), stuck_in(view, source.namespace))
+
+
+def stuck_in(view: ClusterView, namespace: str) -> tuple[StuckPod, ...]:
+    """The pods of a namespace, or of all, that hold devices on a node and do not run now."""
+    return tuple(each for each in stuck_pods(view, datetime.now(UTC)) if namespace in ("", each.namespace))
 
 
 def as_json(usage: Usage) -> str:
     """The report and the notes as one mapping."""
-    return output_text(usage_json(usage.report, usage.notes), UsageJSON)
+    return output_text(usage_json(usage.report, usage.notes, usage.stuck), UsageJSON)
 
 
 _MOST_SHOWN = 20
@@ -122,6 +133,18 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
                 for reason, nodes in use.reasons
             ]
             yield Section([Lines(["Free, but no pod can use them now:"]), Bullets(reasons)] if reasons else [])
+        unhealthy = [
+            f"{_holder(use.holder)}{f' on {use.node}' if use.node else ''}: {problem}"
+            for use in report.holders
+            for problem in use.problems
+        ]
+        yield Section([Lines(["Held, but unhealthy:"]), Bullets(unhealthy, most)] if unhealthy else [])
+        stuck = [f"{each.namespace}/{each.pod} on {each.node}: {each.reason}" for each in usage.stuck]
+        yield Section(
+            [Lines(["Held by pods that do not run; gpu-admission explain has what to do:"]), Bullets(stuck, most)]
+            if stuck
+            else []
+        )
         if by in (None, View.NODE):
             shown = report.nodes[:most]
             rows: list[_Row] = [

@@ -7,7 +7,8 @@ PUBLIC_WORDS = frozenset(
 0 abs ABSENT ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED access action Active activeDeadlineSeconds
 ada-lovelace add additionalLabels address addressableMemory addressingMode admin-access adminAccess administrator
 admission admissionregistration admissionReviewVersions admitted affinity agent-not-ready AGGREGATE ALL All all
-all-balanced all-disabled all-enabled AllAlpha AllBeta allNodes allocatable allocate allocation allocationMode
+all-balanced all-disabled all-enabled AllAlpha AllBeta
+allNodes allocatable allocate allocatedResourcesStatus allocation allocationMode
 allow-deletion allowed allowMultipleAllocations allowPodOptOut alpha Always amazonaws amd64 Ampere ampere annotations
 any api apiextensions apiGroups apiserver apiVersion apiVersions app appArmorProfile apply applyConsumableShares apps
 arch architecture argoproj args arm64 array artifacts artifactsDir as asApproximateFloat asInteger at attribute
@@ -27,12 +28,15 @@ compute-domain-default-channel compute-domain-kubelet-plugin ComputeDomain compu
 ComputeDomainChannelConfig ComputeDomainClique ComputeDomainCliques ComputeDomainList computeDomains computedomains
 concatList condition conditions conf config config-manager ConfigMap configMap configMapKeyRef ConfigMapList
 configMapName configMapRef configmaps configuration configured CONNECT constraints CONSUMABLE_SHARES ConsumableShares
-consumedCapacity consumesCounters Container container container-toolkit CONTAINER_TOOLKIT_IMAGE containerd
+consumedCapacity consumesCounters Container container
+container-toolkit CONTAINER_TOOLKIT_IMAGE ContainerCannotRun ContainerCreating containerd
 CONTAINERD_CONFIG CONTAINERD_RUNTIME_CLASS CONTAINERD_SET_AS_DEFAULT CONTAINERD_SOCKET containerDriverRoot
-containerPort containerRuntimeVersion containers contains containsCIDR containsIP contended ContextualLogging control
+containerPort containerRuntimeVersion containers containerStatuses contains
+containsCIDR containsIP contended ContextualLogging control
 control-plane controller controllers conversion conversion-changes conversion-check convert convert-pods converted
 coordination copy copy-engines copyEngines coreos cost count Counted counted counter counters counterSet counts
-coveredResources cpu CrashOnNVLinkFabricErrors CREATE create created creationTimestamp cri-dockerd cri-o
+coveredResources cpu CrashLoopBackOff CrashOnNVLinkFabricErrors CREATE create
+CreateContainerConfigError CreateContainerError created creationTimestamp cri-dockerd cri-o
 CRIO_SET_AS_DEFAULT CronJob CronJobList cronjobs csi csv CUDA cuda CUDA_VERSION cudaComputeCapability
 cudaDriverVersion custom-dcgm-metrics custom-mig-config custom-mig-parted-config CustomResourceDefinition
 CustomResourceDefinitionList customresourcedefinitions daemon DaemonSet DaemonSetList daemonsets dashboard data
@@ -68,12 +72,15 @@ duration DYN dyn dynamic-resource-allocation DynamicMIG DynamicResourceAllocatio
 else emptyDir enable ENABLE_AUTO_DRAIN ENABLE_GPU_POD_EVICTION enableAPIDevice enabled enablePodLabels enablePodUID
 enableServiceLinks encode encoder encoders endsWith Enforce enforce enforce-converted-pods enforce-quota Enforced
 enforced engines entries enum env envFrom envvar ephemeral ephemeral-storage ephemeralContainers ephemeralcontainers
-Equal Equivalent equivalent error errorString etc Event EventList events EVERYTHING EvictionInProgress ExactCount
+Equal Equivalent equivalent ErrImagePull error errorString etc
+Event EventList events eventTime EVERYTHING EvictionInProgress ExactCount
 exactly exclusive executor exempt exemptions exemptNamespaces exemptServiceAccounts Exists exists exists_one existsOne
 expireAfter explain exporter expression extended extended-resource-claim extended-resources
 extendedResourceClaimStatus extendedResourceName extract FabricManagerPartitioning Fail fail FAIL_ON_INIT_ERROR Failed
-failed failOnInitError failRequestsGreaterThanOne failurePolicy failureThreshold FALSE False false family FB feature
-featureGates field fieldRef fields fieldSelector file fileKeyRef filter finalizers find findAll first firstAvailable
+failed FailedCreatePodSandBox FailedMount FailedPrepareDynamicResources failOnInitError failRequestsGreaterThanOne
+failurePolicy failureThreshold FALSE False false family FB feature
+featureGates field fieldPath fieldRef fields fieldSelector file
+fileKeyRef filter finalizers find findAll first firstAvailable
 fits flags flatten floor flowcontrol FlowSchema FlowSchemaList flowschemas fluxcd for force format FRAMEBUFFER free
 from fsGroup fsGroupChangePolicy full gauge GDRCopy gdrcopy GDRCOPY_ENABLED gdrcopyEnabled gdrdrv gds GDS_ENABLED
 gdsEnabled geforce-rtx-3090 geforce-rtx-4090 geforce-rtx-5090 GeForceRTX generateName generation
@@ -86,14 +93,19 @@ gpu-shared GPU_CLUSTER GPU_TOPOLOGY_AFFINITY GPU_TOPOLOGY_NVLINK GPU_TOPOLOGY_PC
 GPUAdmissionPolicy GPUAdmissionPolicyList GpuClaimParameters gpuClientsConfig GPUCluster GPUClusterList
 GPUClusterPolicy gpuclusters GpuConfig gpucores gpumem gpumem-percentage gpuModuleID gpuPodDeletion GPUQuota
 GPUQuotaList gpuquotas GPUs gpus graphics greatest gridd group groups grove Gt Guaranteed guard-changes guard-pods
-HAMi hami-scheduler hard has HashMod hashmod hasValue headGroupSpec healthcheck Helm helm HelmRelease HGX home
+HAMi hami-scheduler hard hardwareAddress has HashMod hashmod hasValue
+headGroupSpec health healthcheck Helm helm HelmRelease HGX home
 honorLabels Hopper hopper host-driver-branch host-driver-version host-root hostAliases hostIPC hostManaged
 HostManagedIMEXDaemon hostname hostnameOverride hostNetwork hostPath hostPaths hostPID hostPort hostProcess hostUsers
 hour hpcJobMapping http https huggingface ID id IfNeeded IfNotPresent Ignore ignore ignore-taint IGNORE_DRA_REQUESTS
-IGNORED image imagePath imagePullPolicy imagePullSecrets imex IMEX_ISOLATION IMEX_MODE IMEXDaemonsWithDNSNames In in
-includes index indexOf InferenceService InferenceServiceList inferenceservices initContainer initContainers
-initialDelaySeconds installDir instance instance-gpu-name instance-type instances int int64 integer interface internal
-internalTrafficPolicy intersects interval INVALID invalid io iommu iommuFDEnabled IP ip IP-literal IPv4 IPv6
+IGNORED image imagePath ImagePullBackOff imagePullPolicy imagePullSecrets
+imex IMEX_ISOLATION IMEX_MODE IMEXDaemonsWithDNSNames In in
+includes index indexOf InferenceService
+InferenceServiceList inferenceservices initContainer initContainers initContainerStatuses
+initialDelaySeconds installDir instance instance-gpu-name instance-type instances
+int int64 integer interface interfaceName internal
+internalTrafficPolicy intersects interval INVALID invalid involvedObject io
+iommu iommuFDEnabled IP ip IP-literal ips IPv4 IPv6
 isCanonical isCIDR isFinite isGlobalUnicast isGreaterThan isInf isInteger isIP isLessThan isLinkLocalMulticast
 isLinkLocalUnicast isLoopback isNaN isQuantity isSemver isSorted isStateEnabled isUnspecified isURL items JAXJob
 JAXJobList jaxjobs jaxReplicaSpecs Job job-completion-index job-mapping JobList jobs JobSet jobset JobSetList jobsets
@@ -103,7 +115,8 @@ Keep keep KeepEqual keepequal keepTranslatedLabels kernel-version kernelModuleCo
 key keys kind kinds KServe kserve kserve-container kube-api-access kube-controller-manager kube-scheduler kube-system
 kubectl kubeflow kubelet kubeletPlugin kubeletRootDir kubelets kubeletVersion Kubernetes kubernetes kubernetes-sigs
 kubescheduler kubevirt kubevirt-gpu-device-plugin kueue Kustomization kustomize l label LabelDrop labeldrop LabelKeep
-labelkeep LabelMap labelmap labels labelSelector labelValue last last-applied-configuration lastIndexOf
+labelkeep LabelMap labelmap labels labelSelector labelValue
+last last-applied-configuration lastIndexOf lastObservedTime lastState lastTimestamp
 lastTransitionTime latest leaderTemplate LeaderWorkerSet leaderworkerset LeaderWorkerSetList leaderworkersets
 leaderWorkerTemplate Lease LeaseList leases least legacyRuntime level lib licensingConfig limit limited LimitRange
 LimitRangeList limitranges Limits limits limits-devices line linux list livenessProbe LLMInferenceService
@@ -119,7 +132,8 @@ MOFED_ENABLED mofedEnabled monitoring mountPath MPIJob MPIJobList mpijobs mpiRep
 mps-shm MPS_ROOT mpsConfig mpsRoot MPSSupport multiprocessors multiUser mutableList mutableMap mutating
 MutatingWebhookConfiguration MutatingWebhookConfigurationList mutatingwebhookconfigurations Name name named
 nameHolders names Namespace namespace namespace-controller namespace-labels Namespaced NamespaceList namespaceoptins
-namespacequotas namespaces namespaceSelector NaN nativeQuota network-unavailable networking networkpolicies
+namespacequotas namespaces namespaceSelector NaN
+nativeQuota network-unavailable networkData networking networkpolicies
 NetworkPolicy NetworkPolicyList Never nfd NIMPipeline NIMService nlsEnabled No no no-devices no-nvidia-devices Node
 node node-feature-discovery node-role nodeAffinity nodeClassRef NodeFeatureRule nodeInfo nodeLabels NodeList nodeName
 NodePool nodepool NodePoolList nodepools nodePublishSecretRef nodes nodeSelector nodeSelectorTerms nodeStatusExporter
@@ -136,15 +150,18 @@ nvidiaDriverCRD NVIDIADriverList nvidiaDriverRoot nvidiadrivers NvidiaRTX Nvidia
 nvml NVML_VERSION NVMLDeviceHealthCheck NVS nvswitch o object objects objectSelector observedGeneration ofa
 ofa-engines ofaEngines off ofNonZeroValue oldObject on on-demand OnDelete oneshot OnFailure onPods op Opaque opaque
 open openCharges opendatahub openshift openshift-nfd operands operation operations operator operatorNamespaces
-operators opt opt-in optFlatMap optional optMap or org orValue os os_id ours outputFile owner ownerReferences packed
+operators opt opt-in optFlatMap optional optMap or org orValue os
+os_id ours OutOfcpu OutOfmemory OutOfnvidia OutOfpods outputFile owner ownerReferences packed
 PaddleJob PaddleJobList paddlejobs paddleReplicaSpecs parallelism parameters parametersRef parentIndex parentUUID
 parse parseConfigFrom part-of pascal passDeviceSpecs PassthroughSupport patch path pattern pciBusID pcieBusID pcieRoot
 Pending perDeviceNodeSelection periodSeconds persistentVolumeClaim PG506-96 pgpu phase pid-pressure
 pipelineParallelSize place-pods place-unconverted-pods placement plugin Pod pod pod-claim-name pod-index pod-name
 pod-security pod-suspending-parent pod-template-hash podAffinity podAffinityTerm podAntiAffinity
 podCliqueScalingGroups PodCliqueSet PodCliqueSetList podcliquesets podDeletion PodDisruptionBudget
-PodDisruptionBudgetList poddisruptionbudgets PodGroup PodGroupList podGroupName podgroups podLabelAllowlistRegex
-PodList Pods pods PodScheduled podSecurityContext podSelector podSpec podSpecOverrides PodTemplate PodTemplateList
+PodDisruptionBudgetList poddisruptionbudgets PodGroup PodGroupList
+podGroupName podgroups PodInitializing podLabelAllowlistRegex
+PodList PodReadyToStartContainers Pods pods PodScheduled
+podSecurityContext podSelector podSpec podSpecOverrides PodTemplate PodTemplateList
 podTemplateOverrides podtemplates policies policy pool pools port ports power precompiled predictor preemptionPolicy
 PreemptLowerPriority preference PreferIommuFD PreferNoSchedule preferredDuringSchedulingIgnoredDuringExecution prefix
 prefixLength present preview priority PriorityClass priorityClasses priorityclasses PriorityClassList
@@ -162,40 +179,46 @@ requestsFromMounts required requiredDuringSchedulingIgnoredDuringExecution requi
 resizePolicy resource resource-claim-controller ResourceClaim ResourceClaimList resourceClaimName resourceClaims
 resourceclaims resourceClaimStatuses ResourceClaimTemplate resourceClaimTemplate resourceclaimtemplate
 ResourceClaimTemplateList resourceClaimTemplateName resourceclaimtemplates resourceClassName resourceFieldRef
-ResourceFlavor resourceGroups resourceName ResourceQuota ResourceQuotaList resourcequotas resources ResourceSlice
+ResourceFlavor resourceGroups resourceID resourceName
+ResourceQuota ResourceQuotaList resourcequotas resources ResourceSlice
 resourceSliceCount ResourceSliceList ResourceSlices resourceslices resourcesPerNode resourceVersion resourceVersions
 restartPolicy restartPolicyRules Restricted restricted result results Retain rev reverse review revision rhel rke2
 Role role RoleBinding RoleBindingList rolebindings RoleList roles RollingUpdate rollingUpdate Rollout RolloutList
 rollouts root rootFS round rtx-4000-ada-generation rtx-4000-sff-ada-generation rtx-4500-ada-generation
 rtx-5000-ada-generation rtx-6000-ada-generation rtx-a4000 rtx-a4500 rtx-a5000 rtx-a6000 rule rules run
-run-nvidia-validations runAsGroup runAsNonRoot runAsUser runAsUserName Running runs runtime runtime-version
+run-nvidia-validations runAsGroup runAsNonRoot runAsUser runAsUserName
+RunContainerError Running runs runtime runtime-version
 RUNTIME_CONFIG_SOURCE RuntimeClass runtimeClass runtimeClasses runtimeclasses RuntimeClassList runtimeClassName
 runtimePatches runtimeRef sample sandboxDevicePlugin sandboxWorkloads Schedulable ScheduledSparkApplication
 ScheduledSparkApplicationList scheduledsparkapplications scheduler schedulerName schedulers scheduling schedulingGates
 schedulingGroup scheme scope scopeName scopeSelector scrapeInterval scrapeTimeout SCTP seccompProfile seconds Secret
 secret secretEnv secretKeyRef SecretList secretName secretRef secrets securityContext select selector selectors
 selfLink SelfSubjectAccessReview SelfSubjectAccessReviewList selfsubjectaccessreviews seLinuxChangePolicy
-seLinuxOptions semver separator server Service service ServiceAccount serviceAccount serviceaccount ServiceAccountList
+seLinuxOptions semver separator series server
+Service service ServiceAccount serviceAccount serviceaccount ServiceAccountList
 serviceAccountName serviceAccounts serviceaccounts serviceAccountToken ServiceList ServiceMonitor serviceMonitor
 ServiceMonitorList servicemonitors serviceMonitorSelector services serving ServingRuntime set setHostnameAsFQDN
 setPodSecurityLabelsForNamespace sets setting settings severity sh sha256 share shared
 shared-devices-allocation-policy shared-gpu sharedCounters sharedDevicesAllocationPolicy shareID shareProcessNamespace
 shares sharing sharing-strategy sidecar sideEffects Single single size sizeLimit sl-micro sleepInterval slice slices
 small snap sock sort sortBy sortBy_input sortByAssociatedKeys sourceLabels sources SparkApplication
-SparkApplicationList sparkapplications sparkoperator spec spec-changed split spot startsWith startup-taint
+SparkApplicationList sparkapplications sparkoperator spec spec-changed split spot StartError startsWith startup-taint
 startupProbe state StatefulSet StatefulSetList statefulsets status stdinOnce storage strategy STRING string stringData
 sub SubjectAccessReview SubjectAccessReviewList subjectaccessreviews submitterPodTemplate subPath subPathExpr
 substring Succeeded success successThreshold suitableNodes sum summary supplementalGroups supplementalGroupsPolicy
 Suspended svc SYNC_BOOST SYS_ADMIN sysctls system system-cluster-critical system-node-critical system-os_release
 SYSTEM_GPU_AFFINITY SYSTEM_GPU_SYNC_BOOST SYSTEM_NVLINK_TOPOLOGY SYSTEM_PCI_TOPOLOGY systemd-services t taint taints
-targetLabel tasks TCP tegra TEMPERATURE Template template templates tensor Terminating terminationGracePeriodSeconds
+targetLabel tasks TCP tegra TEMPERATURE Template
+template templates tensor terminated Terminating terminationGracePeriodSeconds
 terminationMessagePath terminationMessagePolicy tesla-p4 tesla-p40 tesla-t4 test text TFJob TFJobList tfjobs
 tfReplicaSpecs time time-sharing time-sliced time-slicing time-slicing-config timeAdded timeoutSeconds TimeSlicing
 timeSlicing timeSlicingConfig TimeSlicingSettings timestamp TitanRTX tmpl to ToBeDeletedByClusterAutoscaler token
 TokenReview TokenReviewList tokenreviews tolerate TOLERATIONS tolerations tolerationSeconds toml toolkit Topology
-topology topologySpreadConstraints trainer TrainingRuntime TrainingRuntimeList trainingruntimes TrainJob
+topology TopologyAffinityError topologySpreadConstraints trainer
+TrainingRuntime TrainingRuntimeList trainingruntimes TrainJob
 trainjob-ancestor-step TrainJobList trainjobs transformList transformMap transformMapEntry trim triton TRUE True true
-trunc trustedCreators turing type types ubuntu UDP uid uint unavailable unit Unknown unknown unknownProducts
+trunc trustedCreators turing type types ubuntu UDP uid
+uint unavailable UnexpectedAdmissionError Unhealthy unit Unknown unknown unknownProducts
 UnmarshalJSON unreachable unsatisfiable Unschedulable unschedulable unused-since unwrapOpt UPDATE updateConfigName
 updated updateStrategy upgrade upgradePolicy Upgrades upperAscii Uppercase uppercase URI URL url use-gputype
 use-gpuuuid use_ocp_driver_toolkit used useHostMofed useNodeFeatureAPI useNvidiaDriverCRD useOpenKernelModules
@@ -207,7 +230,8 @@ validatingwebhookconfigurations validator validRange validValues Value value val
 Version version VERSION_ID versions vfio VfioDeviceConfig vfioManager vfioPCI vgpu vgpu-configs vgpu-device-manager
 vgpu-guest-driver vgpu-host-manager vgpu-manager vgpu-mode VGPU_MANAGER_IMAGE vgpuDeviceManager vgpuDevices
 vgpuManager virtualTopology virtualTopologyConfig vllm VLLMRuntime vm-passthrough vm-vgpu void VOLATILE Volcano
-volcano Volta volta volume-mounts volumeDevices volumeMounts volumes waitForCompletion Warn warn watched-labels
+volcano Volta volta volume-mounts volumeDevices volumeMounts
+volumes waitForCompletion waiting Warn warn Warning watched-labels
 webhooks weight weights windows windowsOptions wish wishes WITH_REBOOT WITH_WORKLOAD worker workerGroupSpecs
 workerSpec workerTemplate Workflow workflowSpec workingDir workload workloadRef workloads workstation WorstCase x-k8s
 x86_64 XGBoostJob XGBoostJobList xgboostjobs xgbReplicaSpecs yaml zone

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.admission import ANNOTATIONS_READ
 from policies.kubernetes.objects import has_ended, items_at, lookup, mappings_at
+from policies.kubernetes.pod_status import SANDBOX, has_sandbox, is_read_event, reduced_container_statuses
+from policies.nvidia.start_failures import known_text
 from webhook.cluster.trimmed import trim_for
 
 if TYPE_CHECKING:
@@ -52,6 +54,8 @@ _METADATA = (
 _ANNOTATIONS = (*ANNOTATIONS_READ, "resource.kubernetes.io/", "nvidia.com/")
 """Prefixes of the annotations that rules read."""
 _POD_STATUS = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
+_STATUSES = ("initContainerStatuses", "containerStatuses")
+_EVENT = ("involvedObject", "reason", "type", "count", "series", "lastTimestamp", "eventTime")
 _WHOLE = frozenset(
     {
         *(
@@ -116,6 +120,8 @@ def reduction_of(resource: Resource) -> Callable[[Object], Object | None]:
         return partial(_webhooks, head)
     if kind == "Secret":
         raise KeyError(kind)
+    if kind == "Event":
+        return partial(_event, head)
     return partial(_pod if kind == "Pod" else _workload, head)
 
 
@@ -168,8 +174,42 @@ def _pod(head: Object, document: Object) -> Object | None:
     if has_ended(document):
         return None
     status = document.get("status")
-    kept = {field: status[field] for field in _POD_STATUS if field in status} if isinstance(status, dict) else {}
+    kept = {}
+    if isinstance(status, dict):
+        kept = {field: status[field] for field in _POD_STATUS if field in status} | _container_statuses(status)
+        if has_sandbox(document):
+            kept["conditions"] = [{"type": SANDBOX, "status": "True"}]
     return {**head, "metadata": _metadata(document), "spec": _part(document.get("spec"), "spec"), "status": kept}
+
+
+def _container_statuses(status: Object) -> Object:
+    """The failures and unhealthy devices in a pod's status, with the texts of GPU software only."""
+    found = ((field, reduced_container_statuses(status.get(field))) for field in _STATUSES)
+    return {field: [_with_known_messages(each) for each in statuses] for field, statuses in found if statuses}
+
+
+def _with_known_messages(value: Any) -> Any:
+    """A status whose messages are reduced to the part that the table of start failures has."""
+    if isinstance(value, list):
+        return [_with_known_messages(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: _with_known_messages(part) for name, part in value.items() if name != "message"}
+    return {**kept, **_known_message(value)}
+
+
+def _known_message(fields: Object) -> Object:
+    """The message if it is of GPU software; other messages may have commands and secrets."""
+    text = known_text(str(fields.get("message") or ""))
+    return {"message": text} if text else {}
+
+
+def _event(head: Object, document: Object) -> Object | None:
+    """A warning of a kubelet that explanations of bound pods read."""
+    if not is_read_event(document):
+        return None
+    kept = {field: document[field] for field in _EVENT if field in document}
+    return {**head, "metadata": _metadata(document), **kept, **_known_message(document)}
 
 
 def _workload(head: Object, document: Object) -> Object:

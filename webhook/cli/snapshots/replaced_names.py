@@ -13,6 +13,7 @@ from uuid import UUID
 from policies.conversion.templates import content_name
 from policies.kubernetes.names import IGNORE
 from policies.nvidia.known_products import KNOWN_PRODUCTS
+from policies.nvidia.start_failures import known_text
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.choices import DRA_DRIVER_NAMESPACES
 from policies.rules.settings.exemptions import NEVER_MATCHED
@@ -65,8 +66,8 @@ _OF_FIELDS = {
 }
 """The same for the texts of fields, so that people see what a word was. The pools of NVIDIA's DRA driver are named after nodes."""
 _SORTS = frozenset({"name", *_OF_KINDS.values(), *_OF_FIELDS.values()})
-_PROSE = frozenset({"message", "summary", "description", "displayName"})
-"""Fields with sentences for people."""
+_PROSE = frozenset({"message", "summary", "description", "displayName", "ips", "hardwareAddress"})
+"""Fields with sentences for people, and addresses. Of a message, the text of a known start failure is kept, with other names."""
 _REASON = re.compile(r"because [^;\n]+")
 """The reason of a waiver, which is a sentence too."""
 _ADDRESS = r"(?<![0-9-])(?<![0-9]\.)[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?!\.?[0-9]|[a-zA-Z_-])"
@@ -101,6 +102,9 @@ _HOST = re.compile(r"(?:.*-)?[0-9]{1,3}(?:-[0-9]{1,3}){3}")
 _ACCOUNT = re.compile(r"[0-9]{9,}")
 """The number of an account or a project in the name of an image; shorter numbers are versions and dates."""
 
+_OF_CLAIM = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-(.+)")
+"""The name of a CDI device of NVIDIA's DRA driver: the uid of the claim and the device."""
+
 
 class ReplacedNames:
     """Replaces every word that is not public, such as by `namespace-1`; equal words by the same."""
@@ -124,6 +128,8 @@ class ReplacedNames:
 
     def _value(self, field: str, value: Any) -> Any:
         if isinstance(value, str):
+            if field == "message" and (text := known_text(value, partial(self._text, "name"), REDACTED)):
+                return text
             return REDACTED if field in _PROSE and value else self._text(_OF_FIELDS.get(field, "name"), value)
         if isinstance(value, list):
             return [self._value(field, item) for item in value]
@@ -160,6 +166,8 @@ class ReplacedNames:
             is_chosen = _HEX.fullmatch(word) or _HOST.fullmatch(word) or (sort == "image" and _ACCOUNT.fullmatch(word))
             if not is_chosen and _PUBLIC.fullmatch(word):
                 self._replacements[word] = word
+            elif not is_chosen and (of_claim := _OF_CLAIM.fullmatch(word)):
+                self._replacements[word] = f"{self._text(sort, of_claim[1])}-{self._text(sort, of_claim[2])}"
             elif not is_chosen and base and number.isdigit() and base not in _SORTS:
                 self._replacements[word] = self._text(sort, base) + dash + number
             else:

@@ -27,6 +27,7 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
+from webhook.cli.pod_events import POD_EVENTS
 from webhook.cli.running_clusters import NoClusterError, run_connected, server_facts, stored_settings, typed_list
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
@@ -153,6 +154,7 @@ class _Writer:
                 await self._write_kind(*watched[kind])
         for resource in (*await workload_resources(self.client, self.settings), RESOURCES["NodePool"]):
             await self._write_kind(Watched(resource))
+        await self._write_kind(POD_EVENTS)
         for kind, name in CONFIGURATIONS:
             await self._write_object(RESOURCES[kind], name)
         if not any(self.snapshot.files.values()):
