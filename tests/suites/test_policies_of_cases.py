@@ -37,6 +37,11 @@ def test_case_passes_if_rules_and_policies_agree(try_pod):
     assert try_pod([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}], "admitted").exit_code == 0
 
 
+def test_policies_are_not_tried_for_what_the_rules_refuse(try_pod):
+    """The API server refuses this pod for its shape, before it evaluates a policy."""
+    assert try_pod([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}, "A=1"], "refused").exit_code == 0
+
+
 def test_case_fails_if_a_policy_refuses_what_no_rule_refuses(try_pod):
     done = try_pod([{"name": "A", "value": "void"}, {"name": "NVIDIA_VISIBLE_DEVICES", "value": "$(A)"}], "admitted")
     assert done.exit_code == 1

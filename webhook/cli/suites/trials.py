@@ -132,15 +132,15 @@ class CaseReader:
 
 
 def policy_differences(trial: Trial) -> Iterator[Difference]:
-    """The refusals of the compiled admission policies that none of the rules agrees with."""
+    """The refusals of the compiled admission policies for an object that the rules admit."""
     request, result = trial.subject.request, trial.result
-    stored = request if result.is_refused or result.after is None else request.of(result.after)
-    refusing = {found.rule.id for found in result.findings if found.severity is Severity.DENY}
+    if result.is_refused or result.after is None:
+        return
     policies = compile_policies(trial.files.settings, trial.view)
-    for refusal in policy_refusals(policies, stored, trial.subject.api_version.rpartition("/")[2]):
-        if refusing.isdisjoint(refusal.rules):
-            message = f"the compiled policy {refusal.policy} refuses it, and no rule does: {refusal.message}"
-            yield Difference((), message)
+    version = trial.subject.api_version.rpartition("/")[2]
+    for refusal in policy_refusals(policies, request.of(result.after), version):
+        message = f"the compiled policy {refusal.policy} refuses it, and no rule does: {refusal.message}"
+        yield Difference((), message)
 
 
 def _manifests(case: SuiteCase) -> tuple[Manifest, list[Manifest]]:
