@@ -72,14 +72,19 @@ class EvaluationAborted(Exception):  # noqa: N818 - expressions cannot absorb it
 
 
 def _caret(issue: Issue, lines: list[str]) -> str:
-    """The source line and a caret, as cel-go's `common.Errors.ToDisplayString` shows them."""
+    """The source line and a caret, as cel-go's `common.Errors.ToDisplayString` shows them.
+
+    Under characters that are not ASCII it has dots, and a caret, of full width.
+    """
     if not (0 < issue.line <= len(lines) and issue.column):
         return ""
     source = lines[issue.line - 1]
     start = max(0, issue.column - _WIDEST_CARET_LINE // 2) if len(source) > _WIDEST_CARET_LINE else 0
     shown = source[start : start + _WIDEST_CARET_LINE].replace("\t", " ")
-    caret = "." * (issue.column - 1 - start) + "^"
-    return f"\n | {shown}\n | {caret}"
+    before = issue.column - 1 - start
+    dots = "".join("." if character.isascii() else "\uff0e" for character in shown[:before])
+    caret = "^" if shown[before : before + 1].isascii() else "\uff3e"
+    return f"\n | {shown}\n | {dots}{caret}"
 
 
 _MOST_ISSUES = 100

@@ -43,6 +43,11 @@ def test_text_of_issues_points_at_their_places():
     )
 
 
+def test_caret_is_as_wide_as_what_is_above_it():
+    assert str(raised("aéé", (2, "wrong"))).endswith("\n | aéé\n | .\uff0e\uff3e")
+    assert str(raised("éa", (2, "wrong"))).endswith("\n | éa\n | \uff0e.^")
+
+
 def test_issue_without_a_place_shows_no_source():
     assert str(raised("a", (-1, "too deep"))) == "compilation failed: ERROR: <input>:-1:0: too deep"
 
