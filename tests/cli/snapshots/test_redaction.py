@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
 from policies.configuration.schemas import CLUSTER_POLICY, GPU_CLUSTER, NVIDIA_DRIVER
 from policies.conversion.templates import content_name
 from policies.devices.resource_claims import Claim
@@ -21,10 +22,12 @@ from policies.nvidia.config_grammar import GRAMMAR
 from policies.nvidia.config_grammar import SCHEMAS as CONFIGS
 from policies.nvidia.releases import DRIVER_GATES
 from policies.nvidia.start_failures import known_failure
+from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.parsing import parse_settings
 from testbed import libyaml
 from tests.cli.snapshots.test_reductions import FOLDERS, ROOT, documents_of, examples, is_reduced, reduced
+from tests.robustness.generated_clusters import CLUSTERS, PODS
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.snapshots.public_words import PUBLIC_WORDS
 from webhook.cli.snapshots.reductions import reduction_of
@@ -116,6 +119,24 @@ def test_redacted_objects_have_the_findings_of_the_reduced_ones():
         if findings([replaced.rename(each) for each in kept]) != findings(kept):
             different.add(str(file.relative_to(ROOT / "tests" / "configuration")))
     assert different == MISSPELT
+
+
+def verdicts(pod, documents):
+    """The answers of the entries for new pods, up to names."""
+    found = []
+    for entry in ("convert-pods", "place-pods", "check-pods", "guard-pods"):
+        request = Request(pod, kind="Pod", namespace=pod["metadata"]["namespace"], name="a", entry=entry)
+        decision = review(request, ManifestsView(documents), DEFAULTS)
+        found.append((decision.allowed, sorted((each.rule.id, each.severity) for each in decision.findings)))
+    return found
+
+
+@given(documents=CLUSTERS, pod=PODS)
+def test_redacted_pods_in_a_redacted_cluster_have_the_same_verdicts(documents, pod):
+    replaced = ReplacedNames()
+    documents.sort(key=lambda each: each.get("kind") not in FIRST)
+    redacted = [replaced.rename(each) if "metadata" in each else each for each in documents]
+    assert verdicts(replaced.rename(pod), redacted) == verdicts(pod, documents)
 
 
 def renamed(kind, name="a", **fields):

@@ -77,7 +77,7 @@ _WORD = re.compile(rf"{_ADDRESS}|(?:[^\W_]|[^\x00-\x7f])+(?:[-_]+(?:[^\W_]|[^\x0
 _HARDWARE = "|".join(
     {
         *(re.escape(part) for product in KNOWN_PRODUCTS for part in product.split("-")),
-        *("MIG", "SHARED", "SXM[0-9]", r"[0-9]+GB", r"[0-9]+[cg]", r"[0-9]+Q"),
+        *("MIG", "SHARED", "SXM[0-9]", r"[0-9]+(?:GB|gb)", r"[0-9]+[cg]", r"[0-9]+Q", "me", "gfx", "all"),
     }
 )
 _PUBLIC = re.compile(
