@@ -13,7 +13,15 @@ from policies.devices.device_taint_rules import KIND, NO_EXECUTE, taint_text
 from policies.devices.resource_claims import Claim, pod_group_name
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import format_count
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, has_ended, lookup, mappings_at, name_of, namespace_of
+from policies.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    has_ended,
+    items_at,
+    lookup,
+    mappings_at,
+    name_of,
+    namespace_of,
+)
 from policies.kubernetes.resourceslices import PoolPart, device_fields, newest
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
@@ -64,7 +72,7 @@ class TaintedPod(NamedTuple):
 
 
 def tainted_pods(view: ClusterView, rules: Sequence[DeviceTaintRule]) -> list[TaintedPod]:
-    """The running pods that hold devices with taints of the effect NoExecute, in the order of the view.
+    """The running pods that hold devices with taints of the effect NoExecute, by namespace and name.
 
     Args:
         view: The cluster.
@@ -75,17 +83,30 @@ def tainted_pods(view: ClusterView, rules: Sequence[DeviceTaintRule]) -> list[Ta
         return []
     tainted: dict[tuple[str, str], tuple[Claim, list[EvictingTaint]]] = {}
     for document in view.known_objects("ResourceClaim"):
-        claim = Claim(document)
-        count_work(len(claim.allocated_devices))
-        if taints := list(_taints_of_claim(claim, rules, by_device)):
+        count_work(1)
+        if taints := list(_taints_of_results(items_at(document, _RESULTS), rules, by_device)):
+            claim = Claim(document)
             tainted[claim.namespace or DEFAULT_NAMESPACE, claim.name] = claim, taints
-    found = (_tainted_pod(pod, tainted, view) for pod in (view.known_objects("Pod") if tainted else ()))
+    found = (_tainted_pod(pod, tainted, view) for _, pod in sorted(_users(tainted, view).items()))
     return [each for each in found if each is not None]
+
+
+def _users(claims: Mapping[tuple[str, str], tuple[Claim, object]], view: ClusterView) -> dict[tuple[str, str], Object]:
+    """The pods, and the pods of PodGroups, that claims are reserved for, by namespace and name."""
+    names = {(home, name) for (home, _), (claim, _) in claims.items() for name in claim.consumer_names("pods")}
+    groups = {(home, name) for (home, _), (claim, _) in claims.items() for name in claim.consumer_names("podgroups")}
+    found = {(home, name): view.get("Pod", name, home) for home, name in names}
+    for pod in view.known_objects("Pod") if groups else ():
+        home = namespace_of(pod) or DEFAULT_NAMESPACE
+        if (home, pod_group_name(pod)) in groups:
+            found[home, name_of(pod)] = pod
+    return {key: pod for key, pod in found.items() if isinstance(pod, dict)}
 
 
 def _tainted_pod(
     pod: Object, tainted: Mapping[tuple[str, str], tuple[Claim, list[EvictingTaint]]], view: ClusterView
 ) -> TaintedPod | None:
+    count_work(1)
     if not lookup(pod, ("spec", "nodeName")) or has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")):
         return None
     namespace = namespace_of(pod) or DEFAULT_NAMESPACE
@@ -117,11 +138,18 @@ _DriverTaints = dict[tuple[str, str, str], list[tuple[str, dict[str, Any]]]]
 """By driver, pool and device, the taints that end pods, each with the name of its slice."""
 
 
-def _taints_of_claim(
-    claim: Claim, rules: Iterable[DeviceTaintRule], by_device: _DriverTaints
+_RESULTS = ("status", "allocation", "devices", "results")
+
+
+def _taints_of_results(
+    results: Iterable[Any], rules: Iterable[DeviceTaintRule], by_device: _DriverTaints
 ) -> Iterator[EvictingTaint]:
-    for result in claim.allocated_devices:
-        driver, pool, device = (str(result.get(field)) for field in ("driver", "pool", "device"))
+    for result in results:
+        if not isinstance(result, dict):
+            continue
+        driver, pool, device = str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
+        if (driver, pool, device) not in by_device and not any(each.selects(driver, pool, device) for each in rules):
+            continue
         of_driver = ((f"ResourceSlice {name}", taint) for name, taint in by_device.get((driver, pool, device), ()))
         of_rules = ((f"{KIND} {rule.name}", rule.taint) for rule in rules if rule.selects(driver, pool, device))
         for origin, taint in (*of_driver, *of_rules):
