@@ -74,9 +74,12 @@ def test_pods_that_a_taint_rule_ends_are_named_with_the_time_and_their_next_node
 
 
 def test_pods_that_a_deleted_taint_rule_no_longer_ends_are_named(planned):
-    stored = k8s.taint_rule("NoExecute", pool="node-1")
-    done = planned(objects=[*TAINTED, stored], options=["--delete", "devicetaintrule/repair"])
+    stored = k8s.taint_rule("NoExecute", driver="gpu.nvidia.com")
+    claims = k8s.claiming(resourceClaimTemplateName="gpus")
+    waiting = k8s.pod(name="waiting", priority=7, resourceClaims=claims)
+    done = planned(objects=[*TAINTED, waiting, stored], options=["--delete", "devicetaintrule/repair"])
     assert "Would end no more:\n- pod team-a/train\n" in done.stdout
+    assert "Could start:\n- pod team-a/waiting on node-2\n" in done.stdout
 
 
 def test_evictions_are_in_json(planned):

@@ -108,7 +108,7 @@ def test_deleted_rule_keeps_pods_and_gives_others_a_place():
     before = cluster(rule(), *going, waiting, gpus=2)
     found = plan(before, deleted=[("DeviceTaintRule", "", "repair")])
     assert found.evictions.kept == ("pod team-a/going",)
-    assert "pod team-a/waiting" in {each.subject.label for each in found.fits if each.outcome is Outcome.GAINED}
+    assert [(each.subject, each.nodes) for each in found.found_places] == [("pod team-a/waiting", ("node-1",))]
 
 
 def test_pod_with_devices_from_extended_resources_is_counted_apart():

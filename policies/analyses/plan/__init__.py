@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, default_namespace, key_of
 from policies.analyses.plan.disruptions import Disruption
-from policies.analyses.plan.evictions import Evictions, PlannedEviction
+from policies.analyses.plan.evictions import Evictions, FoundPlace, PlannedEviction
 from policies.analyses.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change, plan_json
 from policies.analyses.plan.prediction import NodeChange, Prediction, predict
 
@@ -18,6 +18,7 @@ __all__ = [
     "ChangeError",
     "Disruption",
     "Evictions",
+    "FoundPlace",
     "NodeChange",
     "Plan",
     "PlanJSON",

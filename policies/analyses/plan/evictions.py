@@ -10,13 +10,13 @@ from policies.devices.device_taint_rules import evicting_rules
 from policies.fleet.device_evictions import tainted_pods
 from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import lookup, name_of
-from policies.outcome import FitFinder, freed_limits
+from policies.outcome import FitFinder, Outcome, freed_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from policies.fleet.device_evictions import EvictingTaint, TaintedPod
-    from policies.outcome import Fit, LimitComparison, Situation, Subject
+    from policies.outcome import Fit, FitComparison, LimitComparison, Situation, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,36 @@ class PlannedEviction:
     """The fate of the pod, a clause without a full stop."""
     nodes: tuple[str, ...]
     """The nodes on which it can start again at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPlace:
+    """Pods that find a place because a taint of devices is gone."""
+
+    subject: str
+    pods: tuple[str, ...]
+    room: int | None
+    """The number of the pods that find a place at once; null if it is unknown."""
+    nodes: tuple[str, ...]
+    """The nodes on which one of them can start at once."""
+
+
+def found_places(fits: Iterable[FitComparison], after: Situation) -> tuple[FoundPlace, ...]:
+    """The subjects with pods that wait, or without pods, that gain a place, with the nodes."""
+    gained = [each for each in fits if each.outcome is Outcome.GAINED and each.after.room and _waits(each.subject)]
+    if not gained:
+        return ()
+    finder = FitFinder(after)
+    return tuple(
+        FoundPlace(each.subject.label, each.subject.pod_names, each.after.room, finder.nodes_now(each.subject))
+        for each in gained
+    )
+
+
+def _waits(subject: Subject) -> bool:
+    """True if a pod of the subject is not bound to a node, or there is none yet."""
+    pods = subject.pods
+    return subject.is_pod and (not pods or any(not lookup(pod, ("spec", "nodeName")) for pod in pods))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from policies.analyses.plan.changes import find_delays, find_takeovers, find_unpredicted
 from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
-from policies.analyses.plan.evictions import Evictions, PlannedEviction, find_evictions
+from policies.analyses.plan.evictions import Evictions, FoundPlace, PlannedEviction, find_evictions, found_places
 from policies.analyses.plan.prediction import NodeChange, predict
+from policies.devices.device_taint_rules import KIND as TAINT_RULE
 from policies.kubernetes.names import format_count, format_list, plural
 from policies.kubernetes.objects import filled_record, items_at, lookup, mapping_at
 from policies.kubernetes.quantities import ONE, billionths, parse_integer
@@ -81,6 +82,8 @@ class Plan:
     """The facts that are unknown or not predicted; sentences without full stops."""
     evictions: Evictions = field(default_factory=Evictions)
     """Pods that changed taints of their devices end, or end no more."""
+    found_places: tuple[FoundPlace, ...] = ()
+    """Pods that find a place because a DeviceTaintRule changes."""
     remarks: tuple[str, ...] = ()
     """Resources that get another DeviceClass, and when the change takes effect; sentences without full stops."""
     remedies: Mapping[str, str] = field(default_factory=dict)
@@ -157,6 +160,9 @@ def plan_change(change: PlannedChange) -> Plan:
         # Devices that no node shows are charged the most memory that their name allows, so an estimate refuses nothing new.
         refusals=tuple(quota_refusals(subjects, before, prediction.after)),
         evictions=evictions,
+        found_places=found_places(fits, prediction.after)
+        if any(key[0] == TAINT_RULE for key in change.objects)
+        else (),
         unknown=(*_unknown_facts(before, prediction), *find_unpredicted(change.objects, before, prediction.after)),
         remarks=(
             *find_takeovers(subjects, before, prediction.after),
@@ -347,8 +353,8 @@ class _RefusalJSON:
 class PlanJSON:
     """The effects of a change. `fits` has only what is not kept, and `counts` counts everything.
 
-    `evicted` are pods that taints of devices end, `noLongerEvicted` those that would have ended without the change, and `freed` the
-    limits of quotas that count less once the pods have ended.
+    `evicted` are pods that taints of devices end, `noLongerEvicted` those that would have ended without the change, `foundPlaces` those
+    that find a place because a DeviceTaintRule changes, and `freed` the limits of quotas that count less once the pods have ended.
 
     `changedPods` has the number of pods that would get other GPUs, by the change: `shares instead of whole GPUs`.
     """
@@ -358,6 +364,7 @@ class PlanJSON:
     disrupted: tuple[Disruption, ...]
     evicted: tuple[PlannedEviction, ...]
     no_longer_evicted: tuple[str, ...]
+    found_places: tuple[FoundPlace, ...]
     freed: tuple[_LimitComparisonJSON, ...]
     fits: tuple[_PlannedFitJSON, ...]
     counts: Mapping[str, int]
