@@ -26,7 +26,8 @@ def test_json_has_the_same_content(run):
     done = run("usage", *BUSY, "-o", "json", **AWAY)
     assert (done.returncode, done.stderr) == (0, "")
     reported = json.loads(done.stdout)
-    assert list(reported) == ["namespace", "products", "nodes", "namespaces", "holders", "problems", "notes"]
+    parts = ["namespace", "products", "nodes", "namespaces", "holders", "stuckPods", "problems", "notes"]
+    assert list(reported) == parts
     totals = {(each["product"], each["profile"]): (each["total"], each["held"]) for each in reported["products"]}
     assert totals["NVIDIA-H100-80GB-HBM3", ""] == ("16", "12")
     assert totals["NVIDIA-A100-SXM4-80GB", "1g.10gb"] == ("11", "3")

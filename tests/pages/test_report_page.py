@@ -174,3 +174,26 @@ def test_reader_who_does_not_see_nodes_gets_one_reason_for_all_that_is_unusable(
     summary = render_report_parts(visible_overview(overview_of(objects), ManifestsView(objects), audience))["summary"]
     assert summary.count("no pod can get it now") == 1
     assert "<div>5: no pod can get it now</div>" in summary
+
+
+def test_pods_that_do_not_run_and_unhealthy_gpus_are_shown(report_page):
+    unhealthy = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "Unhealthy"}]}]
+    error = 'failed to get sandbox runtime: no runtime for "nvidia" is configured'
+    waiting = {"waiting": {"reason": "CreateContainerError", "message": error}}
+    objects = [
+        *NOTHING,
+        node("node-1", gpus=4),
+        pod(
+            "sick",
+            1,
+            status={"phase": "Running", "containerStatuses": [{"name": "main", "allocatedResourcesStatus": unhealthy}]},
+        ),
+        pod("stuck", 1, status={"phase": "Pending", "containerStatuses": [{"name": "main", "state": waiting}]}),
+    ]
+    tree = parse(report_page(objects))
+    summary, nodes = (text_of(part(tree, name)) for name in ("summary", "nodes"))
+    assert "4 GPUs: 2 held (1 of them unhealthy), 2 free" in summary
+    assert "team-a/stuck" in summary
+    assert "does not know the handler of the pod's runtime class" in summary
+    assert "1 held, unhealthy" in nodes
+    assert "unhealthy: the kubelet reports it as unhealthy" in nodes
