@@ -107,7 +107,7 @@ def effective_taint_rule(subject: Subject) -> Iterator[Problem]:
         yield Problem(FieldPath(("spec",)), text, "upgrade kube-scheduler to 1.36.3 or newer first")
     if not are_applied(view):
         gates = f"{Feature.DRADeviceTaints.name} and {Feature.DRADeviceTaintRules.name}"
-        text = f"has no effect: the feature gates {gates} are not both on in this cluster"
+        text = f"has no effect unless the feature gates {gates} are on, and this cluster does not show that they are"
         yield Problem(FieldPath(("spec",)), text, "turn them on in API server, scheduler and controller manager")
     elif not rule.has_selector:
         text = "is missing, so the rule ends no pods"

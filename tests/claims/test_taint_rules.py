@@ -141,7 +141,7 @@ def test_missing_selector_is_reported_with_what_the_version_makes_of_it(findings
 
 def test_rule_in_a_cluster_that_applies_none_is_reported(findings_of):
     (found,) = findings_of("GA261", rule() + "---\nserverVersion: {gitVersion: v1.36.2}\n")
-    assert "has no effect: the feature gates DRADeviceTaints and DRADeviceTaintRules are not both on" in found
+    assert "has no effect unless the feature gates DRADeviceTaints and DRADeviceTaintRules are on" in found
 
 
 @pytest.mark.parametrize(("release", "crashes"), [("v1.36.2", True), ("v1.37.0", False)])
