@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policies.admission import STATIC_SUFFIX, WEBHOOKS
+from policies.admission import STATIC_SUFFIX, WEBHOOKS, compile_policies
+from policies.kubernetes.versions import Feature
+from policies.rules.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
+from webhook.cli.reports.audit_reports import settings_notes
+from webhook.cluster.manifests import ManifestsView
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
 URL = "https://gpu.example.com:8443/a/"
@@ -146,3 +150,12 @@ def test_audit_finds_the_files_up_to_date_until_the_settings_change(render, deny
     (policies, *webhooks) = reversed(notes())
     assert policies.endswith("(access.gpu-admission.static.k8s.io is not needed)")
     assert webhooks == []
+
+
+@pytest.mark.parametrize(("version", "is_named"), [("v1.35.6", True), ("v1.36.2", True), ("v1.37.0", False)])
+def test_audit_says_where_no_api_server_reads_the_files(version, is_named):
+    policy = GPUAdmissionPolicy(access=Access(mode="deny"))
+    view = ManifestsView([{"serverVersion": {"gitVersion": version}}])
+    files = [each for compiled in compile_policies(policy, view) for each in compiled.documents(static=True)]
+    gate = Feature.ManifestBasedAdmissionControlConfig.name
+    assert any(gate in note for note in settings_notes([], view, policy, files)) is is_named

@@ -18,6 +18,7 @@ from policies.analyses.audit import LOSS, MOST_FINDINGS, UNPROVEN, AuditJSON, Su
 from policies.fleet.operator_place import unnamed_namespaces_remark
 from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
+from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.decision import Severity
 from policies.rules.messages import remedy_sentences
@@ -125,6 +126,11 @@ def settings_notes(
             f"{inflect('is', len(doubled))} in both, so each call is made twice"
         )
     if static:
+        gate = Feature.ManifestBasedAdmissionControlConfig
+        if gate.is_on(view) is False:
+            notes.append(
+                f"turn on the feature gate {gate.name} of the API servers: without it, they read no admission policies in files"
+            )
         notes += outdated_policies(static, policy, (ManifestsView(), view))
     return notes
 
