@@ -27,7 +27,8 @@ PAGES = {
     )
 }
 TEXTS = {name: page.read_text() for name, page in PAGES.items()}
-OF_KUBERNETES = {"--admission-control-config-file", "--dry-run"}
+OF_KUBERNETES = {"--admission-control-config-file", "--dry-run", "--max-request-bytes", "--runtime-config"}
+"""Options of kubectl, kube-apiserver and etcd."""
 
 
 def found(pattern, *pages):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.analyses.migrate.autoscaling import growth_of_cluster
+from policies.analyses.autoscaling import growth_of_cluster
 from policies.analyses.migrate.proof import PROPERTIES, Cell, prove_migration
 from policies.outcome import Certainty, Outcome
 from policies.rules.settings import DEFAULTS, parse_settings

@@ -28,6 +28,7 @@ from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 from webhook.controllers.certificate_upkeep import ROTATE_ANNOTATION
 from webhook.controllers.quota_count import Expiry
 from webhook.ledger.writer import LedgerWriter
+from webhook.sandbox.kinds import Request as RequestRecord
 from webhook.sandbox.kinds import parse_path, record_of
 from webhook.sandbox.users import user_of
 from webhook.server.driver import Driver, ReviewRunner
@@ -49,6 +50,9 @@ REFUSED = {
 }
 """What is asked for although it is not allowed, and why; rules that would read it say that it is unknown."""
 
+METRICS = "/metrics"
+"""The only path besides those of objects that RBAC grants to us; every authenticated client may read the others."""
+
 NO_GROUPS = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroupList", "items": []}
 
 
@@ -65,9 +69,12 @@ class Authorizer:
 
     def _refuses(self, request):
         user, target = user_of(request.headers.get("Authorization")), parse_path(self._kinds, request.path)
-        if user.name != USER or target is None:
+        if user.name != USER or (target is None and request.path != METRICS):
             return False
-        record = record_of(user, request.method, target, request.query)
+        if target is None:
+            record = RequestRecord(user.name, "get", "", METRICS, "", "", "")
+        else:
+            record = record_of(user, request.method, target, request.query)
         is_granted = any(grant.covers(record) for grant in self.grants)
         (self.granted if is_granted else self.refused).add(record)
         return not is_granted

@@ -17,7 +17,7 @@ from policies.admission import (
     review_concern,
 )
 from policies.analyses.audit.audit_report import AuditFinding
-from policies.analyses.migrate.autoscaling import growth_of_pool
+from policies.analyses.autoscaling import growth_of_pool
 from policies.conversion.check import converted_pod
 from policies.conversion.exemptions import Mode, mode_of, strategy_of
 from policies.conversion.record import ConversionRecord

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from policies.admission import review
+from policies.analyses.autoscaling import growth_of_cluster
 from policies.analyses.migrate import migrate_pod
-from policies.analyses.migrate.autoscaling import growth_of_cluster
 from policies.analyses.migrate.migrated_cluster import migrated_cluster
 from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.objects import lookup, name_of
