@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from policies.configuration import components, driver_objects, drivers, images, node_labels, schema_checks, v1alpha1
+from policies.configuration import (
+    components,
+    dra_driver,
+    driver_objects,
+    drivers,
+    images,
+    node_labels,
+    schema_checks,
+    v1alpha1,
+)
 from policies.configuration.change import Change, is_lenient
 from policies.configuration.cluster_facts import Facts
 from policies.configuration.cluster_policy import (
@@ -129,7 +138,7 @@ _NVIDIA_DRIVER: Checks[Change] = Checks(
 )
 _GPU_CLUSTER: Checks[Change] = Checks(
     v1alpha1.surroundings,
-    v1alpha1.startable,
+    dra_driver.startable,
 )
 _DEVICE_PLUGIN: Checks[Change] = Checks(
     plugin_documents.readable_documents,
