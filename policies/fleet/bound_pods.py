@@ -23,7 +23,7 @@ from policies.nvidia.start_failures import known_failure
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.devices.resource_claims import DeviceID
+    from policies.devices.resource_claims import DeviceKey
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_status import DeviceHealth, StartFailure
     from policies.kubernetes.resourceslices import Device
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 _LONGEST_TEXT = 300
+"""Characters of a text of a kubelet or driver."""
 _CLAIM = "claim:"
+"""The prefix of `DeviceHealth.resource` for a claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,7 @@ def health_problem(device: Device) -> str:
     return ""
 
 
-def device_problems(view: ClusterView) -> Mapping[DeviceID, str]:
+def device_problems(view: ClusterView) -> Mapping[DeviceKey, str]:
     """The problems that kubelets and drivers report of devices; `view.derive(device_problems)`."""
     claims, pods = view.derive_each("ResourceClaim", _not_ready), view.derive_each("Pod", _unhealthy_claims)
     found = dict(chain.from_iterable(() if claims is UNKNOWN else claims))
@@ -202,7 +204,7 @@ def unhealthy_devices_of(pod: Object | None, claims: Iterable[Claim], view: Clus
         claims: The claims that have devices.
         view: The cluster.
     """
-    held = [device for claim in claims for device in claim.device_ids]
+    held = [device for claim in claims for device in claim.device_keys]
     published, problems = (view.derive(published_devices), view.derive(device_problems)) if held else (UNKNOWN, {})
     for key in held:
         device = None if published is UNKNOWN else published.find(*key)
@@ -218,7 +220,7 @@ def unhealthy_devices_of(pod: Object | None, claims: Iterable[Claim], view: Clus
             yield UnhealthyDevice(printable(name), kubelet_problem(health), _GPU_REMEDY)
 
 
-def _not_ready(document: Object) -> tuple[tuple[DeviceID, str], ...]:
+def _not_ready(document: Object) -> tuple[tuple[DeviceKey, str], ...]:
     return tuple(
         ((each.driver, each.pool, each.device), f"its driver reports that it is not ready: {shorten(each.problem)}")
         for each in Claim(document).device_statuses
@@ -241,13 +243,13 @@ def _unhealthy_claims(pod: Object) -> tuple[tuple[str, str, DeviceHealth], ...]:
     return tuple((namespace_of(pod) or DEFAULT_NAMESPACE, name, each) for name, each in entries if name)
 
 
-def _device_of(health: DeviceHealth, claim: Object) -> DeviceID | None:
+def _device_of(health: DeviceHealth, claim: Object) -> DeviceKey | None:
     """The device that the kubelet names: by driver, pool and name, or by the end of its CDI name.
 
     Source: k8s.io/kubernetes pkg/kubelet/cm/dra/manager.go buildResourceHealth; dra-driver-nvidia-gpu
     cmd/gpu-kubelet-plugin/cdi.go GetClaimDeviceName.
     """
-    for driver, pool, name in Claim(claim).device_ids:
+    for driver, pool, name in Claim(claim).device_keys:
         if health.device == f"{driver}/{pool}/{name}" or health.device.endswith((f"={name}", f"-{name}")):
             return driver, pool, name
     return None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.checks import tolerates
 from policies.devices.device_taint_rules import KIND, NO_EXECUTE, taint_text
-from policies.devices.resource_claims import Claim, pod_group_name
+from policies.devices.pod_groups import pod_group_name
+from policies.devices.resource_claims import Claim, DeviceKey
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import (
@@ -134,11 +135,9 @@ def _is_reserved(claim: Claim, pod: Object, view: ClusterView) -> bool:
     return shares and Feature.DRAWorkloadResourceClaims.is_on(view) is not False
 
 
-_DriverTaints = dict[tuple[str, str, str], list[tuple[str, dict[str, Any]]]]
-"""By driver, pool and device, the taints that end pods, each with the name of its slice."""
-
-
 _RESULTS = ("status", "allocation", "devices", "results")
+_DriverTaints = dict[DeviceKey, list[tuple[str, dict[str, Any]]]]
+"""By driver, pool and device, the taints that end pods, each with the name of its slice."""
 
 
 def _taints_of_results(

@@ -7,7 +7,8 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.resource_claims import Claim, ClaimKind, pod_group
+from policies.devices.pod_groups import pod_group
+from policies.devices.resource_claims import Claim, ClaimKind
 from policies.kubernetes.names import closest, printable
 from policies.kubernetes.objects import FieldPath, lookup, name_of, namespace_of, uid_of
 from policies.kubernetes.view import UNKNOWN
@@ -16,7 +17,8 @@ from policies.nvidia.identifiers import CHANNEL_CLASS, COMPUTE_DOMAIN_DRIVER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from policies.devices.resource_claims import DeviceRequest, PodGroup
+    from policies.devices.pod_groups import PodGroup
+    from policies.devices.resource_claims import DeviceRequest
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Unknown
 

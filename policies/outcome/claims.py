@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.native_quotas import refused_claims, refused_pod
-from policies.devices.resource_claims import Claim, is_pod_group, pod_group_name
+from policies.devices.pod_groups import is_pod_group, pod_group_name
+from policies.devices.resource_claims import Claim
 from policies.fleet.pod_claims import domain_template, missing_remedy, pod_claims
 from policies.kubernetes.names import list_command, printable
 from policies.kubernetes.objects import controller_of, lookup, name_of, replace_at

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from policies.devices.allocation.capacity import Reason as Check
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import TargetNode
-from policies.devices.resource_claims import pod_group, pod_group_name
+from policies.devices.pod_groups import pod_group, pod_group_name
 from policies.kubernetes.names import format_count, format_list, list_command, shorten
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.kubernetes.quantities import ONE, billionths, taken_by

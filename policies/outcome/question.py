@@ -12,7 +12,8 @@ from policies.admission import as_created, review, templates_of
 from policies.conversion.exemptions import Mode, mode_of
 from policies.conversion.surroundings import admitted_claims, existing_device
 from policies.devices.native_quotas import QuotaUse
-from policies.devices.resource_claims import Claim, with_shared_claims
+from policies.devices.pod_groups import with_shared_claims
+from policies.devices.resource_claims import Claim
 from policies.fleet.device_plugin import enough_on_a_node
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import controller_of, generate_name_of, lookup, name_of, namespace_of

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from policies.devices.resource_claims import POD_GROUP, is_pod_group, pod_group_name
+from policies.devices.pod_groups import POD_GROUP, is_pod_group, pod_group_name
 from policies.fleet.pod_claims import MOST_CLAIMS, number_of_template_claims, template_claims
 from policies.kubernetes.objects import controller_of, generate_name_of, lookup
 from policies.kubernetes.pods import SPEC, MalformedPodError, Pod

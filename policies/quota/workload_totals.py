@@ -7,7 +7,7 @@ from functools import cached_property
 from math import ceil
 from typing import TYPE_CHECKING
 
-from policies.devices.resource_claims import with_shared_claims
+from policies.devices.pod_groups import with_shared_claims
 from policies.kubernetes.view import ChangedView, PassingView
 from policies.quota.charging import charge_decision
 from policies.quota.counting import decisive_ledger

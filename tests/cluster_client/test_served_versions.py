@@ -3,7 +3,7 @@
 import pytest
 
 from policies.devices.device_taint_rules import TAINT_RULE_VERSIONS
-from policies.devices.resource_claims import POD_GROUP_VERSIONS
+from policies.devices.pod_groups import POD_GROUP_VERSIONS
 from webhook.cluster.answers import APIError
 from webhook.cluster.lists import get_object, list_all
 from webhook.cluster.reflector import Reflector

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.devices.resource_claims import POD_GROUP_VERSIONS
+from policies.devices.pod_groups import POD_GROUP_VERSIONS
 
 
 def replicas(answer):

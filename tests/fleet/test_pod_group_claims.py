@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.devices.resource_claims import POD_GROUP_VERSIONS
+from policies.devices.pod_groups import POD_GROUP_VERSIONS
 from policies.fleet.gpu_requests import GPUAccess, gpu_access
 from policies.fleet.pod_claims import pod_claims
 from policies.rules.settings import DEFAULTS

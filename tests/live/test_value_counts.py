@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.conversion.preemption import gpu_holding
-from policies.devices.resource_claims import names_pod_group
+from policies.devices.pod_groups import names_pod_group
 from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.live import LiveView

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from policies.devices.resource_claims import POD_GROUP_VERSIONS
+from policies.devices.pod_groups import POD_GROUP_VERSIONS
 from policies.kubernetes.view import UNKNOWN, PassingView
 from policies.quota.charging import charge_decision
 from policies.quota.counter import Counter, Terms

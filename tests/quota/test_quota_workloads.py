@@ -7,7 +7,7 @@ import copy
 import pytest
 
 from policies.admission import review
-from policies.devices.resource_claims import POD_GROUP_VERSIONS
+from policies.devices.pod_groups import POD_GROUP_VERSIONS
 from policies.rules.request import Request
 from policies.rules.settings import DEFAULTS
 from tests.quota.pod_group_objects import ENTRY, group, group_claim

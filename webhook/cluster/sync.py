@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, get_args
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from policies.devices.resource_claims import POD_GROUP, names_pod_group
-from policies.kubernetes.names import format_count
+from policies.devices.pod_groups import POD_GROUP, names_pod_group
+from policies.kubernetes.names import format_count, inflect
 from policies.kubernetes.view import UNKNOWN
 from webhook.cluster.clockwork import Pace
 from webhook.cluster.garbage_collection import CollectionPause
@@ -166,7 +166,7 @@ def _lost_notes(stores: _Stores, view: ClusterView) -> Iterator[str]:
         *others, last = watched.resource.versions
         text = f"{watched.words} in {', '.join(others)} or {last}"
         if members:
-            text += f", and {format_count(members, 'pod')} {'names' if members == 1 else 'name'} one"
+            text += f", and {format_count(members, 'pod')} {inflect('names one', members)}"
         if watched.kind == POD_GROUP:
             text += "; claims that their pods may share are charged when they are made"
         lost = "no longer served" if store.was_served else "not served"

@@ -13,12 +13,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.conversion.preemption import gpu_holding
-from policies.devices.resource_claims import names_pod_group
+from policies.devices.pod_groups import names_pod_group
 from policies.fleet import may_request_gpu
 from policies.kubernetes.names import PREFIX, SCHEDULABLE
 from policies.kubernetes.neighbours import KEYS_READ
 from policies.kubernetes.objects import has_ended, lookup
-from policies.kubernetes.pod_status import reduced_container_statuses
+from policies.kubernetes.pod_status import SANDBOX, reduced_container_statuses
 from policies.quota.ledger.recount import awaits_replicas
 from webhook.cluster.store import DeletedUids, OtherPods, Sharing, Store
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _OURS = (PREFIX, "resource.kubernetes.io/", *KEYS_READ)
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CONDITIONS: Mapping[str, tuple[str, ...]] = {
-    "PodReadyToStartContainers": ("type", "status"),
+    SANDBOX: ("type", "status"),
     "PodScheduled": ("type", "status"),
     SCHEDULABLE: ("type", "reason", "message"),
 }
@@ -63,7 +63,8 @@ class _Keep(Enum):
     WRITTEN = "written"
     """All annotations except kubectl's copy of the whole object."""
     CONDITIONS = "conditions"
-    """Of the conditions of a pod, the status of the scheduler and of the sandbox, and our text; once for all pods with equal ones."""
+    """Of the conditions of a pod, the status of the scheduler and of the sandbox, and our text; once for all pods with equal
+    ones."""
     FAILURES = "failures"
     """Of the statuses of containers, what keeps them from running and which devices are unhealthy; nothing if all is well."""
 

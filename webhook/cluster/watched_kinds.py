@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from policies.devices.resource_claims import POD_GROUP
+from policies.devices.pod_groups import POD_GROUP
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, Unknown
 from webhook.cluster.resources import RESOURCES, Resource

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.resource_claims import POD_GROUP, pod_group, pod_group_name
+from policies.devices.pod_groups import POD_GROUP, pod_group, pod_group_name
 from policies.kubernetes.objects import lookup, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Counter
@@ -449,10 +449,10 @@ class Expiry:
         """
         for pod in self.view.known_objects("Pod", namespace):
             group = pod_group(pod, namespace, self.view)
-            if (
-                pod_group_name(pod) == charge.name
-                if group is UNKNOWN
-                else group is not None and group.uid == charge.uid
-            ):
+            if group is UNKNOWN:
+                is_of_charge = pod_group_name(pod) == charge.name
+            else:
+                is_of_charge = group is not None and group.uid == charge.uid
+            if is_of_charge:
                 return True
         return False

@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from policies.admission import warm
-from policies.devices.resource_claims import POD_GROUP
+from policies.devices.pod_groups import POD_GROUP
 from policies.kubernetes.objects import lookup, name_of, namespace_of, with_conditions
 from policies.kubernetes.view import UNKNOWN
 from policies.quota.counter import Terms

@@ -11,7 +11,7 @@ import hashlib
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.resource_claims import POD_GROUP, PodGroup, pod_group_name
+from policies.devices.pod_groups import POD_GROUP, PodGroup, pod_group_name
 from policies.kubernetes.objects import has_ended, lookup
 from webhook.sandbox.deletion import collect
 from webhook.sandbox.kinds import CLAIMS_OF_GROUPS, Target

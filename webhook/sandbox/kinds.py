@@ -9,7 +9,7 @@ import orjson
 
 from policies.devices.device_taint_rules import KIND as TAINT_RULE
 from policies.devices.device_taint_rules import TAINT_RULE_VERSIONS
-from policies.devices.resource_claims import POD_GROUP, POD_GROUP_VERSIONS
+from policies.devices.pod_groups import POD_GROUP, POD_GROUP_VERSIONS
 from policies.kubernetes.versions import Feature, Stage
 from webhook.cluster.resources import NEW_EVENT, RESOURCES, Resource
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from policies.devices.allocation.pools import Pool
     from policies.devices.allocation.slices import AllocatableDevice
-    from policies.devices.resource_claims import DeviceID
+    from policies.devices.resource_claims import DeviceKey
     from policies.fleet.cluster_digest import Cluster
     from policies.fleet.offers.shown import ShownDevice
     from policies.kubernetes.objects import Object
@@ -267,7 +267,7 @@ class AllocatableDevices:
 _PROVIDERS = frozenset({Provider.DRA})
 _ONE, _NONE = Fraction(1), Fraction(0)
 
-_DeviceId = tuple[str, str]
+_PoolAndName = tuple[str, str]
 """Pool and name of a device of NVIDIA's driver."""
 
 
@@ -279,7 +279,7 @@ class _PublishedDevice(NamedTuple):
     kind: OfferedKind
 
     @property
-    def id(self) -> _DeviceId:
+    def id(self) -> _PoolAndName:
         """Its pool and name."""
         return self.device.pool, self.device.name
 
@@ -287,7 +287,7 @@ class _PublishedDevice(NamedTuple):
 class _Result(NamedTuple):
     """A device that an allocated claim holds."""
 
-    device: _DeviceId
+    device: _PoolAndName
     holder: Holder
     consumed: ConsumedCapacity
 
@@ -304,7 +304,7 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
         all_claims: True if the view has the claims of all namespaces; if not, the number of held devices is unknown.
     """
     published, claims = view.derive(published_devices), view.derive_each("ResourceClaim", _results)
-    results: dict[_DeviceId, list[_Result]] = {}
+    results: dict[_PoolAndName, list[_Result]] = {}
     for result in () if claims is UNKNOWN else chain.from_iterable(claims):
         results.setdefault(result.device, []).append(result)
     nodes: defaultdict[str, dict[Hashable, list[_PublishedDevice]]] = defaultdict(dict)
@@ -354,9 +354,9 @@ def _results(document: Object) -> tuple[_Result, ...]:
 def _one_gpu(
     node: str,
     devices: Sequence[_PublishedDevice],
-    results: dict[_DeviceId, list[_Result]],
+    results: dict[_PoolAndName, list[_Result]],
     judge: AllocatableDevices,
-    problems: Mapping[DeviceID, str],
+    problems: Mapping[DeviceKey, str],
     *,
     all_claims: bool,
 ) -> NodeGPUs:
@@ -418,7 +418,7 @@ def _sum_of_kind(parts: Sequence[NodeGPUs]) -> NodeGPUs:
 
 
 def _missing_gpus(
-    results: Mapping[_DeviceId, Sequence[_Result]], *, is_known: bool, all_claims: bool
+    results: Mapping[_PoolAndName, Sequence[_Result]], *, is_known: bool, all_claims: bool
 ) -> Iterator[NodeGPUs]:
     """The held devices that no slice shows. NVIDIA's driver names the pool of a node after the node."""
     holdings: defaultdict[str, list[HeldDevices]] = defaultdict(list)

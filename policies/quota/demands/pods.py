@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.effort import Effort
-from policies.devices.resource_claims import POD_GROUP, pod_group_name
+from policies.devices.pod_groups import POD_GROUP, pod_group_name
 from policies.fleet import extended_requests
 from policies.fleet.gpu_nodes import narrows_gpus
 from policies.kubernetes.names import shown
@@ -40,7 +40,7 @@ from policies.rules.checks import Problem
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from policies.devices.resource_claims import PodGroup
+    from policies.devices.pod_groups import PodGroup
     from policies.fleet.pod_claims import PodClaim
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
