@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from policies.admission.admission_policies import AdmissionPolicy
-    from policies.cel import Condition, Declared, Value
+    from policies.cel import Condition, DeclaredVariables, Value
     from policies.rules.request import Request
 
 
-MOST_COST = 10_000_000
+_MOST_COST = 10_000_000
 """For all validations of a policy together: RuntimeCELCostBudget of k8s.io/apiserver pkg/apis/cel."""
-MOST_CALL_COST = 1_000_000
+_MOST_CALL_COST = 1_000_000
 """For one expression: PerCallLimit of k8s.io/apiserver pkg/apis/cel."""
 
 
@@ -52,7 +52,7 @@ class _Evaluation:
                 return
             self.cost = 0
             variables: dict[object, Value] = {}
-            declared: Declared = ()
+            declared: DeclaredVariables = ()
             self._values["variables"] = Map(variables)
             for name, text in policy.variables.items():
                 compiled = compile_variable(text, declared)
@@ -72,7 +72,7 @@ class _Evaluation:
         self.cost += cost
         if isinstance(outcome, CelRuntimeError):
             raise _FailedError(f"expression '{expression.text}' resulted in error: {outcome.message}")
-        if cost > MOST_CALL_COST or self.cost > MOST_COST:
+        if cost > _MOST_CALL_COST or self.cost > _MOST_COST:
             raise _FailedError(f"expression '{expression.text}' exceeds the cost limit of an API server")
         return outcome
 

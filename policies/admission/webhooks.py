@@ -164,7 +164,7 @@ _ENFORCES_QUOTA = NamespaceLabel(QUOTA_LABEL, "In", "enforced")
 _ENFORCES_NO_QUOTA = NamespaceLabel(QUOTA_LABEL, "NotIn", "enforced")
 _IS_CLAIM = 'request.kind.kind == "ResourceClaim"'
 NEW_PODS = ResourceRule(("CREATE",), "", ("Pod",))
-UPDATED_PODS = ResourceRule(("UPDATE",), "", ("Pod",))
+_UPDATED_PODS = ResourceRule(("UPDATE",), "", ("Pod",))
 _CLAIM_VERSIONS = ("v1", "v1beta2", "v1beta1")
 _NEW_CLAIMS = ResourceRule(("CREATE",), "resource.k8s.io", ("ResourceClaim",), _CLAIM_VERSIONS)
 _OPERATOR_OBJECTS = ResourceRule(
@@ -222,7 +222,7 @@ WEBHOOKS = (
         mutating=True,
         note="Converted pods that are applied again; the selector takes in those whose label is being taken away as well.",
         objects=(MANAGED, "true"),
-        rules=(UPDATED_PODS,),
+        rules=(_UPDATED_PODS,),
         conditions={
             "not-deleting": "!has(object.metadata.deletionTimestamp)",
             "spec-changed": "object.spec != oldObject.spec",
@@ -289,7 +289,7 @@ WEBHOOKS = (
         ENTRIES["guard-changes"],
         mutating=False,
         note="Pods of every kind: nodes read annotations for CDI and images when a container starts, and both can change before.",
-        rules=(UPDATED_PODS,),
+        rules=(_UPDATED_PODS,),
         conditions={"gpu-access-changes": CHANGES_GPU_ACCESS},
     ),
     Webhook(

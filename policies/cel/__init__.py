@@ -10,7 +10,7 @@ from policies.cel.checker import check
 from policies.cel.conditions import (
     NO_AUTHORIZER,
     Condition,
-    Declared,
+    DeclaredVariables,
     compile_condition,
     compile_rule,
     compile_validation,
@@ -72,7 +72,7 @@ __all__ = [
     "Conjunct",
     "Constant",
     "CountedProgram",
-    "Declared",
+    "DeclaredVariables",
     "Environment",
     "Expression",
     "Identifier",

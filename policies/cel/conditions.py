@@ -84,12 +84,12 @@ _FIELDS: Mapping[str, Mapping[str, Type]] = {
 }
 
 
-Declared = tuple[tuple[str, Type], ...]
+DeclaredVariables = tuple[tuple[str, Type], ...]
 """The variables of a policy that an expression can name, with their types."""
 
 
 @lru_cache(maxsize=_KEPT)
-def _environment(declared: Declared) -> Environment:
+def _environment(declared: DeclaredVariables) -> Environment:
     """Kubernetes' libraries without DRA's additions, and the variables of conditions."""
     known = selector_environment(CelFeatures(list_type_attributes=False))
     return Environment(
@@ -141,7 +141,7 @@ def compile_condition(text: str) -> Condition:
 
 
 @lru_cache(maxsize=_KEPT)
-def compile_validation(text: str, declared: Declared) -> Condition:
+def compile_validation(text: str, declared: DeclaredVariables) -> Condition:
     """Compile a condition or validation of an admission policy, which can name its `variables`; cached.
 
     Raises:
@@ -151,7 +151,7 @@ def compile_validation(text: str, declared: Declared) -> Condition:
 
 
 @lru_cache(maxsize=_KEPT)
-def compile_variable(text: str, declared: Declared) -> Condition:
+def compile_variable(text: str, declared: DeclaredVariables) -> Condition:
     """Compile a variable or message of an admission policy, which may have any type; cached.
 
     Raises:
@@ -170,7 +170,9 @@ def compile_rule(text: str) -> Condition:
     return _compile(text, _OF_RULES)
 
 
-def _compile(text: str, variables: tuple[str, ...], declared: Declared = (), *, any_result: bool = False) -> Condition:
+def _compile(
+    text: str, variables: tuple[str, ...], declared: DeclaredVariables = (), *, any_result: bool = False
+) -> Condition:
     if bind := _BIND.search(text):
         line, column = text.count("\n", 0, bind.start()) + 1, bind.start() - text.rfind("\n", 0, bind.start())
         raise CelCompileError((Issue("undeclared reference to 'cel' (in container '')", line, column),), text)

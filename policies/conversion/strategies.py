@@ -306,8 +306,8 @@ def reported_choice(candidate: ConversionCandidate, reason: str | None) -> Itera
     """The strategy auto leaves a pod as it is, or makes a claim from a template.
 
     It leaves the pod if a DeviceClass stands for what it requests, nothing needs translating and every GPU node's
-    kubelet has DRAExtendedResource on by default (1.36); every other pod gets a claim from a template. The choice may change, so a warning says
-    for each pod what was chosen and why.
+    kubelet has DRAExtendedResource on by default (1.36); every other pod gets a claim from a template. The choice may
+    change, so a warning says for each pod what was chosen and why.
     """
     text = f"the strategy auto makes a claim from a template: {reason}"
     if reason is None:

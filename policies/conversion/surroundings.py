@@ -1,7 +1,8 @@
 """Versions: whether API server and kubelets support extended resources that DRA hands out.
 
-Both do with the feature gate DRAExtendedResource, on by default since Kubernetes 1.36. The API server shows the gate or proves
-it by a stored class; whether it is on in an older kubelet cannot be seen. An older kubelet would start a pod without the devices that its claim has.
+Both do with the feature gate DRAExtendedResource, on by default since Kubernetes 1.36. The API server shows the gate or
+proves it by a stored class; whether it is on in an older kubelet cannot be seen. An older kubelet would start a pod without
+the devices that its claim has.
 
 Source: KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go, pkg/kubelet/lifecycle/predicate.go.
 """

@@ -27,7 +27,7 @@ NO_EXECUTE = "NoExecute"
 PREVENTING = (NO_EXECUTE, "NoSchedule")
 """The effects that keep devices from new pods."""
 EFFECTS = (*PREVENTING, "None")
-ADDED_BY = "addedBy"
+_ADDED_BY = "addedBy"
 """The field of a taint with the name of the DeviceTaintRule that adds it; taints of Kubernetes have no such field."""
 
 
@@ -68,7 +68,7 @@ def read_rule(document: Object) -> DeviceTaintRule | None:
         return None
     name = name_of(document)
     texts = {field: value for field, value in taint.items() if isinstance(value, str)}
-    return DeviceTaintRule(name, isinstance(selector, dict), driver, pool, device, {**texts, ADDED_BY: name})
+    return DeviceTaintRule(name, isinstance(selector, dict), driver, pool, device, {**texts, _ADDED_BY: name})
 
 
 def with_time_of_taint(rule: Object, stored: Object | None) -> Object:
@@ -123,7 +123,7 @@ def taint_text(taint: Mapping[str, object]) -> str:
 
 def added_by_text(taint: Mapping[str, object]) -> str:
     """The rule that adds a taint: ` of DeviceTaintRule repair`; empty for taints of a driver."""
-    return f" of {KIND} {taint[ADDED_BY]}" if ADDED_BY in taint else ""
+    return f" of {KIND} {taint[_ADDED_BY]}" if _ADDED_BY in taint else ""
 
 
 def added_taints(

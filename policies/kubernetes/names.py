@@ -45,9 +45,11 @@ _PLURALS = {
     "holds": "hold",
     "lacks": "lack",
     "loses": "lose",
+    "names": "name",
     "needs": "need",
     "runs": "run",
     "shares": "share",
+    "waits": "wait",
 }
 
 

@@ -42,11 +42,11 @@ class StartFailure(NamedTuple):
     """The number of events; 0 if the status of the pod says it."""
 
 
-BEFORESANDBOX = frozenset({"FailedPrepareDynamicResources", "FailedCreatePodSandBox", "FailedMount"})
+_BEFORE_SANDBOX = frozenset({"FailedPrepareDynamicResources", "FailedCreatePodSandBox", "FailedMount"})
 """Reasons of events that no longer count once the pod has its sandbox."""
 SANDBOX = "PodReadyToStartContainers"
 """The condition of a pod whose sandbox and network exist on its node."""
-ADMISSION_REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
+_ADMISSION_REASONS = frozenset({"UnexpectedAdmissionError", "TopologyAffinityError"})
 """Reasons with which the kubelet rejects a pod, beside those that begin with `OutOf`."""
 _NO_RESOURCE = "OutOf"
 _OF_CONTAINERS = "Failed"
@@ -54,7 +54,8 @@ _REJECTED = "Pod was rejected: "
 _NORMAL_WAITS = frozenset({"", "ContainerCreating", "PodInitializing"})
 _START_ERRORS = frozenset({"StartError", "ContainerCannotRun"})
 """Reasons of terminated containers that the container runtime could not start."""
-_STATUSES = ("initContainerStatuses", "containerStatuses")
+CONTAINER_STATUSES = ("initContainerStatuses", "containerStatuses")
+"""The fields of the status of a pod about containers that failed starts are read from."""
 _CONTAINER_OF_EVENT = re.compile(r"spec\.(?:initC|c)ontainers\{([^{}]*)\}")
 _UNHEALTHY = "Unhealthy"
 
@@ -64,12 +65,12 @@ def is_read_event(event: Object) -> bool:
     if lookup(event, ("involvedObject", "kind")) != "Pod" or event.get("type") != "Warning":
         return False
     reason = str(event.get("reason"))
-    return reason in BEFORESANDBOX or reason == _OF_CONTAINERS or is_rejection(reason)
+    return reason in _BEFORE_SANDBOX or reason == _OF_CONTAINERS or is_rejection(reason)
 
 
 def is_rejection(reason: str) -> bool:
     """True for a reason with which the kubelet rejects a pod; it is not scheduled again."""
-    return reason in ADMISSION_REASONS or reason.startswith(_NO_RESOURCE)
+    return reason in _ADMISSION_REASONS or reason.startswith(_NO_RESOURCE)
 
 
 def is_not_running(pod: Object) -> bool:
@@ -126,7 +127,7 @@ def waiting_containers(pod: Object) -> tuple[str, ...]:
     """The names of the containers that wait, whatever for."""
     return tuple(
         str(each.get("name") or "")
-        for field in _STATUSES
+        for field in CONTAINER_STATUSES
         for each in mappings_at(pod, ("status", field))
         if isinstance(lookup(each, ("state", "waiting")), dict)
     )
@@ -143,7 +144,7 @@ def _failures_in_status(pod: Object) -> Iterator[StartFailure]:
         message = str(lookup(pod, ("status", "message")) or "").removeprefix(_REJECTED)
         yield StartFailure(str(lookup(pod, ("status", "reason"))), message)
         return
-    for field in _STATUSES:
+    for field in CONTAINER_STATUSES:
         for status in mappings_at(pod, ("status", field)):
             name = str(status.get("name") or "")
             waiting = lookup(status, ("state", "waiting"))
@@ -174,7 +175,7 @@ def _failures_in_events(pod: Object, events: Iterable[Object]) -> Iterator[Start
         reason = str(event.get("reason"))
         found = _CONTAINER_OF_EVENT.fullmatch(str(lookup(event, ("involvedObject", "fieldPath")) or ""))
         container = found[1] if found else ""
-        if reason in BEFORESANDBOX and is_set_up:
+        if reason in _BEFORE_SANDBOX and is_set_up:
             continue
         if reason == _OF_CONTAINERS and container not in waiting:
             continue

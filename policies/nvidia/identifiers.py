@@ -25,12 +25,16 @@ HEALTH_TAINTS = {
     f"{DRIVER}/gpu-lost": "the driver has lost the GPU",
 }
 """The keys of the taints by which the driver marks unhealthy devices, and what they say. With the effect `None` the device is
-usable: an XID that applications cause, or a device whose health is not monitored. Source: there, device_health.go."""
+usable: an XID that applications cause, or a device whose health is not monitored.
+
+Source: there, device_health.go.
+"""
 
 COMPUTE_DOMAIN_DRIVER = "compute-domain.nvidia.com"
-IMEX_MODE, IMEX_OF_HOST = "IMEX_MODE", "hostManaged"
-"""The variable of the DRA driver's parts for ComputeDomains, and its value if hosts run the IMEX daemons."""
 """Publishes the channels and daemons of ComputeDomains. Source: there, cmd/compute-domain-kubelet-plugin."""
+IMEX_MODE, IMEX_OF_HOST = "IMEX_MODE", "hostManaged"
+"""The variable of the DRA driver's parts for ComputeDomains, and its value if hosts run the IMEX daemons. Source: there,
+pkg/imex."""
 CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
 """The DeviceClass of the channel that a ComputeDomain gives its pods. Source: there, cmd/compute-domain-controller."""
 

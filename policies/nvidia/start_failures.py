@@ -1,6 +1,7 @@
 """The table of failures that keep a bound pod from starting.
 
-Every row has the text that a kubelet, a driver of NVIDIA or a container runtime writes, the cause, and what to do. docs/pod-starts.md is printed from it.
+Every row has the text that a kubelet, a driver of NVIDIA or a container runtime writes, the cause, and what to do.
+docs/pod-starts.md is printed from it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ _PLUGINS_OF_NODE = (
 )
 _FREED = "the kubelet has the driver unprepare it, and tries every minute"
 _LONGEST_NAME = 120
+"""Characters of a group of a text."""
 
 
 @dataclass(frozen=True)

@@ -78,7 +78,7 @@ def test_pods_that_a_deleted_taint_rule_no_longer_ends_are_named(planned):
     claims = k8s.claiming(resourceClaimTemplateName="gpus")
     waiting = k8s.pod(name="waiting", priority=7, resourceClaims=claims)
     done = planned(objects=[*TAINTED, waiting, stored], options=["--delete", "devicetaintrule/repair"])
-    assert "Would end no more:\n- pod team-a/train\n" in done.stdout
+    assert "Would no longer end:\n- pod team-a/train\n" in done.stdout
     assert "Could start:\n- pod team-a/waiting on node-2\n" in done.stdout
 
 

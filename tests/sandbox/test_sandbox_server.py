@@ -108,7 +108,8 @@ BUILT_IN = [
     if ("." not in resource.group or resource.group.endswith(".k8s.io"))
     and (name not in ("DeviceTaintRule", "PodGroup") and resource.group != "sparkoperator.k8s.io")
 ]
-"""DeviceTaintRules and PodGroups are served only in some versions or where their feature gate is on; the Spark operator is no part of Kubernetes."""
+"""DeviceTaintRules and PodGroups are served only in some versions or where their feature gate is on; the Spark operator is not
+part of Kubernetes."""
 
 
 @pytest.mark.parametrize("kind", BUILT_IN)

@@ -39,7 +39,8 @@ _logger = logging.getLogger("gpu_admission.cluster")
 class ServerVersion:
     """Reads `/version`, and the feature gates in `/metrics`.
 
-    Every authenticated client may read the version, and few the metrics; without that right no gate is known. The metrics of a large cluster are long, so they are read at the start, and again if the version has changed.
+    Every authenticated client may read the version, and few the metrics; without that right no gate is known. The metrics of
+    a large cluster are long, so they are read at the start, and again if the version has changed.
     """
 
     client: APIClient

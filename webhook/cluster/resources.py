@@ -158,8 +158,8 @@ _PROMETHEUS = Resource("monitoring.coreos.com", "v1", "prometheuses", "Prometheu
 RESOURCES: Mapping[str, Resource] = MappingProxyType(
     {resource.kind: resource for resource in (*_resources(_TABLE), _PROMETHEUS)}
 )
-"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. PodGroups and DeviceTaintRules are served in
-the versions that `policies.kubernetes.versions` has, PodGroups only with the feature gate GenericWorkload.
+"""By kind, in the version that Kubernetes 1.34 and newer serve, or the operator's newest. PodGroups and DeviceTaintRules are
+served in the versions that `policies.kubernetes.versions` has, PodGroups only with the feature gate GenericWorkload.
 
 Sources: the API reference of Kubernetes 1.36; the CRDs of gpu-operator, dra-driver-nvidia-gpu, karpenter,
 prometheus-operator, jobset, lws, kuberay, training-operator, mpi-operator, argo-rollouts, grove, kserve, spark-operator

@@ -279,7 +279,7 @@ class Store:
         self.reason = NOT_LISTED
         """The reason why the state is not `synced`; empty if it is."""
         self.was_served = False
-        """True once the resource was listed; if it is absent then, the API server has stopped to serve it."""
+        """True once the resource was listed; if it is absent then, the API server no longer serves it."""
         self.last_contact = -math.inf
         """When the API server last showed that the objects are up to date: by a list, by accepting a watch, or by an event or
         a bookmark of it."""

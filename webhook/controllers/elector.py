@@ -93,7 +93,7 @@ class Elector:
     better_leader: Callable[[], str] = lambda: ""
     """Returns why another replica should lead; empty if this one should. Called at each renewal."""
     annotations: Callable[[], Mapping[str, str]] = dict
-    """Returns the annotations of the lease that the leader changes; called at each renewal, and when it ends to lead."""
+    """Returns the annotations of the lease that the leader changes; called at each renewal, and when it stops leading."""
     timing: Timing = field(default_factory=Timing)
     """Durations of the election."""
     clockwork: Clockwork = field(default_factory=Clockwork)

@@ -13,7 +13,7 @@ from policies.conversion.surroundings import kubelets_read_claims, one_way_per_n
 from policies.fleet.bound_pods import start_reasons, unhealthy_devices_of
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.bounds import check_cancelled
-from policies.kubernetes.names import format_count, format_list, printable, shorten
+from policies.kubernetes.names import format_count, format_list, inflect, printable, shorten
 from policies.kubernetes.nodes import node_taint
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.pod_status import is_rejected, waiting_containers
@@ -304,7 +304,7 @@ def _remarks_on_node(pod: Object | None, claims: Iterable[Claim], view: ClusterV
     if pod is None or not (waiting or lookup(pod, ("status", "phase")) == "Pending"):
         return
     if waiting:
-        yield f"{'container' if len(waiting) == 1 else 'containers'} {format_list(waiting)} {'waits' if len(waiting) == 1 else 'wait'}"
+        yield f"{'container' if len(waiting) == 1 else 'containers'} {format_list(waiting)} {inflect('waits', len(waiting))}"
     namespace = namespace_of(pod) or DEFAULT_NAMESPACE
     if view.list("Event", namespace) is UNKNOWN:
         yield (

@@ -81,7 +81,7 @@ class Plan:
     unknown: tuple[str, ...]
     """The facts that are unknown or not predicted; sentences without full stops."""
     evictions: Evictions = field(default_factory=Evictions)
-    """Pods that changed taints of their devices end, or end no more."""
+    """Pods that changed taints of their devices end, or no longer end."""
     found_places: tuple[FoundPlace, ...] = ()
     """Pods that find a place because a DeviceTaintRule changes."""
     remarks: tuple[str, ...] = ()
@@ -353,8 +353,9 @@ class _RefusalJSON:
 class PlanJSON:
     """The effects of a change. `fits` has only what is not kept, and `counts` counts everything.
 
-    `evicted` are pods that taints of devices end, `noLongerEvicted` those that would have ended without the change, `foundPlaces` those
-    that find a place because a DeviceTaintRule changes, and `freed` the limits of quotas that count less once the pods have ended.
+    `evicted` are pods that taints of devices end, `noLongerEvicted` those that would have ended without the change,
+    `foundPlaces` those that find a place because a DeviceTaintRule changes, and `freed` the limits of quotas that count less
+    once the pods have ended.
 
     `changedPods` has the number of pods that would get other GPUs, by the change: `shares instead of whole GPUs`.
     """

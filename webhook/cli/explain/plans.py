@@ -282,7 +282,7 @@ def _lists(plan: Plan) -> dict[str, list[str]]:
     return {
         "Disrupted now:": disrupted,
         "Would end because of taints of devices:": evicted,
-        "Would end no more:": list(plan.evictions.kept),
+        "Would no longer end:": list(plan.evictions.kept),
         "Could start:": [f"{each.subject} on {format_list(each.nodes, 3)}" for each in plan.found_places],
         "Would not start again:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in lost],
         "Would get other GPUs:": [f"{text}; {plan.remedies[each.subject.label]}" for each, text in changed],

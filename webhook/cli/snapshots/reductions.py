@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from policies.admission import ANNOTATIONS_READ
 from policies.kubernetes.objects import has_ended, items_at, lookup, mappings_at
-from policies.kubernetes.pod_status import SANDBOX, has_sandbox, is_read_event, reduced_container_statuses
+from policies.kubernetes.pod_status import (
+    CONTAINER_STATUSES,
+    SANDBOX,
+    has_sandbox,
+    is_read_event,
+    reduced_container_statuses,
+)
 from policies.nvidia.start_failures import known_text
 from webhook.cluster.trimmed import trim_for
 
@@ -54,7 +60,6 @@ _METADATA = (
 _ANNOTATIONS = (*ANNOTATIONS_READ, "resource.kubernetes.io/", "nvidia.com/")
 """Prefixes of the annotations that rules read."""
 _POD_STATUS = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
-_STATUSES = ("initContainerStatuses", "containerStatuses")
 _EVENT = ("involvedObject", "reason", "type", "count", "series", "lastTimestamp", "eventTime")
 _WHOLE = frozenset(
     {
@@ -184,7 +189,7 @@ def _pod(head: Object, document: Object) -> Object | None:
 
 def _container_statuses(status: Object) -> Object:
     """The failures and unhealthy devices in a pod's status, with the texts of GPU software only."""
-    found = ((field, reduced_container_statuses(status.get(field))) for field in _STATUSES)
+    found = ((field, reduced_container_statuses(status.get(field))) for field in CONTAINER_STATUSES)
     return {field: [_with_known_messages(each) for each in statuses] for field, statuses in found if statuses}
 
 
