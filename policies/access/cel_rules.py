@@ -96,8 +96,8 @@ VARIABLES: Mapping[str, str] = {
     "claiming": f"variables.all.filter(c, size(c.?resources.?claims.orValue([])) > 0).map(c, {_NAME})",
     "hostVolumes": "object.spec.?volumes.orValue([]).filter(v, v.?hostPath.?path.hasValue() && v.?name.hasValue())",
 }
-"""What the lists use: the containers of the pod, those under review, those whose images are, the names of those that request
-extended resources and of those that have claims, and the hostPath volumes."""
+"""The variables of the lists: all containers of the pod, those under review, those whose images are under review, the names of
+those that request extended resources and of those that have claims, and the hostPath volumes."""
 
 
 def offenders(settings: GPUAdmissionPolicy, view: ClusterView) -> Mapping[tuple[str, ...], str]:

@@ -117,7 +117,7 @@ def _variable(rules: tuple[str, ...]) -> str:
 
 
 _SUBJECTS = {"GA611": "annotations ", "GA227": "number of devices "}
-"""What the list of a rule has, if not containers."""
+"""The noun for the members of the list of a rule, if they are not containers."""
 
 
 def _validations(

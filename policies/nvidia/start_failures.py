@@ -484,14 +484,19 @@ _PREPARED = re.compile(r"NodePrepareResources failed for ResourceClaim (?P<claim
 
 def known_failure(message: str) -> MatchedFailure | None:
     """The first row that a message matches; None if the table does not have it."""
-    for row in KNOWN_FAILURES:
-        found = row.pattern.search(message)
-        if found is not None:
-            prepared = _PREPARED.search(message)
-            texts = {**(prepared.groupdict() if prepared else {}), **{k: v for k, v in found.groupdict().items() if v}}
-            groups = {name: shorten(text, _LONGEST_NAME) for name, text in texts.items()}
-            return MatchedFailure(row, printable(found[0]), groups)
-    return None
+    if (match := _first_match(message)) is None:
+        return None
+    row, found = match
+    prepared = _PREPARED.search(message)
+    texts = {**(prepared.groupdict() if prepared else {}), **{k: v for k, v in found.groupdict().items() if v}}
+    groups = {name: shorten(text, _LONGEST_NAME) for name, text in texts.items()}
+    return MatchedFailure(row, printable(found[0]), groups)
+
+
+def _first_match(message: str) -> tuple[KnownFailure, re.Match[str]] | None:
+    """The first row that a message matches, and the match."""
+    matches = ((row, row.pattern.search(message)) for row in KNOWN_FAILURES)
+    return next(((row, found) for row, found in matches if found is not None), None)
 
 
 def known_text(message: str, rename: Callable[[str], str] = str, other: str = "") -> str:
@@ -502,15 +507,13 @@ def known_text(message: str, rename: Callable[[str], str] = str, other: str = ""
         rename: Replaces the names in the text.
         other: Replaces what is not fixed in the text and no name; empty to keep it.
     """
-    for row in KNOWN_FAILURES:
-        found = row.pattern.search(message)
-        if found is None:
-            continue
-        text, end = "", found.start()
-        for name, span in sorted(((name, found.span(name)) for name in found.groupdict()), key=lambda item: item[1]):
-            if span[0] >= end:
-                part = message[span[0] : span[1]]
-                text += message[end : span[0]] + (other if other and name.endswith("error") else rename(part))
-                end = span[1]
-        return text + message[end : found.end()]
-    return ""
+    if (match := _first_match(message)) is None:
+        return ""
+    _, found = match
+    text, end = "", found.start()
+    for name, span in sorted(((name, found.span(name)) for name in found.groupdict()), key=lambda item: item[1]):
+        if span[0] >= end:
+            part = message[span[0] : span[1]]
+            text += message[end : span[0]] + (other if other and name.endswith("error") else rename(part))
+            end = span[1]
+    return text + message[end : found.end()]

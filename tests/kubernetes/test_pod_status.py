@@ -1,4 +1,4 @@
-"""What the status and the events of a pod say of failed starts and unhealthy devices."""
+"""Failed starts and unhealthy devices in the status and the events of a pod."""
 
 from policies.kubernetes.pod_status import (
     DeviceHealth,

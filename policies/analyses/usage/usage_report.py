@@ -94,13 +94,12 @@ class HolderUse:
     @property
     def problems(self) -> tuple[str, ...]:
         """The problems of unhealthy devices, with their names: `gpu-3: the GPU reported XID 79`."""
-        return tuple(
-            dict.fromkeys(
-                f"{format_list(each.devices) if each.devices else f'{format_amount(each.unhealthy)} {each.kind}'}: {each.problem}"
-                for each in self.holdings
-                if each.problem
-            )
-        )
+        unhealthy = [each for each in self.holdings if each.problem]
+        names = [
+            format_list(each.devices) if each.devices else f"{format_amount(each.unhealthy)} {each.kind}"
+            for each in unhealthy
+        ]
+        return tuple(dict.fromkeys(f"{name}: {each.problem}" for name, each in zip(names, unhealthy, strict=True)))
 
 
 class FormTotal(NamedTuple):

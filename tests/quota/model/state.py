@@ -36,7 +36,7 @@ class Thing:
     group: str = ""
     """The name of the PodGroup that a pod belongs to."""
     sees_group: bool | None = True
-    """Whether replicas see the group when the pod is created; None while PodGroups are unknown."""
+    """True if replicas see the group when the pod is created; None while PodGroups are unknown."""
     named: str = ""
     """The uid of the claim that the status of a PodGroup names."""
     is_named: bool = False
