@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from policies.claims.claim_subject import TAINT_RULES, cache_per_review
+from policies.claims.claim_subject import TAINT_RULES
 from policies.claims.field_errors import (
     LONGEST_SUBDOMAIN,
     REQUIRED,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from policies.claims.claim_subject import Subject
     from policies.devices.device_taint_rules import DeviceTaintRule
-    from policies.kubernetes.resourceslices import Device
+    from policies.kubernetes.view import ClusterView
 
 
 _SELECTOR = FieldPath(("spec", "deviceSelector"))
@@ -116,37 +116,44 @@ def effective_taint_rule(subject: Subject) -> Iterator[Problem]:
         remedy = "name a driver, a pool or a device; deviceSelector: {} selects every device"
         yield Problem(_SELECTOR, text, remedy)
     else:
-        yield from _without_devices(rule, subject)
+        yield from _without_devices(rule, view.derive(_device_names))
 
 
-def _without_devices(rule: DeviceTaintRule, subject: Subject) -> Iterator[Problem]:
+def _without_devices(rule: DeviceTaintRule, names: _DeviceNames) -> Iterator[Problem]:
     """The first field of a selector that leaves no known device."""
-    left = _devices(subject)
-    for field in _FIELDS:
-        wanted: str | None = getattr(rule, field)
-        if not left or not wanted:
-            continue
-        known = {_name_of(each, field) for each in left}
-        left = [each for each in left if _name_of(each, field) == wanted]
-        if not left:
-            guess = closest(wanted, sorted(known))
-            remedy = f"write {field}: {printable(guess)}" if guess else None
-            chosen = [
-                f"{each} {getattr(rule, each)}" for each in _FIELDS[: _FIELDS.index(field)] if getattr(rule, each)
-            ]
-            among, noun = f" of {format_list(chosen)}" if chosen else "", "name" if field == "device" else field
-            yield Problem(_SELECTOR / field, f'no device{among} has the {noun} "{printable(wanted)}"', remedy)
+    drivers = [names[rule.driver]] if rule.driver in names else [] if rule.driver else list(names.values())
+    pools = [pool for driver in drivers for pool in ((rule.pool,) if rule.pool else driver) if pool in driver]
+    if not names:
+        return
+    if not drivers:
+        field, known = "driver", set(names)
+    elif not pools:
+        field, known = "pool", {pool for driver in drivers for pool in driver}
+    elif rule.device and not any(rule.device in driver.get(pool, ()) for driver in drivers for pool in pools):
+        field = "device"
+        known = {device for driver in drivers for pool in pools for device in driver.get(pool, ())}
+    else:
+        return
+    wanted = str(getattr(rule, field))
+    guess = closest(wanted, sorted(known))
+    remedy = f"write {field}: {printable(guess)}" if guess else None
+    chosen = [f"{each} {getattr(rule, each)}" for each in _FIELDS[: _FIELDS.index(field)] if getattr(rule, each)]
+    among, noun = f" of {format_list(chosen)}" if chosen else "", "name" if field == "device" else field
+    yield Problem(_SELECTOR / field, f'no device{among} has the {noun} "{printable(wanted)}"', remedy)
 
 
-@cache_per_review
-def _devices(subject: Subject) -> list[Device]:
+_DeviceNames = dict[str, dict[str, list[str]]]
+"""The names of devices by driver and pool."""
+
+
+def _device_names(view: ClusterView) -> _DeviceNames:
     """All devices of the cluster; empty if they are unknown."""
-    known = subject.facts.view.derive(published_devices)
-    return [] if known is UNKNOWN else [device for group in known.groups for device in group.devices]
-
-
-def _name_of(device: Device, field: str) -> str:
-    return device.name if field == "device" else device.driver if field == "driver" else device.pool
+    published = view.derive(published_devices)
+    found: _DeviceNames = {}
+    for group in () if published is UNKNOWN else published.groups:
+        for device in group.devices:
+            found.setdefault(device.driver, {}).setdefault(device.pool, []).append(device.name)
+    return found
 
 
 @TAINT_RULES.rule(
@@ -169,10 +176,14 @@ def narrow_taint_rule(subject: Subject) -> Iterator[Problem]:
     if all(getattr(rule, field) is None for field in _FIELDS):
         yield Problem(_SELECTOR, f"is empty: the rule taints every device of every driver {consequence}")
         return
-    devices = _devices(subject)
-    gpus = [each for each in devices if each.driver == DRIVER]
-    if len(gpus) > 1 and all(rule.selects(each.driver, each.pool, each.name) for each in gpus):
-        count = format_count(len(gpus), "device")
+    gpus = subject.facts.view.derive(_device_names).get(DRIVER, {})
+    selects_all = all(
+        rule.selects_in(DRIVER, pool) and (rule.device is None or {rule.device} == set(names))
+        for pool, names in gpus.items()
+    )
+    number = sum(map(len, gpus.values())) if selects_all else 0
+    if number > 1:
+        count = format_count(number, "device")
         yield Problem(_SELECTOR, f"selects all {count} of {DRIVER} {consequence}", "name a pool or a device")
 
 
@@ -204,7 +215,7 @@ def evicting_taint_rule(subject: Subject) -> Iterator[Problem]:
     namespaces = Counter(namespace for namespace, _ in new)
     pods = format_count(len(new), "running pod")
     where = format_list([f"{name} ({count})" for name, count in namespaces.most_common()], 3)
-    yield Problem(_TAINT / "effect", f"ends {pods}, which hold devices that the rule selects, in namespace {where}")
+    yield Problem(_TAINT / "effect", f"ends {pods} with devices that the rule selects, in namespace {where}")
 
 
 _KEYS = {f"{DRIVER}/{name}" for name in ("gpu-lost", "unmonitored", "xid")}
@@ -228,7 +239,7 @@ def own_taint_key(subject: Subject) -> Iterator[Problem]:
     if rule is None:
         return
     key = rule.taint["key"]
-    drivers = {DRIVER, COMPUTE_DOMAIN_DRIVER} | {each.driver for each in _devices(subject)}
+    drivers = {DRIVER, COMPUTE_DOMAIN_DRIVER} | set(subject.facts.view.derive(_device_names))
     domain = key.rpartition("/")[0]
     if domain in drivers:
         use = (

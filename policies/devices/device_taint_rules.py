@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.objects import lookup, mapping_at, name_of
 from policies.kubernetes.versions import Feature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -27,7 +29,7 @@ NO_EXECUTE = "NoExecute"
 PREVENTING = (NO_EXECUTE, "NoSchedule")
 """The effects that keep devices from new pods."""
 EFFECTS = (*PREVENTING, "None")
-_ADDED_BY = "addedBy"
+ADDED_BY = "addedBy"
 """The field of a taint with the name of the DeviceTaintRule that adds it; taints of Kubernetes have no such field."""
 
 
@@ -45,13 +47,62 @@ class DeviceTaintRule:
     taint: Mapping[str, str]
     """`key`, `value` and so on, and `addedBy`."""
 
-    def selects(self, driver: str, pool: str, device: str) -> bool:
-        """True if a device gets the taint."""
-        return self.selects_in(driver, pool) and self.device in (None, device)
-
     def selects_in(self, driver: str, pool: str) -> bool:
         """True if devices of a pool get the taint, if they have the right name."""
         return self.driver in (None, driver) and self.pool in (None, pool)
+
+
+@dataclass(frozen=True)
+class PoolTaints:
+    """The taints that rules add to the devices of a pool."""
+
+    rules: tuple[DeviceTaintRule, ...] = ()
+    """The rules that select devices of the pool, by name."""
+
+    @cached_property
+    def _of_every_device(self) -> tuple[Mapping[str, str], ...]:
+        return tuple(each.taint for each in self.rules if each.device is None)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(each.device for each in self.rules if each.device is not None)
+
+    def of_device(self, name: str) -> tuple[Mapping[str, str], ...]:
+        """The taints of one device, in the order of the rules; devices that no rule names share one tuple."""
+        if name not in self._names:
+            return self._of_every_device
+        return tuple(each.taint for each in self.rules if each.device in (None, name))
+
+
+_PoolSelector = tuple[str | None, str | None]
+"""The driver and the pool that a rule names; None for all."""
+
+
+class TaintRuleIndex:
+    """DeviceTaintRules by driver and pool, so that many rules cost no more than those that select a pool."""
+
+    def __init__(self, rules: Iterable[DeviceTaintRule]) -> None:
+        """Index rules that are sorted by name."""
+        self._positions: dict[_PoolSelector, list[tuple[int, DeviceTaintRule]]] = {}
+        for position, rule in enumerate(rules):
+            self._positions.setdefault((rule.driver, rule.pool), []).append((position, rule))
+        self._taints: dict[tuple[_PoolSelector, ...], PoolTaints] = {}
+
+    def of_pool(self, driver: str, pool: str) -> PoolTaints:
+        """The taints of a pool; pools that the same rules select share one object."""
+        keys = tuple(key for key in product((None, driver), (None, pool)) if key in self._positions)
+        found = self._taints.get(keys)
+        if found is None:
+            positions = sorted((each for key in keys for each in self._positions[key]), key=lambda each: each[0])
+            found = self._taints[keys] = PoolTaints(tuple(rule for _, rule in positions))
+        return found
+
+    def selected_pools(self, pools: Mapping[tuple[str, str], object]) -> Sequence[tuple[str, str]]:
+        """The pools, by driver and name, of which a rule selects devices."""
+        if any(None in key for key in self._positions):
+            return [key for key in pools if self.of_pool(*key).rules]
+        named = ((str(driver), str(pool)) for driver, pool in self._positions)
+        return [key for key in named if key in pools]
 
 
 def read_rule(document: Object) -> DeviceTaintRule | None:
@@ -68,7 +119,7 @@ def read_rule(document: Object) -> DeviceTaintRule | None:
         return None
     name = name_of(document)
     texts = {field: value for field, value in taint.items() if isinstance(value, str)}
-    return DeviceTaintRule(name, isinstance(selector, dict), driver, pool, device, {**texts, _ADDED_BY: name})
+    return DeviceTaintRule(name, isinstance(selector, dict), driver, pool, device, {**texts, ADDED_BY: name})
 
 
 def with_time_of_taint(rule: Object, stored: Object | None) -> Object:
@@ -123,11 +174,4 @@ def taint_text(taint: Mapping[str, object]) -> str:
 
 def added_by_text(taint: Mapping[str, object]) -> str:
     """The rule that adds a taint: ` of DeviceTaintRule repair`; empty for taints of a driver."""
-    return f" of {KIND} {taint[_ADDED_BY]}" if _ADDED_BY in taint else ""
-
-
-def added_taints(
-    rules: Iterable[DeviceTaintRule], driver: str, pool: str, device: str
-) -> tuple[Mapping[str, str], ...]:
-    """The taints that rules add to a device."""
-    return tuple(each.taint for each in rules if each.selects(driver, pool, device))
+    return f" of {KIND} {taint[ADDED_BY]}" if ADDED_BY in taint else ""

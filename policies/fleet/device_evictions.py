@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.checks import tolerates
-from policies.devices.device_taint_rules import KIND, NO_EXECUTE, taint_text
+from policies.devices.device_taint_rules import ADDED_BY, KIND, NO_EXECUTE, TaintRuleIndex, taint_text
 from policies.devices.pod_groups import pod_group_name
 from policies.devices.resource_claims import Claim, DeviceKey
 from policies.kubernetes.bounds import count_work
@@ -17,7 +17,6 @@ from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     has_ended,
-    items_at,
     lookup,
     mappings_at,
     name_of,
@@ -79,17 +78,28 @@ def tainted_pods(view: ClusterView, rules: Sequence[DeviceTaintRule]) -> list[Ta
         view: The cluster.
         rules: The DeviceTaintRules that end pods, as `evicting_rules` returns them.
     """
-    by_device = _taints_of_drivers(view)
+    by_device, index = view.derive(_taints_of_drivers), TaintRuleIndex(rules)
     if not rules and not by_device:
         return []
+    holders = view.derive(_holders)
+    pools = dict.fromkeys((*index.selected_pools(holders), *((driver, pool) for driver, pool, _ in by_device)))
     tainted: dict[tuple[str, str], tuple[Claim, list[EvictingTaint]]] = {}
-    for document in view.known_objects("ResourceClaim"):
+    for claim in {id(each): each for pool in pools for each in holders.get(pool, ())}.values():
         count_work(1)
-        if taints := list(_taints_of_results(items_at(document, _RESULTS), rules, by_device)):
-            claim = Claim(document)
+        if taints := list(_taints_of_claim(claim, index, by_device)):
             tainted[claim.namespace or DEFAULT_NAMESPACE, claim.name] = claim, taints
     found = (_tainted_pod(pod, tainted, view) for _, pod in sorted(_users(tainted, view).items()))
     return [each for each in found if each is not None]
+
+
+def _holders(view: ClusterView) -> Mapping[tuple[str, str], Sequence[Claim]]:
+    """The claims that hold devices, by driver and pool of the devices."""
+    found: defaultdict[tuple[str, str], list[Claim]] = defaultdict(list)
+    for claim in map(Claim, view.known_objects("ResourceClaim")):
+        count_work(1)
+        for pool in {key[:2] for key in claim.device_keys}:
+            found[pool].append(claim)
+    return dict(found)
 
 
 def _users(claims: Mapping[tuple[str, str], tuple[Claim, object]], view: ClusterView) -> dict[tuple[str, str], Object]:
@@ -135,22 +145,15 @@ def _is_reserved(claim: Claim, pod: Object, view: ClusterView) -> bool:
     return shares and Feature.DRAWorkloadResourceClaims.is_on(view) is not False
 
 
-_RESULTS = ("status", "allocation", "devices", "results")
 _DriverTaints = dict[DeviceKey, list[tuple[str, dict[str, Any]]]]
 """By driver, pool and device, the taints that end pods, each with the name of its slice."""
 
 
-def _taints_of_results(
-    results: Iterable[Any], rules: Iterable[DeviceTaintRule], by_device: _DriverTaints
-) -> Iterator[EvictingTaint]:
-    for result in results:
-        if not isinstance(result, dict):
-            continue
-        driver, pool, device = str(result.get("driver")), str(result.get("pool")), str(result.get("device"))
-        if (driver, pool, device) not in by_device and not any(each.selects(driver, pool, device) for each in rules):
-            continue
-        of_driver = ((f"ResourceSlice {name}", taint) for name, taint in by_device.get((driver, pool, device), ()))
-        of_rules = ((f"{KIND} {rule.name}", rule.taint) for rule in rules if rule.selects(driver, pool, device))
+def _taints_of_claim(claim: Claim, rules: TaintRuleIndex, by_device: _DriverTaints) -> Iterator[EvictingTaint]:
+    for result, key in zip(claim.allocated_devices, claim.device_keys, strict=True):
+        driver, pool, device = key
+        of_driver = ((f"ResourceSlice {name}", taint) for name, taint in by_device.get(key, ()))
+        of_rules = ((f"{KIND} {taint[ADDED_BY]}", taint) for taint in rules.of_pool(driver, pool).of_device(device))
         for origin, taint in (*of_driver, *of_rules):
             delay = _tolerated_seconds(mappings_at(result, ("tolerations",)), taint)
             if delay is not None:

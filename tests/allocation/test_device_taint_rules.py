@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from policies.devices.allocation.pools import SliceIndex
 from policies.devices.allocation.slices import Slice, TargetNode
 from policies.devices.device_taint_rules import (
+    PoolTaints,
+    TaintRuleIndex,
     added_by_text,
     evicting_rules,
     read_rule,
@@ -95,14 +98,31 @@ def test_rules_change_nothing_of_devices_but_their_taints(slices, rules):
 
 
 def test_slice_that_no_rule_selects_is_not_read_again():
-    found = Slice(published("a", "b", [("c", [])]))
-    assert found.with_rules([read_rule(written({"pool": "c"}, {"key": "k", "effect": "NoSchedule"}))]) is found
+    found, rule = Slice(published("a", "b", [("c", [])])), written({"pool": "c"}, {"key": "k", "effect": "NoSchedule"})
+    assert found.with_taints(TaintRuleIndex([read_rule(rule)]).of_pool("a", "b")) is found
 
 
 def test_tainted_slice_is_kept_for_the_same_rules():
-    found, rules = Slice(published("a", "b", [("c", [])])), [read_rule(k8s.taint_rule())]
-    assert found.with_rules(rules) is found.with_rules([read_rule(k8s.taint_rule())])
-    assert found.with_rules([read_rule(k8s.taint_rule("None"))]) is not found.with_rules(rules)
+    found = Slice(published("a", "b", [("c", [])]))
+    first, same, other = (
+        PoolTaints((read_rule(k8s.taint_rule(each)),)) for each in ("NoSchedule", "NoSchedule", "None")
+    )
+    assert found.with_taints(first) is found.with_taints(same)
+    assert found.with_taints(other) is not found.with_taints(first)
+
+
+def test_pools_and_devices_that_the_same_rules_select_share_their_taints():
+    index = TaintRuleIndex([read_rule(written({"driver": "a"}, {"key": "k", "effect": "NoSchedule"}))])
+    assert index.of_pool("a", "b") is index.of_pool("a", "c")
+    assert index.of_pool("a", "b").of_device("x") is index.of_pool("a", "c").of_device("y")
+
+
+@given(st.lists(SELECTORS, max_size=4))
+def test_index_knows_the_pools_that_rules_select(selectors):
+    rules = [read_rule(written(each, {"key": "k", "effect": "NoSchedule"})) for each in selectors]
+    pools = dict.fromkeys(product("abc", "abc"))
+    expected = {pool for pool in pools if any(each.selects_in(*pool) for each in rules)}
+    assert set(TaintRuleIndex(rules).selected_pools(pools)) == expected
 
 
 @pytest.mark.parametrize(
@@ -189,5 +209,5 @@ def test_slices_of_counters_and_devices_get_taints_too():
 
 def test_target_node_of_a_tainted_slice_is_that_of_the_slice():
     reachable = k8s.resource_slice([{"name": "gpu-0", "allNodes": True}], "", perDeviceNodeSelection=True)
-    found = Slice(reachable).with_rules([read_rule(k8s.taint_rule())])
+    found = Slice(reachable).with_taints(PoolTaints((read_rule(k8s.taint_rule()),)))
     assert TargetNode(k8s.node()).matches(found.selection_of(found.devices[0]))

@@ -6,6 +6,8 @@ import pytest
 
 from policies.devices.device_taint_rules import evicting_rules
 from policies.fleet.device_evictions import tainted_pods
+from policies.kubernetes.bounds import bounded_by
+from tests.counted_work import RecordedWork
 from tests.explain import conftest as k8s
 from tests.explain.conftest import running
 from webhook.cluster.manifests import ManifestsView
@@ -137,3 +139,13 @@ def test_pod_with_devices_from_extended_resources_does_not_end():
 @pytest.mark.parametrize("version", ["v1.36.2", "v1.35.0"])
 def test_no_rule_ends_pods_where_rules_are_off(version):
     assert ended(SLICE, RULE, *running(), version={"serverVersion": {"gitVersion": version}}) == {}
+
+
+def test_rule_of_one_pool_reads_only_the_claims_of_that_pool():
+    rule = k8s.taint_rule("NoExecute", driver="gpu.nvidia.com", pool="node-7")
+    pods = [each for number in range(50) for each in running(f"train-{number}", node=f"node-{number}")]
+    view, work = ManifestsView([VERSION, rule, *pods]), RecordedWork()
+    tainted_pods(view, evicting_rules(view))
+    with bounded_by(work):
+        (found,) = tainted_pods(view, evicting_rules(view))
+    assert (found.key, len(work.steps)) == (("team-a", "train-7"), 2)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from policies.devices.allocation.reading import AllocationError, Implementation
 from policies.devices.allocation.shapes import DeviceShapes
 from policies.devices.allocation.slices import PoolId, Slice
+from policies.devices.device_taint_rules import TaintRuleIndex
 from policies.kubernetes.bounds import BoundedCache, check_cancelled
 
 if TYPE_CHECKING:
@@ -62,10 +63,11 @@ class SliceIndex:
         self.all_reachable: list[Slice] = []
         """Those that are not tied to one node by name, with devices or counters."""
         self._shapes: BoundedCache[frozenset[AttributeRead] | None, DeviceShapes] = BoundedCache(_MOST_SHAPES)
+        rules = TaintRuleIndex(taint_rules)
         for document in slices:
             found = document if isinstance(document, Slice) else Slice(document)
             if taint_rules:
-                found = found.with_rules(taint_rules)
+                found = found.with_taints(rules.of_pool(found.driver, found.pool))
             for part in found.parts if counters_with_devices else (found,):
                 self._add(part)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.allocation.reading import AllocationError, flag, integer, mapping, objects, text, texts
 from policies.devices.allocation.usage import nanos
-from policies.devices.device_taint_rules import added_taints
+from policies.devices.device_taint_rules import PoolTaints
 from policies.kubernetes.names import is_label_key, is_label_value
 from policies.kubernetes.nodes import NodeIndex, labels_of
 from policies.kubernetes.objects import name_of
@@ -17,7 +17,6 @@ from policies.kubernetes.resourceslices import device_fields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from policies.devices.device_taint_rules import DeviceTaintRule
     from policies.kubernetes.objects import Object
 
 
@@ -79,7 +78,7 @@ class AllocatableDevice:
         attributes = mapping(document, "attributes", where)
         is_shareable = flag(document, "allowMultipleAllocations", where)
         consumptions = objects(document, "consumesCounters", where)
-        taints = tuple(objects(document, "taints", where))
+        taints, added = tuple(objects(document, "taints", where)), owner.added_taints.of_device(name)
         return cls(
             name=name,
             slice=owner,
@@ -89,9 +88,7 @@ class AllocatableDevice:
             is_shareable=is_shareable,
             counters=tuple(_counter_amounts(consumptions, where)) if consumptions else (),
             counter_sets=tuple([text(each, "counterSet", where) for each in consumptions]),
-            taints=(*taints, *added_taints(owner.taint_rules, owner.driver, owner.pool, name))
-            if owner.taint_rules
-            else taints,
+            taints=(*taints, *added) if taints else added,
             binding_conditions=texts(document, "bindingConditions", where),
         )
 
@@ -106,27 +103,28 @@ class AllocatableDevice:
         return f"{self.slice.where}, device {self.name}"
 
 
+_NO_TAINTS = PoolTaints()
+
+
 class Slice:
     """A ResourceSlice; its devices are read on first use."""
 
-    def __init__(
-        self, document: Object, *, taint_rules: tuple[DeviceTaintRule, ...] = (), is_part: bool = False
-    ) -> None:
+    def __init__(self, document: Object, *, added_taints: PoolTaints = _NO_TAINTS, is_part: bool = False) -> None:
         """Read what identifies the pool.
 
         Args:
             document: The ResourceSlice.
-            taint_rules: The DeviceTaintRules that add taints to its devices.
+            added_taints: The taints that DeviceTaintRules add to its devices.
             is_part: True for counters that were split off a slice that counts already.
 
         Raises:
             AllocationError: a field has the wrong type.
         """
         self.is_part = is_part
-        self.taint_rules = taint_rules
+        self.added_taints = added_taints
         self._document = document
         self._tainted: Slice | None = None
-        """The last result of `with_rules`."""
+        """The last result of `with_taints`."""
         self.name = name_of(document)
         self.where = f"ResourceSlice {self.name}"
         self._spec = mapping(document, "spec", self.where)
@@ -159,7 +157,7 @@ class Slice:
         )
         metadata = {"name": self.name}
         return (
-            Slice({"metadata": metadata, "spec": devices}, taint_rules=self.taint_rules),
+            Slice({"metadata": metadata, "spec": devices}, added_taints=self.added_taints),
             Slice({"metadata": metadata, "spec": counters}, is_part=True),
         )
 
@@ -168,16 +166,15 @@ class Slice:
         """Its devices in their order."""
         return tuple(AllocatableDevice.read(device, self) for device in objects(self._spec, "devices", self.where))
 
-    def with_rules(self, rules: Iterable[DeviceTaintRule]) -> Slice:
-        """The slice with the taints that DeviceTaintRules add to its devices; itself if none selects its pool.
+    def with_taints(self, added: PoolTaints) -> Slice:
+        """The slice with the taints that DeviceTaintRules add to its devices; itself if there are none.
 
         Source: k8s.io/dynamic-resource-allocation/resourceslice/tracker applyPatches.
         """
-        own = tuple(rule for rule in rules if rule.selects_in(self.driver, self.pool))
-        if not own:
+        if not added.rules:
             return self
-        if self._tainted is None or self._tainted.taint_rules != own:
-            self._tainted = Slice(self._document, taint_rules=own, is_part=self.is_part)
+        if self._tainted is None or self._tainted.added_taints != added:
+            self._tainted = Slice(self._document, added_taints=added, is_part=self.is_part)
         return self._tainted
 
     @cached_property
