@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.checks import tolerates
-from policies.devices.device_taint_rules import ADDED_BY, KIND, NO_EXECUTE, TaintRuleIndex, taint_text
+from policies.devices.device_taint_rules import ADDED_BY, KIND, NO_EXECUTE, TaintRuleIndex, evicting_rules, taint_text
 from policies.devices.pod_groups import pod_group_name
 from policies.devices.resource_claims import Claim, DeviceKey
 from policies.kubernetes.bounds import count_work
@@ -90,6 +90,11 @@ def tainted_pods(view: ClusterView, rules: Sequence[DeviceTaintRule]) -> list[Ta
             tainted[claim.namespace or DEFAULT_NAMESPACE, claim.name] = claim, taints
     found = (_tainted_pod(pod, tainted, view) for _, pod in sorted(_users(tainted, view).items()))
     return [each for each in found if each is not None]
+
+
+def pods_with_evicting_taints(view: ClusterView) -> Mapping[tuple[str, str], TaintedPod]:
+    """`tainted_pods` of all rules, by namespace and name; `view.derive(pods_with_evicting_taints)`."""
+    return {each.key: each for each in tainted_pods(view, view.derive(evicting_rules))}
 
 
 def _holders(view: ClusterView) -> Mapping[tuple[str, str], Sequence[Claim]]:

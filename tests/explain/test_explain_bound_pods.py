@@ -5,7 +5,7 @@ import pytest
 from policies.analyses.explain import explain
 from policies.outcome import Audience, questions
 from policies.rules.settings import DEFAULTS
-from tests.explain.conftest import empty_list, gpu, resource_slice
+from tests.explain.conftest import empty_list, gpu, resource_slice, running, taint_rule
 from tests.nvidia.start_failure_texts import ALLOCATE, PREPARE
 from webhook.cluster.manifests import ManifestsView
 
@@ -243,3 +243,21 @@ def test_cluster_whose_kubelets_report_no_health_is_named(minor, said):
     found = explained(pod("Running", claimed=False), version)
     text = "unhealthy devices may be missing here, because the cluster has ResourceHealthStatus off"
     assert (text in found.remarks) is said
+
+
+@pytest.mark.parametrize(("seconds", "when"), [(None, "at once"), (30, "30 seconds after 2026-11-30T10:00:00Z")])
+def test_running_pod_names_the_rule_that_ends_it(seconds, when):
+    tolerations = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}] if seconds else None
+    rule = taint_rule("NoExecute", pool="node-1", taint={"timeAdded": "2026-11-30T10:00:00Z"})
+    found = explained(*running(devices=(0, 1), tolerations=tolerations), rule)
+    assert found.verdict == "scheduled"
+    assert found.remarks[0] == (
+        f"Kubernetes ends the pod {when}: gpu-0 and gpu-1 have the taint example.com/repair:NoExecute of DeviceTaintRule "
+        f"repair, which its claim does not tolerate{' for longer' if seconds else ''}"
+    )
+
+
+def test_pod_whose_claim_tolerates_the_rule_is_not_said_to_end():
+    tolerations = [{"operator": "Exists", "effect": "NoExecute"}]
+    found = explained(*running(tolerations=tolerations), taint_rule("NoExecute", pool="node-1"))
+    assert not any("ends the pod" in each for each in found.remarks)

@@ -10,10 +10,12 @@ from policies.analyses.explain.claim_changes import WishChange, converted_claim,
 from policies.analyses.explain.explanations import Change, Explanation, ReviewWarning, Suggestion, redacted_explanation
 from policies.analyses.explain.relaxations import Relaxation, relaxations
 from policies.conversion.surroundings import kubelets_read_claims, one_way_per_node
+from policies.devices.device_taint_rules import KIND
 from policies.fleet.bound_pods import start_reasons, unhealthy_devices_of
+from policies.fleet.device_evictions import pods_with_evicting_taints
 from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.bounds import check_cancelled
-from policies.kubernetes.names import format_count, format_list, inflect, printable, shorten
+from policies.kubernetes.names import format_count, format_list, format_ranges, inflect, printable, shorten
 from policies.kubernetes.nodes import node_taint
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.pod_status import is_rejected, waiting_containers
@@ -291,7 +293,17 @@ def _explanation_on_node(outcome: PlacementOutcome, view: ClusterView) -> Explan
 
 
 def _remarks_on_node(pod: Object | None, claims: Iterable[Claim], view: ClusterView) -> Iterator[str]:
-    """The network of devices, what the containers of a pod wait for, and whether events are known."""
+    """Taints that end a pod, the network of devices, waiting containers, and whether events are known."""
+    key = None if pod is None else (namespace_of(pod) or DEFAULT_NAMESPACE, name_of(pod))
+    tainted = None if key is None else view.derive(pods_with_evicting_taints).get(key)
+    if tainted is not None and tainted.ends:
+        first = tainted.taints[0]
+        devices = [each.device.rpartition("/")[2] for each in tainted.taints if each.origin == first.origin]
+        origin = f" of {first.origin}" if first.origin.startswith(KIND) else ""
+        have = "has" if len(devices) == 1 else "have"
+        taint = printable(f"{format_ranges(devices)} {have} the taint {first.text}{origin}")
+        longer = " for longer" if first.delay else ""
+        yield f"Kubernetes ends the pod {first.when}: {taint}, which its claim does not tolerate{longer}"
     for claim in claims:
         for each in claim.device_statuses:
             if each.network:

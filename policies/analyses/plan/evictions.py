@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.admission import controller_label
-from policies.devices.device_taint_rules import evicting_rules
-from policies.fleet.device_evictions import tainted_pods
+from policies.fleet.device_evictions import pods_with_evicting_taints
 from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import lookup, name_of
 from policies.outcome import FitFinder, Outcome, freed_limits
@@ -96,7 +95,7 @@ def find_evictions(before: Situation, after: Situation, subjects: Iterable[Subje
         namespace: The only namespace; empty for all.
     """
     was, will_be = (
-        {each.key: each for each in tainted_pods(view, view.derive(evicting_rules)) if namespace in ("", each.key[0])}
+        {key: each for key, each in view.derive(pods_with_evicting_taints).items() if namespace in ("", key[0])}
         for view, _ in (before, after)
     )
     changed = {key: _new_taints(each, was.get(key)) for key, each in will_be.items()}
