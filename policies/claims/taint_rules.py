@@ -18,7 +18,7 @@ from policies.claims.field_errors import (
     too_long,
     unsupported_value,
 )
-from policies.devices.device_taint_rules import EFFECTS, KIND, NO_EXECUTE, PREVENTING, are_applied, read_rule
+from policies.devices.device_taint_rules import EFFECTS, NO_EXECUTE, PREVENTING, are_applied, read_rule
 from policies.devices.published_devices import published_devices
 from policies.fleet.device_evictions import tainted_pods
 from policies.kubernetes.names import closest, format_count, format_list, printable, write_closest
@@ -204,9 +204,8 @@ def evicting_taint_rule(subject: Subject) -> Iterator[Problem]:
     before = None if subject.old is None else read_rule(subject.old)
     if rule is None or not rule.has_selector or rule.taint["effect"] != NO_EXECUTE or not are_applied(view):
         return
-    origin = f"{KIND} {rule.name}"
     ended, already = (
-        {each.key for each in tainted_pods(view, rules) if each.ends and any(t.origin == origin for t in each.taints)}
+        {each.key for each in tainted_pods(view, rules, counts_drivers=False) if each.ends}
         for rules in ([rule], [] if before is None or before.taint["effect"] != NO_EXECUTE else [before])
     )
     new = sorted(ended - already)

@@ -71,14 +71,17 @@ class TaintedPod(NamedTuple):
         return namespace_of(self.pod) or DEFAULT_NAMESPACE, name_of(self.pod)
 
 
-def tainted_pods(view: ClusterView, rules: Sequence[DeviceTaintRule]) -> list[TaintedPod]:
+def tainted_pods(
+    view: ClusterView, rules: Sequence[DeviceTaintRule], *, counts_drivers: bool = True
+) -> list[TaintedPod]:
     """The running pods that hold devices with taints of the effect NoExecute, by namespace and name.
 
     Args:
         view: The cluster.
         rules: The DeviceTaintRules that end pods, as `evicting_rules` returns them.
+        counts_drivers: False to look at the taints of rules only, not at those that drivers publish.
     """
-    by_device, index = view.derive(_taints_of_drivers), TaintRuleIndex(rules)
+    by_device, index = view.derive(_taints_of_drivers) if counts_drivers else {}, TaintRuleIndex(rules)
     if not rules and not by_device:
         return []
     holders = view.derive(_holders)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.devices.device_taint_rules import evicting_rules
+from policies.devices.device_taint_rules import evicting_rules, read_rule
 from policies.fleet.device_evictions import tainted_pods
 from policies.kubernetes.bounds import bounded_by
 from tests.counted_work import RecordedWork
@@ -149,3 +149,10 @@ def test_rule_of_one_pool_reads_only_the_claims_of_that_pool():
     with bounded_by(work):
         (found,) = tainted_pods(view, evicting_rules(view))
     assert (found.key, len(work.steps)) == (("team-a", "train-7"), 2)
+
+
+def test_taints_of_drivers_can_be_left_out():
+    tainted = k8s.resource_slice([k8s.gpu(0, taints=[NO_EXECUTE]), k8s.gpu(1)])
+    view = ManifestsView([VERSION, tainted, *running(), *running("other", [1])])
+    rule = read_rule(k8s.taint_rule("NoExecute", device="gpu-1"))
+    assert [each.key[1] for each in tainted_pods(view, [rule], counts_drivers=False)] == ["other"]
