@@ -27,7 +27,7 @@ from policies.admission import NAME_LABEL, STATIC_SUFFIX, WEBHOOKS, compile_poli
 from policies.rules.settings import DEFAULTS
 from policies.rules.settings.exemptions import excluded_names, in_default_order
 from webhook.cli.manifest_reader import ManifestReader
-from webhook.cli.settings import cluster_files
+from webhook.cli.settings import ADMISSION_CONFIGURATION, cluster_files
 from webhook.cli.user_files import replace_file
 
 if TYPE_CHECKING:
@@ -359,7 +359,7 @@ def static_files(folder: Path, files: ClusterFiles, url: str = "", authorities: 
         for name, (plugin, kind) in _PLUGINS.items()
         if name in found
     ]
-    snippet = {folder / "admission-configuration.yaml": f"{_SNIPPET}{_dump(plugins)}\n"}
+    snippet = {folder / ADMISSION_CONFIGURATION: f"{_SNIPPET}{_dump(plugins)}\n"}
     return {folder / name / _MANIFEST: text for name, text in found.items()} | snippet
 
 
@@ -406,7 +406,10 @@ def main(arguments: list[str]) -> int:
             sys.stdout.write(with_settings(text, _read(chosen.settings, []).settings))
         else:
             return _write_manifests(checks=chosen.check)
-    except (CannotRender, OSError) as error:
+    except OSError as error:
+        sys.stderr.write(f"{error.filename}: {error.strerror}\n")
+        return 1
+    except CannotRender as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0

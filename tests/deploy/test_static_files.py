@@ -13,7 +13,9 @@ from policies.admission import STATIC_SUFFIX, WEBHOOKS, compile_policies
 from policies.kubernetes.versions import Feature
 from policies.rules.settings import Access, GPUAdmissionPolicy
 from testbed import libyaml
+from webhook.cli.manifest_reader import UnreadableInputError
 from webhook.cli.reports.audit_reports import settings_notes
+from webhook.cli.settings import read_static
 from webhook.cluster.manifests import ManifestsView
 
 CLUSTER = Path(__file__).parents[2] / "examples" / "cluster"
@@ -150,6 +152,29 @@ def test_audit_finds_the_files_up_to_date_until_the_settings_change(render, deny
     (policies, *webhooks) = reversed(notes())
     assert policies.endswith("(access.gpu-admission.static.k8s.io is not needed)")
     assert webhooks == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("policies/more.yaml", "a: [", "policies/more.yaml:1:5: expected a value here"),
+        ("mutating/more.json", "7", "mutating/more.json:1:1: is not an object"),
+    ],
+)
+def test_file_that_no_api_server_can_read_is_a_problem(render, name, text, problem):
+    folder, _ = render("--url", URL)
+    (folder / name).write_text(text)
+    with pytest.raises(UnreadableInputError) as caught:
+        read_static([str(folder)])
+    (found,) = caught.value.problems
+    assert str(found).startswith(f"{folder}/{problem}")
+
+
+def test_folder_without_files_is_a_problem(tmp_path):
+    with pytest.raises(UnreadableInputError) as caught:
+        read_static([str(tmp_path)])
+    (found,) = caught.value.problems
+    assert str(found).endswith("holds no file that an API server reads: *.yaml, *.yml, *.json")
 
 
 @pytest.mark.parametrize(("version", "is_named"), [("v1.35.6", True), ("v1.36.2", True), ("v1.37.0", False)])

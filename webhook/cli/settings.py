@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import click
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
+
+
+ADMISSION_CONFIGURATION = "admission-configuration.yaml"
+"""The file beside those of an API server that says what to add to its own configuration."""
+_SUFFIXES = (".yaml", ".yml", ".json")
+"""Source: k8s.io/apiserver pkg/admission/plugin/manifest/loader.go."""
 
 
 class RunningFacts(Protocol):
@@ -93,15 +100,21 @@ def read_cluster_files(paths: Iterable[str], settings: str | None) -> ClusterFil
 
 
 def read_static(paths: Iterable[str]) -> list[Object]:
-    """The objects in files of an API server.
+    """The objects in files and folders of an API server, which has to be able to read each.
 
     Raises:
         UnreadableInputError: Files have problems.
     """
-    reader = ManifestReader()
-    facts = reader.cluster(paths)
+    reader, files = ManifestReader(), list[str]()
+    for path in map(Path, paths):
+        inside = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
+        found = [str(each) for each in inside if each.name != ADMISSION_CONFIGURATION]
+        if not found:
+            reader.problems.append(Problem(str(path), "holds no file that an API server reads: *.yaml, *.yml, *.json"))
+        files += found
+    objects = [manifest.object for manifest in reader.manifests(files)]
     reader.check()
-    return [item for fact in facts for item in unwrap_lists(fact)]
+    return objects
 
 
 def read_settings(file: str | None, reader: ManifestReader) -> GPUAdmissionPolicy:
