@@ -55,7 +55,7 @@ class WorldWithPodGroups(World):
         return self.new("ResourceClaim", self.templates[template], owner=owner.uid, piece=piece, is_made=True)
 
     def charge_of(self, thing, quota):
-        """What a pod shares is charged to its group, which is read live, as is the claim that its status names.
+        """The group of a pod is charged for what the pod shares; it is read live, as is the claim that its status names.
 
         While groups are unknown, claims from templates are charged when they are made.
         """
