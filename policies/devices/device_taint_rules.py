@@ -166,12 +166,6 @@ def are_applied(view: ClusterView) -> bool:
     return all(each.is_on(view) is not False for each in (Feature.DRADeviceTaints, Feature.DRADeviceTaintRules))
 
 
-def taint_text(taint: Mapping[str, object]) -> str:
-    """A taint as people write it: `example.com/repair=gpu-0:NoExecute`."""
-    key, value, effect = (str(taint.get(field) or "") for field in ("key", "value", "effect"))
-    return f"{key}={value}:{effect}" if value else f"{key}:{effect}"
-
-
 def added_by_text(taint: Mapping[str, object]) -> str:
     """The rule that adds a taint: ` of DeviceTaintRule repair`; empty for taints of a driver."""
     return f" of {KIND} {taint[ADDED_BY]}" if ADDED_BY in taint else ""

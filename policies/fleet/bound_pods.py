@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.devices.device_taint_rules import PREVENTING, taint_text
+from policies.devices.device_taint_rules import PREVENTING
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim, Holder
 from policies.kubernetes.names import format_list, is_dns_subdomain, printable, shorten
+from policies.kubernetes.nodes import Taint
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.pod_status import start_failures, unhealthy_devices
 from policies.kubernetes.view import UNKNOWN
@@ -175,7 +176,7 @@ def health_problem(device: Device) -> str:
         said = HEALTH_TAINTS.get(str(taint.get("key")))
         if said is not None and taint.get("effect") in PREVENTING:
             value = printable(str(taint.get("value") or ""))
-            return f"{said.format(value=value)} (taint {printable(taint_text(taint))})"
+            return f"{said.format(value=value)} (taint {printable(str(Taint.read(taint)))})"
     return ""
 
 

@@ -9,11 +9,12 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.checks import tolerates
-from policies.devices.device_taint_rules import ADDED_BY, KIND, NO_EXECUTE, TaintRuleIndex, evicting_rules, taint_text
+from policies.devices.device_taint_rules import ADDED_BY, KIND, NO_EXECUTE, TaintRuleIndex, evicting_rules
 from policies.devices.pod_groups import pod_group_name
 from policies.devices.resource_claims import Claim, DeviceKey
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import format_count
+from policies.kubernetes.nodes import Taint
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
     has_ended,
@@ -166,7 +167,7 @@ def _taints_of_claim(claim: Claim, rules: TaintRuleIndex, by_device: _DriverTain
             delay = _tolerated_seconds(mappings_at(result, ("tolerations",)), taint)
             if delay is not None:
                 since = str(taint.get("timeAdded") or "")
-                yield EvictingTaint(origin, taint_text(taint), since, delay, f"{driver}/{pool}/{device}")
+                yield EvictingTaint(origin, str(Taint.read(taint)), since, delay, f"{driver}/{pool}/{device}")
 
 
 def _tolerated_seconds(tolerations: Iterable[Mapping[str, Any]], taint: Mapping[str, Any]) -> int | None:

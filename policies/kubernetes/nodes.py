@@ -223,11 +223,16 @@ _CONDITIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a node that keeps pods away, except those that tolerate it."""
+    """A taint of a node or a device that keeps pods away, except those that tolerate it."""
 
     key: str
     value: str
     effect: str
+
+    @classmethod
+    def read(cls, taint: Mapping[str, object]) -> Self:
+        """A taint as the API has it; a field that is missing is empty."""
+        return cls(*(str(taint.get(field) or "") for field in ("key", "value", "effect")))
 
     def __str__(self) -> str:
         """As kubectl writes it."""
@@ -250,7 +255,7 @@ def preventing_taints(node: Object) -> Iterator[Taint]:
         if taint.get("effect") in _PREVENTING:
             if taint.get("key") == UNSCHEDULABLE["key"] and is_cordoned(node):
                 continue
-            yield Taint(str(taint.get("key") or ""), str(taint.get("value") or ""), str(taint["effect"]))
+            yield Taint.read(taint)
 
 
 def tolerates_key(tolerations: Iterable[dict[str, Any]], key: str, effect: str) -> bool:

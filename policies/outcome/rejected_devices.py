@@ -12,8 +12,9 @@ from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.usage import Amount
 from policies.devices.conditions import describe_failure, failing_conjunct
-from policies.devices.device_taint_rules import added_by_text, taint_text
+from policies.devices.device_taint_rules import added_by_text
 from policies.kubernetes.names import format_list, format_ranges, inflect, shorten
+from policies.kubernetes.nodes import Taint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -227,10 +228,10 @@ def _counter_rejection(ledger: CounterLedger, device: AllocatableDevice, pool: P
 
 
 def _taint_rejection(rejection: Rejection) -> DeviceRejection:
-    taint = rejection.taint or {}
-    key, value, effect = (str(taint.get(part) or "") for part in ("key", "value", "effect"))
-    text = f"has the taint {shorten(taint_text(taint))}{added_by_text(taint)}, which the request does not tolerate"
-    return DeviceRejection(rejection.reason, text, text, taint=(key, value, effect))
+    taint = Taint.read(rejection.taint or {})
+    added_by = added_by_text(rejection.taint or {})
+    text = f"has the taint {shorten(str(taint))}{added_by}, which the request does not tolerate"
+    return DeviceRejection(rejection.reason, text, text, taint=(taint.key, taint.value, taint.effect))
 
 
 def described_rejections(

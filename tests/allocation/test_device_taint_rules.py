@@ -18,9 +18,9 @@ from policies.devices.device_taint_rules import (
     evicting_rules,
     read_rule,
     rules_for_allocation,
-    taint_text,
 )
 from policies.fleet.cluster_digest import read_cluster
+from policies.kubernetes.nodes import Taint
 from tests.explain import conftest as k8s
 from webhook.cluster.manifests import ManifestsView
 
@@ -146,7 +146,7 @@ def view(*objects, version="v1.37.1", gates=None):
 def taints(known):
     index = known.derive(read_cluster).index
     return [
-        taint_text(taint) + added_by_text(taint)
+        str(Taint.read(taint)) + added_by_text(taint)
         for found in index.of_node("node-1")
         for taint in found.devices[0].taints
     ]

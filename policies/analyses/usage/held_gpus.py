@@ -22,14 +22,14 @@ from policies.devices.allocation.checks import first_untolerated
 from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError, Features
 from policies.devices.allocation.slices import TargetNode
-from policies.devices.device_taint_rules import added_by_text, taint_text
+from policies.devices.device_taint_rules import added_by_text
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim, Holder
 from policies.fleet.bound_pods import device_problems, health_problem, kubelet_problem
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.bounds import count_work
-from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.nodes import Taint, labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, name_of, namespace_of
 from policies.kubernetes.pod_status import unhealthy_devices
 from policies.kubernetes.pods import resources_in_claim
@@ -256,7 +256,7 @@ class AllocatableDevices:
             return UnusableReason(UnusableKind.POOL, _POOLS.get(state, _POOLS[PoolState.INCOMPLETE]))
         taint = first_untolerated(device.taints, ())
         if taint is not None:
-            text = f"the device has the taint {taint_text(taint)}{added_by_text(taint)}"
+            text = f"the device has the taint {Taint.read(taint)}{added_by_text(taint)}"
             return UnusableReason(UnusableKind.DEVICE_TAINTED, text)
         if device.id in self._cluster.usage.devices or self._ledger.take(device, pool) is not None:
             return _FRAGMENT
