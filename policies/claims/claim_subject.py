@@ -64,7 +64,7 @@ class Facts:
             if not clusters:
                 return UNKNOWN
             gates = lookup(clusters[0], ("spec", "draDriver", "featureGates")) or {}
-        return bool(gates.get(gate.name, gate.is_on_by_default)) if isinstance(gates, dict) else UNKNOWN
+        return gate.is_on(gates) if isinstance(gates, dict) else UNKNOWN
 
     def has_imex_of_hosts(self) -> bool:
         """True if a GPUCluster says that hosts run the IMEX daemons, of which the DRA driver then starts none."""

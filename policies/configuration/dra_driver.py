@@ -82,10 +82,7 @@ def startable(change: Change) -> Iterator[Problem]:
 
 
 def _is_on(change: Change, gate: NVIDIAFeature) -> bool:
-    """True if a gate is on; all that are off by default are alpha, and all that are on are beta."""
-    stage = NVIDIAFeature.AllBeta if gate.is_on_by_default else NVIDIAFeature.AllAlpha
-    default = change.flag(*_GATES, stage.name, default=gate.is_on_by_default)
-    return change.flag(*_GATES, gate.name, default=default)
+    return gate.is_on(change.mapping(*_GATES))
 
 
 def _variables(change: Change, steps: tuple[str, ...], name: str) -> list[tuple[FieldPath, str]]:

@@ -319,8 +319,15 @@ def _excludes(expression: Any, selector: dict[str, Any]) -> bool:
 
 
 _NAME = FieldPath(["metadata", "name"])
-_LEAST_BRANCH = 580
+LEAST_BRANCH = 580
+"""The oldest branch of drivers that works with a GPUCluster. Source: docs.nvidia.com GPU Operator, DRA."""
 _BRANCH = re.compile(r"([0-9]{3,4})(?:\.|$)")
+
+
+def is_old_branch(version: str) -> bool:
+    """True if a version of the driver is certainly older than `LEAST_BRANCH`."""
+    match = _BRANCH.match(version)
+    return match is not None and int(match[1]) < LEAST_BRANCH
 
 
 @GPU_CLUSTER.rule(
@@ -362,10 +369,9 @@ def surroundings(change: Change) -> Iterator[Problem]:
         )
     drivers = change.facts.view.known_objects("NVIDIADriver")
     versions = [(name_of(driver), lookup(driver, ("spec", "version"))) for driver in drivers]
-    matches = [(f"{name} {text}", _BRANCH.match(text)) for name, text in versions if isinstance(text, str)]
-    old = [shown for shown, match in matches if match and int(match[1]) < _LEAST_BRANCH]
+    old = [f"{name} {text}" for name, text in versions if isinstance(text, str) and is_old_branch(text)]
     # Hosts may have a driver without an NVIDIADriver.
     if old and len(old) == len(drivers):
-        text = f"needs driver {_LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
+        text = f"needs driver {LEAST_BRANCH} or later, and there is {counted_names('NVIDIADriver', old)}"
         remedy = "write a version such as 595.91.07 in the NVIDIADriver first"
         yield Problem(FieldPath(["kind"]), text, remedy, severity=Severity.WARN)

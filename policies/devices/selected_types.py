@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.devices.deviceclasses import TYPES
+from policies.devices.deviceclasses import SHIPPED_TYPES, TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from policies.kubernetes.objects import Object
 
 
 _MOST_TEXT = 12 * 1024
@@ -26,6 +28,20 @@ _SHIPPED_TEXTS = {
     "device.attributes['compute-domain.nvidia.com'].id == 0": "channel",
 }
 """Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu deployments/helm templates/deviceclass-*.yaml."""
+
+
+def shipped_class(name: str) -> Object:
+    """A DeviceClass of `SHIPPED_TYPES` as the GPU Operator writes it, without `extendedResourceName`.
+
+    Source: github.com/NVIDIA/gpu-operator manifests/state-dra-driver/0400_deviceclass-gpu.yaml to 0430_deviceclass-vfio-gpu.yaml.
+    """
+    expression = next(text for text, type_ in _SHIPPED_TEXTS.items() if type_ == SHIPPED_TYPES[name])
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
 
 
 def selected_types(expressions: Iterable[str]) -> frozenset[str]:

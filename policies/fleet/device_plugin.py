@@ -8,7 +8,7 @@ from policies.devices.published_devices import gpu_groups, largest_node, publish
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
-from policies.fleet.operands import is_deployed
+from policies.fleet.operands import PAUSED, gpu_cluster, is_deployed
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
@@ -36,8 +36,6 @@ WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 """The label that says what the GPUs of a node are for, if the ClusterPolicy enables sandbox workloads."""
 WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
 _DEPLOY = "nvidia.com/gpu.deploy.device-plugin"
-_PAUSED = "paused-"
-"""Prefix of the value that a label has while the operator reloads the driver or the MIG manager divides GPUs."""
 
 
 def active_cluster_policy(view: ClusterView) -> Object | Unknown | None:
@@ -75,19 +73,13 @@ def runs_device_plugin(node: Object, view: ClusterView, policy: Object | None = 
     """
     labels = labels_of(node)
     deploy = labels.get(_DEPLOY, "")
-    if (deploy not in ("", "true") and not deploy.startswith(_PAUSED)) or labels.get(DEPLOY_OPERANDS_LABEL) == "false":
+    if (deploy not in ("", "true") and not deploy.startswith(PAUSED)) or labels.get(DEPLOY_OPERANDS_LABEL) == "false":
         return False
     followed = active_cluster_policy(view) if policy is None else policy
-    if not isinstance(followed, dict) and _has_gpu_cluster(view):
+    if not isinstance(followed, dict) and gpu_cluster(view) is not None:
         return False
     enabled = not isinstance(followed, dict) or is_deployed(followed, "devicePlugin")
     return enabled and node_workload(labels, followed) == WORKLOADS[0]
-
-
-def _has_gpu_cluster(view: ClusterView) -> bool:
-    """True if there is a GPUCluster, which runs the DRA driver and excludes a ClusterPolicy."""
-    clusters = view.list("GPUCluster")
-    return clusters is not UNKNOWN and bool(clusters)
 
 
 def _age(policy: Object) -> tuple[str, str]:

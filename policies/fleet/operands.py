@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from policies.kubernetes.objects import lookup
+from policies.devices.deviceclasses import SHIPPED_TYPES
+from policies.devices.selected_types import shipped_class
+from policies.fleet.offers import DriverState
+from policies.kubernetes.nodes import labels_of, tolerates_taint
+from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.versions import Feature
+from policies.nvidia.identifiers import CHANNEL_CLASS, PRESENT_LABEL
+from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
 
 
 _OFF_UNLESS_ENABLED = (
@@ -53,3 +63,149 @@ def is_deployed(document: Object, *steps: str) -> bool:
     return flag(name, "enabled", default=name not in _OFF_UNLESS_ENABLED) and all(
         flag(*steps[:depth], "enabled", default=True) for depth in range(2, len(steps) + 1)
     )
+
+
+def gpu_cluster(view: ClusterView) -> Object | None:
+    """The GPUCluster, for which the operator runs the DRA driver; None also while it is unknown."""
+    return next(iter(view.known_or_reviewed("GPUCluster")), None)
+
+
+_OF_SLICES = (
+    NVIDIAFeature.ConsumableShares,
+    NVIDIAFeature.DRAListTypeAttributes,
+    NVIDIAFeature.DynamicMIG,
+    NVIDIAFeature.FabricManagerPartitioning,
+    NVIDIAFeature.PassthroughSupport,
+)
+"""The feature gates of the DRA driver that change what it publishes."""
+_KUBERNETES_GATES = {
+    NVIDIAFeature.ConsumableShares.name: Feature.DRAConsumableCapacity,
+    NVIDIAFeature.DynamicMIG.name: Feature.DRAPartitionableDevices,
+    NVIDIAFeature.DRAListTypeAttributes.name: Feature.DRAListTypeAttributes,
+}
+"""The feature gates of Kubernetes without which the API server drops what a gate of the driver publishes."""
+
+
+def has_compute_domains(cluster: Object) -> bool:
+    """True if a GPUCluster runs the driver of ComputeDomains.
+
+    Source: github.com/NVIDIA/gpu-operator api/nvidia/v1alpha1/gpucluster_types.go DRADriverComputeDomainsSpec.
+    """
+    return lookup(cluster, ("spec", "draDriver", "computeDomains", "enabled")) is not False
+
+
+def cluster_driver(cluster: Object, view: ClusterView) -> DriverState:
+    """The DRA driver of a GPUCluster, as far as it shapes what the driver publishes.
+
+    Source: github.com/NVIDIA/gpu-operator manifests/state-dra-driver/0500_daemonset.yaml (FEATURE_GATES and env of the container
+    gpus); github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin consumable_shares.go
+    isConsumableSharesEnabled, driver.go.
+    """
+    written = mapping_at(cluster, ("spec", "draDriver", "featureGates"))
+    gates = frozenset(each.name for each in _OF_SLICES if each.is_on(written))
+    variables = mappings_at(cluster, ("spec", "draDriver", "gpus", "kubeletPlugin", "env"))
+    values = [str(each.get("value") or "").strip() for each in variables if each.get("name") == "CONSUMABLE_SHARES"]
+    shares = values[-1] if values and NVIDIAFeature.ConsumableShares.name in gates else ""
+    is_combined = Feature.CountersInOwnSlices.is_on(view) is False
+    return DriverState(gates, "" if shares == "disabled" else shares, is_combined)
+
+
+def dropped_gates(driver: DriverState, view: ClusterView) -> list[str]:
+    """The feature gates of Kubernetes that are off, so that it drops fields that the driver publishes."""
+    needed = [gate for name, gate in _KUBERNETES_GATES.items() if name in driver.gates]
+    return [gate.name for gate in needed if gate.is_on(view) is False]
+
+
+def cluster_classes(cluster: Object) -> dict[str, Object]:
+    """The DeviceClasses that the operator creates for a GPUCluster, or overwrites, by name.
+
+    Source: github.com/NVIDIA/gpu-operator manifests/state-dra-driver/04*_deviceclass-*.yaml; internal/state/state_skel.go
+    createOrUpdateObjs.
+    """
+    internal = (CHANNEL_CLASS, "compute-domain-daemon.nvidia.com")
+    return {each: shipped_class(each) for each in SHIPPED_TYPES if each not in internal or has_compute_domains(cluster)}
+
+
+_DEPLOY = "nvidia.com/gpu.deploy."
+_OF_GPUS = ("pci-10de.present", "pci-0302_10de.present", "pci-0300_10de.present")
+_OF_POLICY = tuple(
+    _DEPLOY + name
+    for name in (
+        *(
+            "cc-manager",
+            "client",
+            "container-toolkit",
+            "dcgm",
+            "dcgm-exporter",
+            "device-plugin",
+            "gpu-feature-discovery",
+        ),
+        *("kata-manager", "kata-sandbox-device-plugin", "mig-manager", "node-status-exporter", "operator-validator"),
+        *("sandbox-device-plugin", "sandbox-validator", "vfio-manager", "vgpu-device-manager"),
+    )
+)
+"""Labels of nodes for components of a ClusterPolicy only."""
+_DRIVER = f"{_DEPLOY}dra-driver"
+_OF_CLUSTER = (
+    f"{_DEPLOY}driver",
+    _DRIVER,
+    *(f"{_DEPLOY}{name}" for name in ("dra-validator", "dcgm-dra", "dcgm-exporter-dra")),
+)
+"""Labels of nodes for components of a GPUCluster."""
+PAUSED = "paused-"
+"""The beginning of the value that a label has while the operator reloads the driver or the MIG manager divides GPUs."""
+
+
+def cluster_labels(labels: Mapping[str, str]) -> dict[str, str]:
+    """The labels of a node once the operator has labelled it for a GPUCluster.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go reconcileCommonGPULabel, updateGPUStateLabels,
+    updateGPUClusterStateLabels.
+    """
+    found = dict(labels)
+    if any(labels.get(f"feature.node.kubernetes.io/{name}") == "true" for name in _OF_GPUS):
+        found[PRESENT_LABEL] = "true"
+    if found.get(PRESENT_LABEL) != "true":
+        return {name: value for name, value in found.items() if name not in (*_OF_POLICY, *_OF_CLUSTER)}
+    kept = {name: value for name, value in found.items() if name not in _OF_POLICY}
+    return kept | {name: kept.get(name) or "true" for name in _OF_CLUSTER}
+
+
+def missing_driver_reason(cluster: Object, node: Object, before: Object) -> str:
+    """The reason why the DRA driver of a GPUCluster does not run on a node, as a clause; empty if it does.
+
+    Its DaemonSet selects the operator's label, and has no tolerations but those of the GPUCluster.
+
+    Args:
+        cluster: The GPUCluster.
+        node: The node.
+        before: The node before it was changed, if the driver ran there; else the node.
+
+    Source: github.com/NVIDIA/gpu-operator manifests/state-dra-driver/0500_daemonset.yaml.
+    """
+    value = cluster_labels(labels_of(node)).get(_DRIVER, "")
+    if not value:
+        return f"the label {PRESENT_LABEL} is missing, by which the operator knows nodes with GPUs"
+    if value != "true" and not value.startswith(PAUSED):
+        return f"the label {_DRIVER} is {value}"
+    taint = keeping_taint(mappings_at(cluster, ("spec", "daemonsets", "tolerations")), node, before)
+    if taint:
+        return f"daemonsets.tolerations of GPUCluster {name_of(cluster)} do not tolerate the taint {taint}"
+    return ""
+
+
+def keeping_taint(tolerations: Iterable[Object], node: Object, before: Object) -> str:
+    """The taint that keeps a DaemonSet's pods away from a node once they start again; empty if none does.
+
+    Args:
+        tolerations: Those of the DaemonSet; its controller adds some for the taints of Kubernetes itself.
+        node: The node.
+        before: The node before it was changed; pods that run there stay despite a new taint with the effect NoSchedule.
+    """
+    tolerated, known = list(tolerations), mappings_at(before, ("spec", "taints"))
+    for taint in mappings_at(node, ("spec", "taints")):
+        effect, key = taint.get("effect"), str(taint.get("key"))
+        counts = effect == "NoExecute" or (effect == "NoSchedule" and taint in known)
+        if counts and not key.startswith("node.kubernetes.io/") and not tolerates_taint(tolerated, taint):
+            return f"{key}:{effect}"
+    return ""

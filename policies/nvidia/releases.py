@@ -9,9 +9,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum, unique
+from typing import TYPE_CHECKING, Any
 
 from policies.kubernetes.versions import Stage
 from policies.kubernetes.view import UNKNOWN, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NEWEST_DRIVER = "0.5"
 """The newest release of the DRA driver that is known here."""
@@ -158,6 +162,13 @@ class NVIDIAFeature(Enum):
         component=Component.DEVICE_PLUGIN,
         source="api/config/v1/flags.go",
     )
+    OwnedLabels = Row(
+        "0.19",
+        "labels of nodes in `plan` when GPU Feature Discovery is removed",
+        what="the labels of GPU Feature Discovery are removed with it",
+        component=Component.DEVICE_PLUGIN,
+        source="internal/lm/output.go",
+    )
 
     @property
     def is_gate(self) -> bool:
@@ -168,6 +179,14 @@ class NVIDIAFeature(Enum):
     def is_on_by_default(self) -> bool:
         """True if releases that have it have it on by default."""
         return self.value.stage.is_on
+
+    def is_on(self, gates: Mapping[str, Any]) -> bool:
+        """True if a DRA driver with these values of feature gates has this one on.
+
+        All gates that are off by default are alpha, and all that are on are beta.
+        """
+        stage = NVIDIAFeature.AllBeta if self.is_on_by_default else NVIDIAFeature.AllAlpha
+        return gates.get(self.name, gates.get(stage.name, self.is_on_by_default)) is True
 
     @property
     def since(self) -> str:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from policies.analyses.migrate import converting_namespace
 from policies.analyses.usage import pod_use
-from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS, SHIPPED_TYPES
+from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import Claim
-from policies.devices.selected_types import shipped_expression
+from policies.devices.selected_types import shipped_class
 from policies.fleet.gpu_nodes import node_facts
 from policies.fleet.offers import DriverState, NodeState, estimated_sizes, measured_sizes, read_hardware
 from policies.fleet.offers.published import PublishedSlice, gpu_slices, published_slices, slice_document
@@ -60,7 +60,7 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
     facts = {name: node_facts(each) for name, each in documents.items()}
     by_plugin = {name: each for name, each in facts.items() if each.traits.has_device_plugin}
     sharing = {name for name, each in by_plugin.items() if _shares(each)}
-    free = _free_devices(view)
+    free = free_devices(view)
     predicted = [name for name in by_plugin if name not in sharing and name not in free]
     objects: dict[Key, Object | None] = {}
     for name in by_plugin.keys() - sharing:
@@ -80,10 +80,10 @@ def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCl
         free[name] = _by_kind(made[key].devices)
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
-            objects["DeviceClass", "", each] = _device_class(each)
+            objects["DeviceClass", "", each] = shipped_class(each)
     objects |= {("Namespace", "", each): converting_namespace(each, view) for each in namespaces}
     migrated = {name: each.labels for name, each in by_plugin.items() if name not in sharing}
-    claims, unplaced = _claims_of_pods(view, migrated, free)
+    claims, unplaced = claims_of_pods(view, migrated, free)
     objects |= claims
     return MigratedCluster(
         ChangedView(view, objects), tuple(sorted(predicted)), tuple(sorted(sharing)), tuple(unplaced)
@@ -129,17 +129,7 @@ def _without_memory(device: Object) -> Object:
     return {**device, "capacity": {name: value for name, value in device["capacity"].items() if name != "memory"}}
 
 
-def _device_class(name: str) -> Object:
-    expression = shipped_expression(DRIVER, SHIPPED_TYPES[name])
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "DeviceClass",
-        "metadata": {"name": name},
-        "spec": {"selectors": [{"cel": {"expression": expression}}]},
-    }
-
-
-def _free_devices(view: ClusterView) -> dict[str, _Free]:
+def free_devices(view: ClusterView) -> dict[str, _Free]:
     """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
     held = {
         (str(result.get("pool")), str(result.get("device")))
@@ -166,7 +156,7 @@ def _by_kind(devices: Iterable[Object]) -> _Free:
     return found
 
 
-def _claims_of_pods(
+def claims_of_pods(
     view: ClusterView, nodes: Mapping[str, Mapping[str, str]], free: Mapping[str, _Free]
 ) -> tuple[dict[Key, Object], list[str]]:
     """Claims for the GPUs that running pods hold by device plugins, and pods without enough devices.

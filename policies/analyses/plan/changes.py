@@ -9,12 +9,16 @@ from policies.configuration.cluster_facts import Facts
 from policies.devices.device_taint_rules import KIND as TAINT_RULE
 from policies.devices.device_taint_rules import with_time_of_taint
 from policies.devices.deviceclasses import CREATED_LAST
+from policies.fleet.device_plugin import nodes_with_both
 from policies.fleet.known_classes import known_classes
+from policies.fleet.operands import cluster_classes, gpu_cluster, is_deployed
 from policies.fleet.operator_place import operator_place
-from policies.kubernetes.names import format_count, format_list, list_command
+from policies.kubernetes.names import format_count, format_list, format_ranges, list_command
+from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
+from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PRODUCT_LABEL
 from policies.nvidia.pod_conditions import requested_names
 
 if TYPE_CHECKING:
@@ -78,17 +82,31 @@ KINDS: Mapping[str, tuple[str, bool]] = {
 
 _PREDICTED = (
     ("daemonsets", "tolerations"),
+    ("dcgm", "enabled"),
+    ("dcgmExporter", "enabled"),
     ("devicePlugin", "config"),
     ("devicePlugin", "enabled"),
+    ("driver", "enabled"),
+    ("gfd", "enabled"),
     ("kataSandboxDevicePlugin", "enabled"),
     ("mig", "strategy"),
     ("migManager", "config"),
     ("migManager", "enabled"),
+    ("nodeStatusExporter", "enabled"),
     ("sandboxDevicePlugin", "enabled"),
     ("sandboxWorkloads", "defaultWorkload"),
     ("sandboxWorkloads", "enabled"),
 )
 """Fields of a ClusterPolicy's spec whose effect is predicted."""
+_PREDICTED_OF_CLUSTER = (
+    ("daemonsets", "tolerations"),
+    ("dcgm",),
+    ("dcgmExporter",),
+    ("draDriver", "computeDomains"),
+    ("draDriver", "featureGates"),
+    ("draDriver", "gpus"),
+)
+"""The same of a GPUCluster's; of the variables of its plugin for GPUs, only CONSUMABLE_SHARES changes what nodes have."""
 _MOST_FIELDS = 12
 
 
@@ -167,34 +185,42 @@ def find_unpredicted(objects: Mapping[Key, Object | None], before: Situation, af
     for (kind, namespace, name), document in objects.items():
         stored = before.view.get(kind, name, namespace)
         match kind:
-            case "ClusterPolicy":
-                yield from _of_policy(name, stored, document)
-            case "GPUCluster" | "NVIDIADriver":
-                yield f"the effect of {kind} {name} is not predicted: drivers and DRA drivers may start again on its nodes"
+            case "ClusterPolicy" | "GPUCluster":
+                yield from _of_fields(kind, name, stored, document)
+            case "NVIDIADriver" if document is not None and not _installs_first(stored, before, after):
+                yield f"the effect of {kind} {name} is not predicted: drivers may start again on its nodes"
             case "ConfigMap":
                 yield from _of_config_map(name, before, after)
 
 
-def _of_policy(name: str, stored: Any, document: Object | None) -> Iterator[str]:
-    if document is None:
-        yield f"ClusterPolicy {name} is deleted: when the operator removes the driver from a node is not predicted"
-        return
-    fields = list(_changed_fields(lookup(stored, SPEC), lookup(document, SPEC)))
-    if not isinstance(stored, dict) or not fields:
-        return
-    shown = format_list([f"spec.{'.'.join(field)}" for field in fields], _MOST_FIELDS)
-    yield f"ClusterPolicy {name}: the effect of {shown} is not predicted"
+def _installs_first(stored: Any, before: Situation, after: Situation) -> bool:
+    """True if a new NVIDIADriver takes the place of the driver of a ClusterPolicy, which is predicted."""
+    had_policy, has_policy = (isinstance(Facts(*each).cluster_policy(), dict) for each in (before, after))
+    return not isinstance(stored, dict) and had_policy and not has_policy
 
 
-def _changed_fields(before: Any, after: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _of_fields(kind: str, name: str, stored: Any, document: Object | None) -> Iterator[str]:
+    """The changed fields of a ClusterPolicy or GPUCluster that are not predicted."""
+    if document is None or not isinstance(stored, dict):
+        return
+    predicted = _PREDICTED if kind == "ClusterPolicy" else _PREDICTED_OF_CLUSTER
+    fields = list(_changed_fields(lookup(stored, SPEC), lookup(document, SPEC), predicted))
+    if fields:
+        shown = format_list([f"spec.{'.'.join(field)}" for field in fields], _MOST_FIELDS)
+        yield f"{kind} {name}: the effect of {shown} is not predicted"
+
+
+def _changed_fields(
+    before: Any, after: Any, predicted: Sequence[tuple[str, ...]], above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, ...]]:
     """The changed fields of a spec, at most two levels deep, without those that are predicted."""
     olds, news = (each if isinstance(each, dict) else {} for each in (before, after))
     for key in sorted({*olds, *news}, key=str):
         old, new, path = olds.get(key), news.get(key), (*above, str(key))
-        if old == new or path in _PREDICTED:
+        if old == new or path in predicted:
             continue
         if not above and isinstance(new if new is not None else old, dict):
-            yield from _changed_fields(old, new, path)
+            yield from _changed_fields(old, new, predicted, path)
         else:
             yield path
 
@@ -248,3 +274,79 @@ def find_takeovers(subjects: Sequence[Subject], before: Situation, after: Situat
             f"DeviceClass {new[0]} takes {resource} over from DeviceClass {old[0]}: where DRA hands it out, pods that start "
             f"again get devices of {new[0]}{counts}"
         )
+
+
+def find_cutover_risks(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:
+    """The dangers that nodes and workloads do not show; sentences without full stops."""
+    twice = sorted({*nodes_with_both(after.view)} - {*nodes_with_both(before.view)})
+    if twice:
+        yield (
+            f"{format_ranges(twice)} would hand out the same GPUs twice, by the device plugin and by the DRA driver; keep one of "
+            "them off"
+        )
+    yield from _left_labels(before, after)
+    cluster = gpu_cluster(after.view)
+    if cluster is None or isinstance(Facts(*after).cluster_policy(), dict):
+        return
+    is_new = gpu_cluster(before.view) is None
+    for name in cluster_classes(cluster):
+        stored, later = (each.view.get("DeviceClass", name) for each in (before, after))
+        if not isinstance(stored, dict) or not isinstance(later, dict):
+            continue
+        if objects.get(("DeviceClass", "", name), stored) is None:
+            yield (
+                f"DeviceClass {name} is missing until the operator creates it again, within a minute; pods and claims for it "
+                "wait that long"
+            )
+        resource = lookup(stored, ("spec", "extendedResourceName"))
+        if resource and not lookup(later, ("spec", "extendedResourceName")):
+            yield (
+                f"the operator overwrites DeviceClass {name} without extendedResourceName: pods that request {resource} get no "
+                "devices of the class any more, unless conversion makes a claim of it"
+            )
+        release, home = (
+            lookup(stored, ("metadata", "annotations", f"meta.helm.sh/release-{field}"))
+            for field in ("name", "namespace")
+        )
+        if is_new and release:
+            yield (
+                f"DeviceClass {name} belongs to the Helm release {home}/{release}: uninstalling that deletes the class, and "
+                "pods and claims for it wait until the operator creates it again, within a minute"
+            )
+
+
+def _left_labels(before: Situation, after: Situation) -> Iterator[str]:
+    """Labels that a component sets that is removed: those that are gone, and those that stay and go stale."""
+    gone: list[str] = []
+    stale: list[str] = []
+    unread: list[str] = []
+    runs_discovery, runs_manager = (_is_removed(component, before, after) for component in ("gfd", "migManager"))
+    for node in before.view.known_objects("Node") if runs_discovery or runs_manager else ():
+        later = after.view.get("Node", name_of(node))
+        labels = labels_of(later) if isinstance(later, dict) else {}
+        if runs_discovery and isinstance(later, dict) and PRODUCT_LABEL in labels_of(node):
+            (stale if PRODUCT_LABEL in labels else gone).append(name_of(node))
+        if runs_manager and MIG_CONFIG_LABEL in labels:
+            unread.append(name_of(node))
+    if gone:
+        yield (
+            f"the labels of GPU Feature Discovery, such as {PRODUCT_LABEL}, go from {format_count(len(gone), 'node')}; "
+            "releases before 0.19 leave them, and nothing updates them then"
+        )
+    if stale:
+        yield (
+            f"the labels of GPU Feature Discovery stay on {format_count(len(stale), 'node')}, and nothing updates them; delete "
+            "the NodeFeatures nvidia-features-for-NODE"
+        )
+    if unread:
+        yield f"the label {MIG_CONFIG_LABEL} stays on {format_count(len(unread), 'node')}, and no MIG manager reads it"
+
+
+def _is_removed(component: str, before: Situation, after: Situation) -> bool:
+    """True if the operator deploys a component of the ClusterPolicy now, and does not after the change."""
+    was, will_be = (Facts(*each).cluster_policy() for each in (before, after))
+    return (
+        isinstance(was, dict)
+        and is_deployed(was, component)
+        and not (will_be is UNKNOWN or (isinstance(will_be, dict) and is_deployed(will_be, component)))
+    )

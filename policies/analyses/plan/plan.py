@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING
 
-from policies.analyses.plan.changes import find_delays, find_takeovers, find_unpredicted
+from policies.analyses.plan.changes import find_cutover_risks, find_delays, find_takeovers, find_unpredicted
 from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
 from policies.analyses.plan.evictions import Evictions, FoundPlace, PlannedEviction, find_evictions, found_places
 from policies.analyses.plan.prediction import NodeChange, predict
@@ -141,7 +141,7 @@ def plan_change(change: PlannedChange) -> Plan:
     subjects = [each for each in subjects_of(*before) if change.namespace in ("", each.namespace)]
     affected, unaffected = _split(subjects, change, prediction)
     clusters = (prediction.after, *prediction.ends)
-    compared, *at_ends = (compare_fits(affected, before, each) for each in clusters)
+    compared, *at_ends = (compare_fits(affected, before, prediction.with_held_devices(each)) for each in clusters)
     settled = certain_fits(compared, at_ends, prediction.estimated)
     fits = tuple(_with_doubts(each, prediction) for each in settled)
     counted, *counts = (compare_limits(before, each) for each in clusters)
@@ -167,6 +167,7 @@ def plan_change(change: PlannedChange) -> Plan:
         remarks=(
             *find_takeovers(subjects, before, prediction.after),
             *find_delays(change.objects, before, prediction.after),
+            *find_cutover_risks(change.objects, before, prediction.after),
             *_spared_pods(evictions),
         ),
         remedies={
@@ -187,7 +188,8 @@ def _split(
     has_other_slices = any(kind == "ResourceSlice" for kind, _, _ in change.objects)
     if not kinds <= _OF_NODES or has_other_slices or len(nodes) > _MANY_NODES:
         return subjects, ()
-    found = list(affected_subjects(subjects, change.before, prediction.after, frozenset(nodes)))
+    after = prediction.with_held_devices(prediction.after)
+    found = list(affected_subjects(subjects, change.before, after, frozenset(nodes)))
     return [each for each, is_affected in found if is_affected], tuple(
         each for each, is_affected in found if not is_affected
     )
@@ -205,6 +207,8 @@ def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
     missing = [plural(kind) for kind in READ_FROM if before.view.list(kind) is UNKNOWN]
     if missing:
         yield f"{format_list(missing, len(missing))} are not known, so what depends on them is not compared"
+    if prediction.conflict:
+        yield f"{prediction.conflict}: the operator would follow neither, and what becomes of nodes is unknown; delete one of them"
     for each in prediction.nodes:
         if each.unknown:
             yield f"what {each.node} offers afterwards is unknown: {each.unknown}"

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from policies.analyses.migrate.migrated_cluster import claims_of_pods, free_devices
 from policies.analyses.plan.node_configuration import Configurations
-from policies.fleet.device_plugin import WORKLOADS, active_cluster_policy
+from policies.fleet.device_plugin import WORKLOADS
 from policies.fleet.offers import (
     Cut,
+    Hardware,
     MemoryEstimate,
     NodeState,
     estimated_sizes,
@@ -17,27 +19,28 @@ from policies.fleet.offers import (
     possible_hardware,
     read_hardware,
 )
-from policies.fleet.offers.hardware import shown_driver
+from policies.fleet.offers.hardware import is_label_of_hardware, shown_driver
 from policies.fleet.offers.offer import is_label_of_state, label_offer, plugin_offer
-from policies.fleet.offers.published import gpu_slices, recut_slices
-from policies.kubernetes.names import format_count
+from policies.fleet.offers.published import gpu_slices, node_slices
+from policies.fleet.operands import cluster_classes, cluster_labels
+from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import ONE, billionths
 from policies.kubernetes.view import ChangedView
-from policies.nvidia.identifiers import GPU_RESOURCE
+from policies.nvidia.identifiers import CUDA_VERSION_LABEL, DRIVER_VERSION_LABEL, GPU_RESOURCE
 from policies.nvidia.mig import is_for_machines, parse_resource
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
 from policies.nvidia.mig_products import PRODUCTS, device_ids
+from policies.nvidia.releases import NVIDIAFeature
 from policies.outcome import Certainty, Situation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.analyses.plan.node_configuration import NodeConfiguration
-    from policies.fleet.offers import Hardware
-    from policies.fleet.offers.offer import LabelOffer
+    from policies.fleet.offers import DriverState
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
     from policies.nvidia.mig import MIGProfile
@@ -92,6 +95,14 @@ class Prediction:
     """The same with the least and with the most memory that is possible where it is estimated; empty without estimates."""
     labels: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     """The least and the most value of each label of a node that is estimated."""
+    held: Mapping[Key, Object] = field(default_factory=dict)
+    """Claims for the devices that running pods hold by the device plugin on nodes where a DRA driver takes its place."""
+    conflict: str = ""
+    """The resources that exclude each other afterwards, so that the operator changes no node, as a clause; or empty."""
+
+    def with_held_devices(self, situation: Situation) -> Situation:
+        """A cluster of the prediction in which no GPU is free that a running pod holds."""
+        return situation._replace(view=ChangedView(situation.view, self.held)) if self.held else situation
 
     @property
     def estimated(self) -> str:
@@ -108,6 +119,8 @@ class _Objects:
     """Those with estimates, with the least and with the most that is possible."""
     labels: dict[str, tuple[int, int]] = field(default_factory=dict)
     """As `Prediction.labels`."""
+    moved: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    """The nodes where a DRA driver takes the place of the device plugin, each with its labels before."""
 
 
 def predict(before: Situation, objects: Mapping[Key, Object | None], settings: GPUAdmissionPolicy) -> Prediction:
@@ -119,25 +132,22 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
         settings: The administrator's settings after the change.
     """
     stored = Situation(ChangedView(before.view, objects), settings)
-    was, will_be = Configurations(before), Configurations(stored)
-    is_uninstalled = isinstance(active_cluster_policy(before.view), dict) and active_cluster_policy(stored.view) is None
-    found = _Objects(dict(objects))
+    was = Configurations(before)
+    will_be = Configurations(stored, was)
+    found = _Objects({**objects, **_changed_classes(was, will_be, stored.view)})
     nodes: list[NodeChange] = []
-    for node in stored.view.known_objects("Node"):
+    for node in stored.view.known_objects("Node") if not will_be.conflict else ():
         old = before.view.get("Node", name_of(node))
         if not isinstance(old, dict) or not _has_gpus(old, before.view):
             continue
-        configurations = was.of(old), will_be.of(node, old)
-        if is_uninstalled:
-            removed = replace(configurations[1], advertises=False, workload="", serves_machines=False)
-            configurations = configurations[0], removed
-        if configurations[0] == configurations[1]:
-            continue
-        change = _node_change(old, node, *configurations, before.view, found)
-        if change is not None and is_uninstalled:
-            change = replace(change, reasons=("the operator removes its components",))
-        if change is not None:
-            nodes.append(change)
+        first, second = was.of(old), will_be.of(node, old)
+        if not second.has_mig_manager:
+            second = replace(
+                second, mig_config=first.mig_config, mig_entries=first.mig_entries, unknown_cut=first.unknown_cut
+            )
+        if first != second:
+            change = _node_change(old, node, first, second, before.view, found)
+            nodes += [] if change is None else [change]
     gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
     changed = found.changed | {
         _slice_key(each): None
@@ -148,7 +158,48 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
         Situation(ChangedView(before.view, changed | each), settings)
         for each in ({}, *(found.ends if any(found.ends) else ()))
     )
-    return Prediction(after, tuple(nodes), frozenset(changed), tuple(ends), found.labels)
+    held = _held_devices(before.view, after.view, found.moved)
+    return Prediction(
+        after, tuple(nodes), frozenset(changed), tuple(ends), found.labels, held, conflict=will_be.conflict
+    )
+
+
+def _held_devices(before: ClusterView, after: ClusterView, moved: Mapping[str, Mapping[str, str]]) -> dict[Key, Object]:
+    """Claims for the devices that pods hold where a DRA driver takes the place of the device plugin.
+
+    Shares are left out, because they do not say which of them a pod holds.
+
+    Args:
+        before: The cluster before the change.
+        after: The cluster after it.
+        moved: The nodes, each with its labels before.
+    """
+    if not moved:
+        return {}
+    free = free_devices(after)
+    return claims_of_pods(before, {node: labels for node, labels in moved.items() if node in free}, free)[0]
+
+
+def _changed_classes(was: Configurations, will_be: Configurations, view: ClusterView) -> dict[Key, Object | None]:
+    """The DeviceClasses that the operator creates, overwrites or removes with a GPUCluster.
+
+    It writes them anew every minute, so that one that a user deletes is there again.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/gpucluster_controller.go Reconcile; internal/state/state_skel.go
+    syncObjects, createOrUpdateObjs.
+    """
+    if will_be.conflict:
+        return {}
+    after = {} if will_be.cluster is None else cluster_classes(will_be.cluster)
+    owned = {} if was.cluster is None or was.conflict else cluster_classes(was.cluster)
+    found: dict[Key, Object | None] = {("DeviceClass", "", name): None for name in owned if name not in after}
+    for name, document in after.items():
+        stored = view.get("DeviceClass", name)
+        if not isinstance(stored, dict):
+            found["DeviceClass", "", name] = document
+        elif stored.get("spec") != document["spec"]:
+            found["DeviceClass", "", name] = {**stored, "spec": document["spec"]}
+    return found
 
 
 def _node_change(
@@ -176,12 +227,13 @@ def _node_change(
         )
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
+    driver, loses_driver = _later_driver(was, will_be, slices), will_be.loses_driver(was)
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
-    if shown is None:
+    if shown is None and (will_be.advertises or driver is not None):
         unknown = unknown or "its labels do not say which GPUs it has"
-    elif not unknown:
+    elif shown is not None and not unknown:
         _, unknown = _state(*shown, was, will_be)
-    if shown is None or unknown:
+    if unknown:
         found.changed["Node", "", name] = _without_gpus(node)
         found.changed.update((_slice_key(each), _without_devices(each)) for each in slices)
         reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
@@ -195,42 +247,55 @@ def _node_change(
             certainty=Certainty.UNKNOWN,
             gone=gone,
         )
-    hardware, _ = shown
-    (was_state, _), (state, _) = (_state(*shown, was, each) for each in (was, will_be))
+    hardware, cut = shown or (Hardware("", 0, None, None), Cut(0))
+    (was_state, _), (state, _) = (_state(hardware, cut, was, each) for each in (was, will_be))
+    state = replace(state, driver=driver)
+    if will_be.reloads_driver(was):
+        hardware = _with_driver_version(hardware, will_be.new_driver_version)
+        if not will_be.has_mig_manager:
+            cut = state.cut.after_reload(hardware.gpus, turns_freely=hardware.turns_mig_freely)
+            state = replace(state, cut=cut)
     is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
     plugin = plugin_offer(hardware.gpus, state)
     resources = dict(plugin.resources)
-    if not is_recut:
+    if will_be.has_foreign_plugin:
+        resources = _resources(old)
+    elif not is_recut:
         resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
-    new_node = _with_offer(node, resources, label_offer(hardware, state))
-    loses_driver = was.workload == WORKLOADS[0] and will_be.workload != WORKLOADS[0]
-    if _same_offers(old, new_node) and not is_recut and not loses_driver and not leaves_machines:
+    new_node = _with_offer(node, resources, _later_labels(node, hardware, state, will_be))
+    is_republished = will_be.manages_dra(was) and (was.driver, was.missing_driver) != (driver, will_be.missing_driver)
+    is_same = _same_offers(old, new_node) and not is_recut and not is_republished
+    if is_same and not loses_driver and not leaves_machines:
         return None
     new_slices: Mapping[Key, Object | None] | str = {}
-    if loses_driver:
-        new_slices = {_slice_key(each): _without_devices(each) for each in slices}
-    elif slices and is_recut:
-        new_slices = recut_slices(slices, hardware, state)
+    if driver is None:
+        new_slices = dict.fromkeys(map(_slice_key, slices))
+    elif is_republished or (slices and is_recut):
+        new_slices = node_slices(name, slices, hardware, state)
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, {_slice_key(each): _without_devices(each) for each in slices}
     found.changed.update({("Node", "", name): new_node, **new_slices})
-    driver = shown_driver(slices)
-    published_by = driver if new_slices and not loses_driver else None
+    if new_slices and was.advertises and not will_be.advertises and driver is not None and not driver.shares:
+        found.moved[name] = labels_of(old)
+    published_by = driver if new_slices else None
     sizes = {} if unknown else estimated_sizes(hardware, replace(state, driver=published_by))
     if sizes:
-        _add_ends(found, node, slices if published_by is not None else (), hardware, state, resources, sizes)
-    interrupts = (
-        "the driver is taken from the node"
-        if loses_driver
-        else "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
-        if is_recut
-        else interrupts
-    )
+        _add_ends(found, node, slices, hardware, replace(state, driver=published_by), resources, will_be, sizes)
+    if loses_driver:
+        interrupts = "the driver is taken from the node"
+    elif is_recut and not will_be.reloads_driver(was):
+        interrupts = (
+            "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
+        )
+    else:
+        interrupts = _interruption(was, will_be, driver) or interrupts
     after = {_slice_key(each): each for each in slices} | {**new_slices}
     reasons = tuple(_reasons(was, will_be))
     if plugin.refusal:
         reasons = (*reasons, f"the device plugin exits with: {plugin.refusal}")
-    if is_recut and driver is not None and "DynamicMIG" in driver.gates:
+    if is_recut and will_be.reloads_driver(was):
+        reasons = (*reasons, _NOT_RECUT)
+    elif is_recut and driver is not None and "DynamicMIG" in driver.gates:
         reasons = (*reasons, _DYNAMIC)
     return NodeChange(
         name,
@@ -247,6 +312,57 @@ def _node_change(
     )
 
 
+_NOT_RECUT = "MIG devices do not survive that the driver is loaded anew, and there is no MIG manager to make them again"
+
+
+def _later_driver(was: NodeConfiguration, will_be: NodeConfiguration, slices: Sequence[Object]) -> DriverState | None:
+    """The DRA driver on a node after the change: the operator's, or another one that publishes there."""
+    if will_be.loses_driver(was):
+        return None
+    return will_be.driver or (shown_driver(slices) if was.driver is None else None)
+
+
+def _interruption(was: NodeConfiguration, will_be: NodeConfiguration, driver: DriverState | None) -> str:
+    """The reason why pods cannot go on when the operator follows another resource; empty if they can.
+
+    Source: github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go updateGPUStateLabels;
+    github.com/NVIDIA/k8s-driver-manager, which ends pods with GPUs before it loads a driver.
+    """
+    if will_be.reloads_driver(was):
+        return f"{will_be.gpu_driver} loads the driver of the node anew, which ends its pods or fails"
+    if was.driver is not None and driver is None:
+        return "without the DRA driver their claims are not unprepared, so that pods with claims stay Terminating"
+    if was.advertises and was.driver is None and will_be.driver is not None:
+        return "the DRA driver hands the same GPUs out again, for claims"
+    return ""
+
+
+def _is_of_discovery(label: str) -> bool:
+    return is_label_of_hardware(label) or is_label_of_state(label)
+
+
+def _with_driver_version(hardware: Hardware, version: str) -> Hardware:
+    """The hardware with another driver, whose version is empty if it is unknown."""
+    kept = {
+        name: value for name, value in hardware.labels.items() if name not in (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
+    }
+    return replace(hardware, labels=kept | ({DRIVER_VERSION_LABEL: version} if version else {}))
+
+
+def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: NodeConfiguration) -> Mapping[str, str]:
+    """The labels of a node after its components have started again, or are gone."""
+    labels = labels_of(node)
+    if will_be.stack == "GPUCluster":
+        labels = cluster_labels(labels)
+    if not will_be.keeps_labels:
+        clique = f"{GPU_RESOURCE}.clique" if will_be.has_domains else ""
+        return {name: value for name, value in labels.items() if name == clique or not _is_of_discovery(name)}
+    offer = label_offer(hardware, state)
+    if will_be.stack != "ClusterPolicy" or offer.refusal:
+        return labels
+    return {name: value for name, value in labels.items() if not is_label_of_state(name)} | {**offer.labels}
+
+
 def _add_ends(
     found: _Objects,
     node: Object,
@@ -254,19 +370,19 @@ def _add_ends(
     hardware: Hardware,
     state: NodeState,
     resources: Mapping[str, int],
+    will_be: NodeConfiguration,
     sizes: Mapping[MIGProfile, MIGSize],
 ) -> None:
     """Add the node, and slices that change, with the least and the most memory that is possible."""
     labels = []
     for end, possible in zip(found.ends, possible_hardware(hardware, sizes), strict=True):
-        offer = label_offer(possible, state)
-        labels.append(offer.labels)
-        end["Node", "", name_of(node)] = _with_offer(node, resources, offer)
-        recut = recut_slices(slices, possible, state) if slices else {}
+        labels.append(_later_labels(node, possible, state, will_be))
+        end["Node", "", name_of(node)] = _with_offer(node, resources, labels[-1])
+        recut = node_slices(name_of(node), slices, possible, state) if state.driver is not None else {}
         if not isinstance(recut, str):
             end.update(recut)
     least, most = labels
-    for name in label_offer(hardware, state).predicted:
+    for name in label_offer(hardware, state).predicted & least.keys():
         known = found.labels.get(name, (int(least[name]), int(most[name])))
         found.labels[name] = min(known[0], int(least[name])), max(known[1], int(most[name]))
 
@@ -322,20 +438,33 @@ def _gpu_resource(state: NodeState) -> tuple[str, int]:
     )
 
 
-def _with_offer(node: Object, resources: Mapping[str, int], offer: LabelOffer) -> Object:
+def _with_offer(node: Object, resources: Mapping[str, int], labels: Mapping[str, str]) -> Object:
     """The node after its components start again; resources that are gone stay with an amount of 0."""
-    labels = labels_of(node)
-    if not offer.refusal:
-        labels = {name: value for name, value in labels.items() if not is_label_of_state(name)} | {**offer.labels}
     status = dict(mapping_at(node, ("status",)))
     for field_name in ("allocatable", "capacity"):
         amounts = mapping_at(status, (field_name,))
         gone = {name: "0" for name in amounts if parse_resource(name) is not None}
         status[field_name] = {**amounts, **gone, **{name: str(count) for name, count in resources.items()}}
-    return {**node, "metadata": {**node["metadata"], "labels": labels}, "status": status}
+    return {**node, "metadata": {**node["metadata"], "labels": {**labels}}, "status": status}
 
 
 def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:
+    if was.stack and not will_be.stack:
+        yield "the operator removes its components"
+    elif will_be.missing_driver and (was.stack, was.missing_driver) != (will_be.stack, will_be.missing_driver):
+        yield f"the DRA driver does not run there: {will_be.missing_driver}"
+    elif will_be.driver is not None and was.driver != will_be.driver:
+        replaced = " in place of the device plugin" if was.advertises and not will_be.advertises else ""
+        yield f"the DRA driver runs there{replaced}{_driver_words(will_be.driver)}"
+    elif was.driver is not None and will_be.driver is None:
+        replaced = " in place of the DRA driver" if will_be.advertises else ""
+        yield f"the device plugin runs there{replaced}" if replaced else "the DRA driver does not run there any more"
+    if will_be.loses_driver(was) and will_be.workload in ("", WORKLOADS[0]):
+        yield "the operator removes its driver, and its host is not known to have one"
+    if was.keeps_labels and not will_be.keeps_labels:
+        yield "GPU Feature Discovery is removed, and its labels with it"
+    if was.stack != will_be.stack:
+        return
     if was.workload != will_be.workload:
         purposes = {WORKLOADS[0]: "containers", "": ""}
         old, new = (purposes.get(each.workload, each.workload) for each in (was, will_be))
@@ -354,6 +483,17 @@ def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str
         entries = () if sharing is None else sharing.entries
         parts = [f"{name} {sharing.strategy} by {replicas}{renamed}" for name, replicas in entries if sharing]
         yield f"sharing: {'; '.join(parts)}" if parts else "GPUs are no longer shared"
+
+
+def _driver_words(driver: DriverState) -> str:
+    """The feature gates and shares of the DRA driver, as the end of a clause."""
+    shares = {"": "", "memory": "GPUs shared by memory", "unlimited": "GPUs shared without a limit"}
+    words = [
+        *sorted(driver.gates - {NVIDIAFeature.ConsumableShares.name}),
+        shares.get(driver.shares, f"GPUs in {driver.shares} shares each"),
+    ]
+    found = [each for each in words if each]
+    return f", with {format_list(found)}" if found else ""
 
 
 def _has_gpus(node: Object, view: ClusterView) -> bool:
@@ -417,13 +557,21 @@ def _offers(node: Object, slices: Sequence[Object]) -> str:
     published: dict[str, int] = {}
     for document in slices:
         for device in mappings_at(document, ("spec", "devices")):
-            profile = str(lookup(device, ("attributes", "profile", "string")) or "")
-            published[profile] = published.get(profile, 0) + 1
+            kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
+            published[profile or kind] = published.get(profile or kind, 0) + 1
     devices = [
-        format_count(count, "GPU") if not profile else f"{count} {profile}" for profile, count in published.items()
+        format_count(count, "GPU")
+        if kind in ("", "gpu")
+        else f"{format_count(count, 'GPU')} for virtual machines"
+        if kind == "vfio"
+        else f"{count} {kind}"
+        for kind, count in published.items()
     ]
     if devices:
-        parts.append(f"{', '.join(devices)} of the DRA driver")
+        driver = shown_driver(slices)
+        shared = {"": "", "memory": " (shared by memory)", "unlimited": " (shared without a limit)"}
+        shares = "" if driver is None else shared.get(driver.shares, f" ({driver.shares} shares each)")
+        parts.append(f"{', '.join(devices)}{shares} of the DRA driver")
     return "; ".join(parts) or "nothing"
 
 

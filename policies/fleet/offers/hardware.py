@@ -20,8 +20,10 @@ from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.identifiers import (
+    COMPUTE_LABELS,
     COUNT_LABEL,
     DRIVER,
+    FAMILY_LABEL,
     GPU_RESOURCE,
     MEMORY_LABEL,
     MIG_STRATEGY_LABEL,
@@ -48,6 +50,8 @@ _FIXED = re.compile(
 ENGINE_CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
 """The capacities of a published MIG device, in the order of `Engines`."""
 _NUMBER = re.compile(r"gpu-(\d{1,3})(-mig-.*)?")
+_HOPPER = 9
+"""The compute capability from which on a GPU turns MIG on and off without a reset."""
 _MEBIBYTE = 2**20
 _MOST_GPUS = 256
 """Labels that say more are wrong; the largest nodes that are sold have 16."""
@@ -83,6 +87,16 @@ class Cut:
             return next((number for number, gpu in enumerate(self.by_gpu) if gpu is not None and not gpu), None)
         return self.whole if self.whole < gpus and not self.devices else None
 
+    def after_reload(self, gpus: int, *, turns_freely: bool) -> Cut:
+        """The cut of so many GPUs after their driver was loaded anew, if nothing cuts them again.
+
+        MIG devices do not survive. GPUs before Hopper keep MIG on; newer ones, which turn it on and off freely, have it off.
+
+        Source: NVIDIA MIG user guide, "Enable MIG Mode" and "Getting Started with MIG".
+        """
+        is_on = [gpu is not None for gpu in self.by_gpu] or [number >= self.whole for number in range(gpus)]
+        return Cut.of({} if each and not turns_freely else None for each in is_on)
+
     def has_mig(self, gpus: int) -> bool:
         """True if MIG is on on one of so many GPUs."""
         return bool(self.devices) or self.whole < gpus
@@ -107,6 +121,12 @@ class Hardware:
     """The devices that the DRA driver publishes of each GPU, by its number."""
     others: tuple[Object, ...] = ()
     """Its other devices: functions of GPUs for virtual machines."""
+
+    @property
+    def turns_mig_freely(self) -> bool:
+        """True if its GPUs turn MIG on and off without a reset, as from Hopper on."""
+        major = self.labels.get(COMPUTE_LABELS[0], "")
+        return major.isdecimal() and int(major) >= _HOPPER
 
     def size(self, profile: MIGProfile) -> MIGSize:
         """The size of a MIG device: as measured, else by what is known of the product."""
@@ -151,7 +171,7 @@ def read_hardware(
         gpus, memory, cut = of_labels
         if published_cut is not None and (len(published_cut.by_gpu) == gpus or label.profile is not None):
             gpus, cut = len(published_cut.by_gpu), published_cut
-    elif published_cut is not None:
+    elif (published_cut := published_cut or _divisible_cut(by_number)) is not None:
         gpus, memory, cut = len(published_cut.by_gpu), None, published_cut
         mig = mig or product_named(_product_label(next(iter(by_number.values()))[0]))
     else:
@@ -162,7 +182,9 @@ def read_hardware(
         memory = next((size for device in shown if not _text(device, "profile") and (size := _memory_of(device))), None)
     if memory is None and mig is not None and (label.profile is not None or label.invalid):
         memory = mig.memory[0] * 1024
-    fixed = {name: value for name, value in labels.items() if _FIXED.fullmatch(name)}
+    fixed = {name: value for name, value in labels.items() if is_label_of_hardware(name)}
+    if shown:
+        fixed = _published_facts(shown[0]) | fixed
     sizes = {**measured.get(product, {}), **_labelled_sizes(labels), **_published_sizes(shown)}
     published = {number: tuple(each) for number, each in by_number.items()}
     return Hardware(product, gpus, memory, mig, fixed, sizes, published, tuple(others)), cut
@@ -181,6 +203,11 @@ def measured_sizes(view: ClusterView) -> Mapping[str, Mapping[MIGProfile, MIGSiz
                 if sizes := _published_sizes([device]):
                     found.setdefault(_product_label(device), {}).update(sizes)
     return found
+
+
+def is_label_of_hardware(name: str) -> bool:
+    """True for a label of GPU Feature Discovery that follows from GPUs and driver alone."""
+    return _FIXED.fullmatch(name) is not None
 
 
 def gpu_number(device: Object) -> int | None:
@@ -281,6 +308,28 @@ def _published_cut(by_number: Mapping[int, Sequence[Object]]) -> Cut | None:
         counts = dict(Counter(profile for profile in profiles if profile is not None))
         gpus.append(None if devices and not counts else counts)
     return Cut.of(gpus)
+
+
+def _divisible_cut(by_number: Mapping[int, Sequence[Object]]) -> Cut | None:
+    """The cut of GPUs whose partitions are made on demand (DynamicMIG); None without devices.
+
+    The driver publishes a GPU whole beside its partitions unless MIG is on and stays on.
+    """
+    if not by_number or any(number not in by_number for number in range(max(by_number))):
+        return None
+    is_whole = [any(not _text(each, "profile") for each in by_number[number]) for number in sorted(by_number)]
+    return Cut.of(None if each else {} for each in is_whole)
+
+
+def _published_facts(device: Object) -> dict[str, str]:
+    """The labels of GPU Feature Discovery that follow from the attributes of a published device."""
+    found = {}
+    if family := _text(device, "architecture"):
+        found[FAMILY_LABEL] = family.lower().replace(" ", "-")
+    version = str(lookup(device, ("attributes", "cudaComputeCapability", "version")) or "").split(".")
+    if len(version) > 1:
+        found |= dict(zip(COMPUTE_LABELS, version[:2], strict=True))
+    return found
 
 
 def _labelled_sizes(labels: Mapping[str, str]) -> dict[MIGProfile, MIGSize]:

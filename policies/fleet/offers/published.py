@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from policies.nvidia.mig_layouts import Placement
 
 
-_HOPPER = 9
-"""The compute capability from which on a GPU turns MIG on and off without a reset."""
 _ARCHITECTURES = {"ada-lovelace": "Ada Lovelace"}
 """Families of GPU Feature Discovery that the driver spells otherwise than with a capital letter."""
 _COUNTERS = ("multiprocessors", "copy-engines", "decoders", "encoders", "jpeg-engines", "ofa-engines")
@@ -105,34 +103,54 @@ def gpu_slices(view: ClusterView) -> Mapping[str, Sequence[Object]]:
     return found
 
 
-def recut_slices(shown: Sequence[Object], hardware: Hardware, state: NodeState) -> Mapping[Key, Object | None] | str:
-    """The slices of a node after MIG cuts its GPUs anew, or why they cannot be predicted, as a clause.
+def node_slices(
+    node: str, shown: Sequence[Object], hardware: Hardware, state: NodeState
+) -> Mapping[Key, Object | None] | str:
+    """The slices of a node after a change, or why they cannot be predicted, as a clause.
 
-    The configuration of the driver stays as the slices show it. With DynamicMIG the driver publishes the partitions that
-    are possible, so that another cut changes nothing unless it turns MIG on or off on a GPU before Hopper.
+    Empty if the devices stay. With DynamicMIG the driver publishes the partitions that are possible, so that another cut
+    changes nothing unless it turns MIG on or off on a GPU before Hopper.
 
     Args:
+        node: The name of the node.
         shown: The slices of the node as they are.
         hardware: Its GPUs.
-        state: Its state after the cut.
+        state: Its state afterwards.
     """
     missing = next((number for number in range(hardware.gpus) if number not in hardware.devices), None)
     if missing is not None and hardware.devices:
         return f"GPU {missing} of the node is not published"
-    parts = published_slices(hardware, replace(state, driver=shown_driver(shown)))
+    driver = shown_driver(shown)
+    if driver != state.driver:
+        hardware = replace(
+            hardware, devices={gpu: tuple(map(_exclusive, hardware.devices[gpu])) for gpu in hardware.devices}
+        )
+    parts = published_slices(hardware, state)
     if isinstance(parts, str):
         return parts
     names = {str(device.get("name")) for each in shown for device in mappings_at(each, ("spec", "devices"))}
-    if names == {str(device["name"]) for part in parts for device in part.devices}:
+    if driver == state.driver and names == {str(device["name"]) for part in parts for device in part.devices}:
         return {}
-    first, *_ = shown
-    node = str(lookup(first, ("spec", "nodeName")))
+    first = name_of(shown[0]) if shown else f"predicted-{DRIVER}-{node}"
     found: dict[Key, Object | None] = {}
     for number, (old, part) in enumerate(zip_longest(shown, parts)):
-        name = f"{name_of(first)}-{number}" if old is None else name_of(old)
+        name = name_of(old) if old is not None else f"{first}-{number}" if number else first
         document = None if part is None else slice_document(name, node, part, len(parts))
         found["ResourceSlice", "", name] = document
     return found
+
+
+def _exclusive(device: Object) -> Object:
+    """A published device without what the driver adds to share it."""
+    if "allowMultipleAllocations" not in device:
+        return device
+    capacity = {
+        name: {"value": mapping_at(amount, ()).get("value")}
+        for name, amount in mapping_at(device, ("capacity",)).items()
+        if name != "shares"
+    }
+    kept = {name: value for name, value in device.items() if name != "allowMultipleAllocations"}
+    return {**kept, "capacity": capacity}
 
 
 def slice_document(name: str, node: str, part: PublishedSlice, total: int = 1) -> Object:
@@ -205,8 +223,7 @@ def _divided_gpu(hardware: Hardware, number: int, cut: Mapping[MIGProfile, int] 
     GPUs before Hopper need a reset to turn MIG on or off, so that they are published either whole or as partitions.
     """
     mig = hardware.mig
-    major = hardware.labels.get(COMPUTE_LABELS[0], "")
-    turns_freely = major.isdecimal() and int(major) >= _HOPPER
+    turns_freely = hardware.turns_mig_freely
     if mig is None or (cut is None and not turns_freely):
         return None
     geometry = Geometry(mig.memory[0], mig.layout)

@@ -106,3 +106,12 @@ def hardware_of(cut, whole, measured=()):
 
 def state_of(cut, strategy, document):
     return NodeState(cut, strategy, PluginConfig(document))
+
+
+def gpu_cluster(gates=(), shares="", **spec):
+    """A GPUCluster with feature gates of the DRA driver, and its variable CONSUMABLE_SHARES."""
+    driver = {"featureGates": dict.fromkeys(gates or (), True)}
+    if shares:
+        driver["gpus"] = {"kubeletPlugin": {"env": [{"name": "CONSUMABLE_SHARES", "value": shares}]}}
+    found = {"apiVersion": "nvidia.com/v1alpha1", "kind": "GPUCluster", "metadata": {"name": "gpu-cluster"}}
+    return {**found, "spec": {"draDriver": driver, **spec}}

@@ -3,11 +3,13 @@
 import re
 from dataclasses import replace
 
-from policies.fleet.offers import DriverState, NodeState, read_hardware
+from policies.fleet.offers import NodeState, read_hardware
 from policies.fleet.offers.hardware import gpu_number
 from policies.fleet.offers.offer import label_offer, plugin_offer
 from policies.fleet.offers.published import published_slices
-from tests.fleet.offers.reference import cut_of, hardware_of, needs_reference, runs, sizes_in, state_of
+from policies.fleet.operands import cluster_driver
+from tests.fleet.offers.reference import cut_of, gpu_cluster, hardware_of, needs_reference, runs, sizes_in, state_of
+from webhook.cluster.manifests import ManifestsView
 
 pytestmark = needs_reference
 
@@ -103,8 +105,9 @@ def driver_runs():
             if not name.startswith("dra-") or run["dra"]["rc"] or name in INCONSISTENT:
                 continue
             layout = next(name[4 : -len(kind) - 1] for kind in KINDS if name.endswith(f"-{kind}"))
-            gates = frozenset(each.partition("=")[0] for each in run.get("gates", "").split(",") if each)
-            driver = DriverState(gates, run.get("consumableShares", ""), is_combined=run.get("combined", False))
+            gates = [each.partition("=")[0] for each in run.get("gates", "").split(",") if each]
+            view = ManifestsView([{"serverVersion": {"gitVersion": "v1.34.2" if run.get("combined") else "v1.36.2"}}])
+            driver = cluster_driver(gpu_cluster(gates, run.get("consumableShares", "")), view)
             cut = cut_of(model, layout)
             whole = found["dra-off-fm" if "FabricManagerPartitioning" in gates else "dra-off-default"]
             devices = {gpu_number(each): (each,) for each in whole["dra"]["slices"][0]["spec"]["devices"]}
@@ -131,7 +134,7 @@ INCONSISTENT = ("dra-half-passthrough",)
 
 
 def test_slices_are_those_of_the_dra_driver():
-    """Given are attributes of each GPU, and the sizes of MIG devices of the mock H100.
+    """The driver is that of a GPUCluster with the gates and shares of the run. Given are attributes of each GPU, and the sizes of MIG devices of the mock H100.
 
     The mock GPUs of `h100` and `gb200` have no MIG profiles.
     """
