@@ -76,12 +76,13 @@ def _preview_warnings(converted: Decision, request: Request) -> Decision:
     remarks: list[str] = []
     if converted.allowed and converted.patch:
         from policies.conversion.record import ConversionRecord
+        from policies.devices.resource_claims import Claim
 
         remarks = [
             f"would be converted to ResourceClaimTemplate {template.name}: "
             + ", ".join(
-                f"{each['exactly']['count']} x {each['exactly']['deviceClassName']} ({each['name']})"
-                for each in template.spec["spec"]["devices"]["requests"]
+                f"{each.subrequests[0].count} x {' or '.join(each.classes)} ({each.name})"
+                for each in Claim(template.manifest(), "ResourceClaimTemplate").requests
             )
             for template in converted.templates
         ]

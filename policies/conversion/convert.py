@@ -23,6 +23,7 @@ from policies.conversion.record import (
     ConversionRecord,
     TooManyDevicesError,
 )
+from policies.conversion.slices import wished_slices
 from policies.conversion.strategies import STRATEGIES, classes_of, existing_classes
 from policies.conversion.surroundings import own_template
 from policies.kubernetes.pod_templates import container_defaults
@@ -127,7 +128,7 @@ def _build_record(
     constraints = NodeConstraints.of(pod.spec)
     meaning = (
         gpu_semantics(pod.spec, constraints, wish, view, places[GPU_RESOURCE])
-        if GPU_RESOURCE in places
+        if GPU_RESOURCE in places and wish.gpu_memory is None  # else a part of a GPU, whatever nodes hand out
         else GPUSemantics()
     )
     containers = tuple(
@@ -138,7 +139,10 @@ def _build_record(
     record = ConversionRecord(containers, constraints, meaning.kind, meaning.profile, wish=wish)
     if meaning.findings:
         return record, _obstacles(record, meaning.findings, view)
-    shares, unoffered = requested_shares(record, places, view, shared_gpu=meaning.shared)
+    if wish.gpu_memory is not None:
+        record = replace(record, slices=wished_slices(wish, constraints, view))
+    whole = {resource: path for resource, path in places.items() if not record.slices_of(resource)}
+    shares, unoffered = requested_shares(record, whole, view, shared_gpu=meaning.shared)
     if shares:
         record = replace(record, shares=shares)
     found = (*offered_shares(record, unoffered, view), *offered_wish_for_shares(record, unoffered))

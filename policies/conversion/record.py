@@ -20,7 +20,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.conversion.constraints import NodeConstraints
-from policies.conversion.templates import ExactRequest, cel_expressions, claim_template
+from policies.conversion.slices import MOST_SLICES, Slice
+from policies.conversion.templates import ExactRequest, PrioritizedRequest, cel_expressions, claim_template
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.bounds import BoundedCache, remember, text_length
@@ -28,7 +29,7 @@ from policies.kubernetes.names import is_dns_label, is_dns_subdomain
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, device_predicate, profile_is
 from policies.nvidia.mig import MIGProfile, parse_resource
-from policies.nvidia.predicates import TRUE, Predicate, all_of
+from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of
 from policies.nvidia.wishes import Wish
 from policies.rules.decision import Template
 
@@ -233,6 +234,8 @@ class ConversionRecord:
     """The number of shares of a device that a resource stands for, if the driver shares devices."""
     wish: Wish = field(default_factory=Wish)
     """The pod's wish when it was converted; its annotations may have been edited since."""
+    slices: tuple[Slice, ...] = ()
+    """The alternatives for the part of a GPU that it wishes, if it wishes one; the preferred one first."""
     classes: Mapping[str, str] = field(default_factory=dict)
     """The DeviceClass whose implicit name replaced each resource, if the pod was renamed and has no template."""
 
@@ -255,28 +258,33 @@ class ConversionRecord:
             return known
         pieces = device_layout(self.containers)
         predicates: dict[str, Predicate] = {}
+        expressions: dict[str, list[str]] = {}
         for resource in dict.fromkeys(piece.resource for piece in pieces):
+            if parts := self.slices_of(resource):
+                alternatives = [part.predicate(self.wish, self.constraints) for part in parts]
+                predicates[resource] = any_of(alternatives)
+                expressions[resource] = [text for each in alternatives for text in cel_expressions(each)]
+                continue
             subject = self.subject(resource)
             profile = profile_is(subject.profile) if subject.profile else TRUE
             conditions = [profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)]
             predicates[resource] = all_of(conditions)
-        expressions = {resource: cel_expressions(predicate) for resource, predicate in predicates.items()}
-        template = claim_template(
-            "",
-            [
-                ExactRequest(
-                    piece.request,
-                    self.device_class(piece.resource),
-                    piece.count,
-                    predicates[piece.resource],
-                    self.shares.get(piece.resource, 0),
-                )
-                for piece in pieces
-            ],
-        )
+            expressions[resource] = cel_expressions(predicates[resource])
+        template = claim_template("", [self._request(piece, predicates[piece.resource]) for piece in pieces])
         made = RecordedClaim(pieces, predicates, expressions, template.name, template.spec)
         _CLAIMS.put(self.annotation, made, len(self.annotation) + len(str(made.spec)))
         return made
+
+    def _request(self, piece: Piece, predicate: Predicate) -> ExactRequest | PrioritizedRequest:
+        """The request for one piece."""
+        parts = self.slices_of(piece.resource)
+        if len(parts) == 1:
+            return parts[0].request(piece.request, piece.count, self.wish, self.constraints)
+        if parts:
+            requests = [part.request(part.name, piece.count, self.wish, self.constraints) for part in parts]
+            return PrioritizedRequest(piece.request, requests)
+        device_class, shares = self.device_class(piece.resource), self.shares.get(piece.resource, 0)
+        return ExactRequest(piece.request, device_class, piece.count, predicate, shares)
 
     def shared_condition(self) -> ConstraintError | None:
         """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
@@ -290,8 +298,18 @@ class ConversionRecord:
             return Subject("mig", parsed.profile)
         return Subject("mig-single", self.profile) if self.gpu == "mig" else Subject("gpu")
 
+    def slices_of(self, resource: str) -> tuple[Slice, ...]:
+        """The alternatives that a resource becomes; empty if it stands for devices of one kind."""
+        parsed = parse_resource(resource)
+        return () if parsed is None or parsed.mig else self.slices
+
+    def device_classes(self, resource: str) -> tuple[str, ...]:
+        """The DeviceClasses of which a resource becomes a device, each once."""
+        alternatives = (part.device_class for part in self.slices_of(resource))
+        return tuple(dict.fromkeys(alternatives)) or (self.device_class(resource),)
+
     def device_class(self, resource: str) -> str:
-        """The DeviceClass that a resource becomes."""
+        """The DeviceClass that a resource becomes, if it stands for devices of one kind."""
         if resource in self.classes:
             return self.classes[resource]
         return GPU_CLASS if self.subject(resource).kind == "gpu" else MIG_CLASS
@@ -326,6 +344,8 @@ class ConversionRecord:
             document["shares"] = dict(sorted(self.shares.items()))
         if self.wish:
             document["wish"] = self.wish.words()
+        if self.slices:
+            document["slices"] = [str(each) for each in self.slices]
         if self.classes:
             document["classes"] = dict(sorted(self.classes.items()))
         return _to_json(document)
@@ -349,6 +369,8 @@ class ConversionRecord:
             )
             and self.gpu in ("gpu", "mig")
             and all(type(count) is int and count > 0 for count in self.shares.values())
+            and len(set(self.slices)) == len(self.slices) <= MOST_SLICES
+            and (not self.slices or (self.wish.gpu_memory is not None and not self.classes))
             and (not self.classes or self.classes.keys() == {*self.requested})
             and all(map(is_dns_subdomain, self.classes.values()))
             and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
@@ -368,6 +390,7 @@ def _parse(text: str) -> ConversionRecord | None:
             profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
             shares=document.get("shares", {}),
             wish=Wish.of(document.get("wish", {})),
+            slices=tuple(map(Slice.parse, document.get("slices", ()))),
             classes=document.get("classes", {}),
         )
         return record if record.is_sound() and json.loads(record.annotation) == document else None

@@ -167,7 +167,7 @@ def rename(candidate: ConversionCandidate) -> Conversion:
         return Conversion(obstacles=tuple(capable_cluster(candidate, "rename")))
     named = {resource: class_for(resource, candidate.view) for resource in candidate.places}
     classes = {resource: name for resource, name in named.items() if name is not None}
-    missing = existing_classes(named, candidate.places, candidate.view)
+    missing = existing_classes(named.items(), candidate.places, candidate.view)
     if obstacles := (*missing, *only_a_class(candidate, classes)):
         return Conversion(obstacles=obstacles)
     record = replace(candidate.record, classes=classes)
@@ -228,14 +228,14 @@ def only_a_class(candidate: ConversionCandidate, classes: Mapping[str, str] | No
     source="k8s.io/kubernetes pkg/scheduler/framework/plugins/dynamicresources PreFilter",
 )
 def existing_classes(
-    classes: Mapping[str, str | None], places: Mapping[str, FieldPath], view: ClusterView
+    classes: Iterable[tuple[str, str | None]], places: Mapping[str, FieldPath], view: ClusterView
 ) -> Iterator[Problem]:
     """A claim of a class that does not exist keeps its pod Pending ("device class does not exist").
 
     NVIDIA's DRA driver brings the classes gpu.nvidia.com and mig.nvidia.com; where they are missing, it is not
     installed.
     """
-    for resource, name in classes.items():
+    for resource, name in classes:
         if name is None:
             text = f'no DeviceClass stands for it, by extendedResourceName or by the name "{usual_class(resource)}"'
             yield Problem(places[resource], text, f"create a DeviceClass with extendedResourceName: {resource}")
@@ -243,9 +243,9 @@ def existing_classes(
             yield Problem(places[resource], f'becomes a claim of DeviceClass "{name}", which does not exist')
 
 
-def classes_of(record: ConversionRecord, resources: Iterable[str]) -> dict[str, str | None]:
-    """The DeviceClass that each resource becomes."""
-    return {resource: record.device_class(resource) for resource in resources}
+def classes_of(record: ConversionRecord, resources: Iterable[str]) -> list[tuple[str, str]]:
+    """Each resource with each DeviceClass that it becomes."""
+    return [(resource, name) for resource in resources for name in record.device_classes(resource)]
 
 
 def class_for(resource: str, view: ClusterView) -> str | None:

@@ -10,9 +10,11 @@ Source: KEP-5004; k8s.io/kubernetes pkg/features/kube_features.go, pkg/kubelet/l
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.conversion.gpu_semantics import shares_of
+from policies.conversion.slices import amount_as_sold, has_slice
 from policies.conversion.templates import without_nulls
 from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
 from policies.devices.native_quotas import DEVICES_OF_CLASS, QuotaUse, counts_as_resource, counts_pod, refused_claims
@@ -26,14 +28,14 @@ from policies.kubernetes.objects import FieldPath, lookup, name_of
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
-from policies.nvidia.labels import device_predicate
+from policies.nvidia.labels import Subject, device_predicate
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.predicates import TRUE
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from policies.conversion.record import ConversionCandidate, ConversionRecord, RecordedClaim
     from policies.kubernetes.objects import Object
@@ -105,6 +107,13 @@ def device_findings(
     if groups is UNKNOWN:
         return
     for resource, path in places.items():
+        if parts := record.slices_of(resource):
+            if not has_slice(parts, record.wish, record.constraints, groups):
+                text = f"no device offers a part of {record.wish.gpu_memory}Mi that the pod can get; {_existing_devices(groups, '')}"
+                yield from existing_device(
+                    resource, path, record, settings, text, _remedy_without_slices(record, groups)
+                )
+            continue
         wanted_type = known_classes(view).device_type(record.device_class(resource))
         if wanted_type is None:
             continue
@@ -113,10 +122,13 @@ def device_findings(
         matching = [group for group in candidates if predicate.matches(group.first)]
         shares = record.shares.get(resource, 0)
         if not any((shares_of(group.first) or 0) >= shares for group in matching):
-            exists, remedy = _existing_devices(candidates, wanted_type), None if candidates else _NO_DEVICE
-            yield from existing_device(
-                resource, path, record, settings, lacks_shares=bool(matching), exists=exists, remedy=remedy
-            )
+            conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
+            if matching:
+                mismatch = f"no device that{conditions or ' there is'} is offered in shares; "
+            else:
+                mismatch = f"no device{conditions}; " if conditions else ""
+            text, remedy = mismatch + _existing_devices(candidates, wanted_type), None if candidates else _NO_DEVICE
+            yield from existing_device(resource, path, record, settings, text, remedy)
         elif not shares:
             yield from _too_few(resource, path, record.claim, matching)
 
@@ -137,9 +149,7 @@ def existing_device(
     path: FieldPath,
     record: ConversionRecord,
     settings: GPUAdmissionPolicy,
-    *,
-    lacks_shares: bool,
-    exists: str,
+    text: str,
     remedy: str | None,
 ) -> Iterator[Problem]:
     """No ResourceSlice holds a device like this now, so the pod will be Pending.
@@ -147,17 +157,11 @@ def existing_device(
     That may pass: an autoscaled cluster has no GPU node until the first pod requests one, and a driver upgrade
     empties the slices. It may also be a misspelt product.
     """
-    predicate = record.claim.predicates[resource]
-    conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
-    if lacks_shares:
-        mismatch = f"no device that{conditions or ' there is'} is offered in shares; "
-    else:
-        mismatch = f"no device{conditions}; " if conditions else ""
     # The setting of placement is about wishes only.
     is_wished = device_predicate(record.wish, record.subject(resource)) != TRUE
     denied = is_wished and settings.placement.unsatisfiable == "deny"
     severity = Severity.DENY if denied else Severity(settings.conversion.unsatisfiable)
-    yield Problem(path, mismatch + exists, remedy, severity=severity)
+    yield Problem(path, text, remedy, severity=severity)
 
 
 def _too_few(resource: str, path: FieldPath, claim: RecordedClaim, matching: list[DeviceGroup]) -> Iterator[Finding]:
@@ -177,12 +181,24 @@ def _kind(wanted_type: str) -> str:
     return "whole GPU" if wanted_type == "gpu" else "MIG device"
 
 
-def _existing_devices(groups: list[DeviceGroup], wanted_type: str) -> str:
+def _remedy_without_slices(record: ConversionRecord, groups: Sequence[DeviceGroup]) -> str | None:
+    """The remedy if no device has the part of a GPU that a pod wishes; None for that of the rule."""
+    if (sold := amount_as_sold(record.wish, record.constraints, groups)) is not None:
+        return f'write gpu-admission.io/gpu-memory: "{sold}"'
+    whole = replace(record.wish, gpu_memory=None, min_memory=record.wish.gpu_memory)
+    predicate = device_predicate(whole, Subject("gpu"))
+    if any(each.type == "gpu" and not each.is_shareable and predicate.matches(each.first) for each in groups):
+        return "replace gpu-admission.io/gpu-memory by min-memory to get a whole GPU"
+    return None
+
+
+def _existing_devices(groups: Iterable[DeviceGroup], wanted_type: str) -> str:
+    """The products of devices of a type, or of GPUs of every type if it is empty."""
     nodes: defaultdict[str, set[str]] = defaultdict(set)
     for group in groups:
         nodes[group.product].update(group.by_node)
     if not nodes:
-        return f"no ResourceSlice holds a {_kind(wanted_type)}"
+        return f"no ResourceSlice holds a {_kind(wanted_type) if wanted_type else 'GPU'}"
     products = [f"{product} on {len(names)} node{'s' * (len(names) > 1)}" for product, names in sorted(nodes.items())]
     rest = f" and {format_count(len(products) - 5, 'more product')}" if len(products) > 5 else ""
     return f"the cluster has {', '.join(products[:5])}{rest}"
@@ -306,11 +322,16 @@ def effective_quotas(
         if isinstance(hard := lookup(quota, ("spec", "hard")), dict)
     ]
     for resource, path in places.items():
-        name, key = record.device_class(resource), f"requests.{resource}"
-        if any(f"{name}{DEVICES_OF_CLASS}" in hard for _, hard, scoped in limits if not scoped):
-            continue
+        key = f"requests.{resource}"
+        unlimited = [
+            name
+            for name in record.device_classes(resource)
+            if not any(f"{name}{DEVICES_OF_CLASS}" in hard for _, hard, scoped in limits if not scoped)
+        ]
         for quota, hard, scoped in limits:
-            if key not in hard or (not scoped and counts_as_resource(name, resource, view)):
+            uncounted = (each for each in unlimited if scoped or not counts_as_resource(each, resource, view))
+            name = next(uncounted, None)
+            if key not in hard or name is None:
                 continue
             yield Problem(
                 path,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from policies.kubernetes.bounds import count_work
 from policies.kubernetes.names import MANAGED, UNUSED_SINCE
 from policies.kubernetes.objects import has_ended, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.quantities import mebibytes_text
 from policies.nvidia.predicates import TRUE, AllOf, Predicate
 from policies.rules.decision import Template
 
@@ -47,9 +48,15 @@ class ExactRequest:
     predicate: Predicate = TRUE
     shares: int = 0
     """Requested shares of each device, if the driver shares devices (`shares`, ConsumableShares)."""
+    memory: int = 0
+    """Requested memory of each device in MiB, if the driver shares devices by memory."""
 
     def manifest(self) -> dict[str, Any]:
         """The request as JSON."""
+        return {"name": self.name, "exactly": self.fields()}
+
+    def fields(self) -> dict[str, Any]:
+        """The fields that an exact request and an alternative have in common."""
         exactly: dict[str, Any] = {
             "deviceClassName": self.device_class,
             "allocationMode": "ExactCount",
@@ -57,9 +64,27 @@ class ExactRequest:
         }
         if expressions := cel_expressions(self.predicate):
             exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
+        capacity = {"memory": mebibytes_text(self.memory)} if self.memory else {}
         if self.shares:
-            exactly["capacity"] = {"requests": {"shares": str(self.shares)}}
-        return {"name": self.name, "exactly": exactly}
+            capacity["shares"] = str(self.shares)
+        if capacity:
+            exactly["capacity"] = {"requests": capacity}
+        return exactly
+
+
+@dataclass(frozen=True, slots=True)
+class PrioritizedRequest:
+    """One request of a claim with alternatives, of which the first that a node can meet is taken."""
+
+    name: str
+    alternatives: Sequence[ExactRequest]
+
+    def manifest(self) -> dict[str, Any]:
+        """The request as JSON."""
+        return {
+            "name": self.name,
+            "firstAvailable": [{"name": each.name, **each.fields()} for each in self.alternatives],
+        }
 
 
 def cel_expressions(predicate: Predicate) -> list[str]:
@@ -70,7 +95,7 @@ def cel_expressions(predicate: Predicate) -> list[str]:
     return [part.cel() for part in parts] if len(parts) <= _MOST_SELECTORS else [predicate.cel()]
 
 
-def claim_template(namespace: str, requests: Sequence[ExactRequest]) -> Template:
+def claim_template(namespace: str, requests: Sequence[ExactRequest | PrioritizedRequest]) -> Template:
     """The template with these requests, named by its content."""
     spec = {
         "metadata": {"labels": {MANAGED: "true"}},

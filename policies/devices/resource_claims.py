@@ -128,6 +128,11 @@ class DeviceRequest:
     is_prioritized: bool
     """True if it has `firstAvailable`, a list of which the first entry that can be met is taken."""
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The DeviceClasses of its subrequests, each once."""
+        return tuple(dict.fromkeys(each.device_class for each in self.subrequests))
+
 
 @dataclass(frozen=True)
 class _Part:

@@ -67,6 +67,15 @@ def quantity_or_none(value: object) -> Fraction | None:
         return None
 
 
+def mebibytes_text(amount: int) -> str:
+    """A number of MiB as Kubernetes writes it: `81559Mi`, `80Gi`, `1Ti`."""
+    for unit in ("Mi", "Gi"):
+        if amount % 1024:
+            return f"{amount}{unit}"
+        amount //= 1024
+    return f"{amount}Ti"
+
+
 def parse_integer(text: str) -> int | None:
     """The integer that Go's strconv.ParseInt reads; None if the text is not an integer of 64 bits."""
     if not _INTEGER.fullmatch(text):

@@ -176,8 +176,8 @@ def device_predicate(wish: Wish, subject: Subject) -> Predicate:
 def _parts(wish: Wish, subject: Subject) -> Iterator[Predicate]:
     if wish.products is not None:
         yield ProductLike(wish.products.includes, wish.products.excludes, _NAMES[subject.kind])
-    if wish.min_memory is not None or wish.max_memory is not None:
-        yield MemoryWithin(wish.min_memory, wish.max_memory, is_whole=subject.kind == "gpu")
+    if wish.least_memory is not None or wish.max_memory is not None:
+        yield MemoryWithin(wish.least_memory, wish.max_memory, is_whole=subject.kind == "gpu")
     if wish.min_compute_capability is not None:
         version = wish.min_compute_capability
         yield VersionAtLeast("cudaComputeCapability", (*version, 0), "compute capability", pair_text(version))

@@ -508,6 +508,23 @@ class MemoryWithin:
         return least, most
 
 
+@dataclass(frozen=True, slots=True)
+class Shareable:
+    """Several claims can hold the device."""
+
+    def cel(self) -> str:
+        """The field, which exists where the API server has DRAConsumableCapacity."""
+        return "device.allowMultipleAllocations"
+
+    def matches(self, device: Device) -> bool:
+        """True if several claims can hold it."""
+        return device.is_shareable
+
+    def words(self) -> str:
+        """`shareable`."""
+        return "shareable"
+
+
 _MEMORY = f"{CAPACITY}.memory"
 _DYNAMIC = "multiprocessors"
 """A capacity that whole GPUs publish with DynamicMIG only."""

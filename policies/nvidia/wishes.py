@@ -6,6 +6,7 @@ and to conditions on node labels in `policies.placement`. Both select the same G
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,7 +28,7 @@ from policies.nvidia.wish_words import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = ["WORDS", "ProductPatterns", "Wish", "WishError"]
 
@@ -36,6 +37,7 @@ _EXAMPLES = {
     "product": "H100*,A100*80GB*,!*MIG*",
     "min-memory": "40Gi",
     "max-memory": "80Gi",
+    "gpu-memory": "20Gi",
     "min-compute-capability": "8.6",
     "family": "hopper,ada-lovelace",
     "min-driver": "580.95",
@@ -56,6 +58,8 @@ class Wish:
     """In MiB, of the GPU or MIG device that the pod gets; as labels tell it, so 81559 for an H100 of 80 GB."""
     max_memory: int | None = None
     """In MiB; a device with less than one MiB more is still within it."""
+    gpu_memory: int | None = None
+    """In MiB, of the part of a GPU that the pod gets: a share of a device, or a MIG device."""
     min_compute_capability: tuple[int, int] | None = None
     families: tuple[str, ...] = ()
     """As labels spell them: `ada-lovelace`."""
@@ -81,6 +85,7 @@ class Wish:
             products=_read(words, "product", ProductPatterns.read),
             min_memory=_read(words, "min-memory", read_least_memory),
             max_memory=_read(words, "max-memory", read_most_memory),
+            gpu_memory=_read(words, "gpu-memory", read_least_memory),
             min_compute_capability=_read(words, "min-compute-capability", read_compute_capability),
             families=_read(words, "family", read_families) or (),
             min_driver=_read(words, "min-driver", read_driver),
@@ -103,6 +108,7 @@ class Wish:
             "product": str(self.products or ""),
             "min-memory": f"{self.min_memory}Mi" if self.min_memory is not None else "",
             "max-memory": f"{self.max_memory}Mi" if self.max_memory is not None else "",
+            "gpu-memory": f"{self.gpu_memory}Mi" if self.gpu_memory is not None else "",
             "min-compute-capability": pair_text(self.min_compute_capability) if self.min_compute_capability else "",
             "family": ",".join(self.families),
             "min-driver": driver_text(self.min_driver) if self.min_driver else "",
@@ -111,13 +117,18 @@ class Wish:
         }
         return {word: text for word, text in texts.items() if text}
 
+    @property
+    def least_memory(self) -> int | None:
+        """The least memory in MiB of a device that can meet the wish; None if it does not matter."""
+        return max((each for each in (self.min_memory, self.gpu_memory) if each is not None), default=None)
+
     def __bool__(self) -> bool:
         """True if anything is wished; that sharing does not matter is a wish too."""
         return self != _NOTHING
 
     def contradictions(self) -> list[tuple[tuple[str, ...], str]]:
         """The contradictions of the wish: words, each with a clause without a full stop."""
-        return [*_products(self), *_memory(self), *_families(self)]
+        return [*_products(self), *_memory(self), *_part(self), *_families(self)]
 
 
 _NOTHING = Wish()
@@ -154,6 +165,30 @@ def _memory(wish: Wish) -> list[tuple[tuple[str, ...], str]]:
         return []
     text = f"min-memory is {wish.min_memory}Mi and max-memory only {wish.max_memory}Mi"
     return [(("min-memory", "max-memory"), text)]
+
+
+_NAMED_MEMORY = re.compile(r"[0-9]g\.([0-9]{1,3})gb", re.IGNORECASE)
+"""The memory in GB that a MIG profile has in its name; the device has at most half a GiB more."""
+
+
+def _part(wish: Wish) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The contradictions between a part of a GPU and the other words."""
+    part = wish.gpu_memory
+    if part is None:
+        return
+    if wish.min_memory is not None and wish.min_memory > part:
+        yield ("gpu-memory", "min-memory"), f"gpu-memory is {part}Mi and min-memory {wish.min_memory}Mi"
+    if wish.max_memory is not None and wish.max_memory < part:
+        yield ("gpu-memory", "max-memory"), f"gpu-memory is {part}Mi and max-memory only {wish.max_memory}Mi"
+    if wish.sharing == "exclusive":
+        yield ("gpu-memory", "sharing"), "gpu-memory is for a part of a GPU, and sharing: exclusive for all of it"
+    patterns = wish.products.includes if wish.products is not None else ()
+    named = [_NAMED_MEMORY.search(pattern) for pattern in patterns]
+    if named and all(match is not None and (int(match[1]) + 1) * 1024 <= part for match in named):
+        yield (
+            ("product", "gpu-memory"),
+            f"product names MIG devices with less memory than gpu-memory, which is {part}Mi",
+        )
 
 
 def _families(wish: Wish) -> list[tuple[tuple[str, ...], str]]:

@@ -31,6 +31,7 @@ def checks() -> tuple[Check[...], ...]:
         advertised_resources.advertised_resources,
         node_conditions.met_wishes,
         node_conditions.met_by_labels,
+        node_conditions.claimed_parts,
         place.accepted_fields,
         pod_wishes.effective_wishes,
         resource_requests.unshared_gpu,

@@ -15,7 +15,9 @@ from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.names import format_count, format_ranges, printable
 from policies.kubernetes.selectors import ALWAYS, both
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.labels import Subject, device_predicate
+from policies.nvidia.mig import parse_resource
 from policies.nvidia.predicates import TRUE
 from policies.nvidia.wish_words import as_sold
 from policies.nvidia.wishes import Wish
@@ -104,7 +106,7 @@ def _unmet_word(gpu: RequestedGPU, view: ClusterView, wishes: PodWishes) -> _Mis
         meeting = _matching_gpus(part, gpu, left, view)
         if not meeting:
             written = wishes.texts[word].strip()
-            sold = as_sold(written) if word == "min-memory" else None
+            sold = as_sold(written) if word in ("min-memory", "gpu-memory") else None
             if sold and _matching_gpus(Wish.of({word: sold}), gpu, left, view):
                 remedy: str | None = f'write "{sold}"'
             else:
@@ -157,6 +159,7 @@ _SHARING = (
 _WORDS = {
     "min-memory": _Phrases("memory", "has {} of memory", "has {}", "at least {} is wished"),
     "max-memory": _Phrases("memory", "has {} of memory", "has {}", "at most {} is wished"),
+    "gpu-memory": _Phrases("memory", "has {} of memory", "has {}", "a part of {} is wished"),
     "min-compute-capability": _Phrases(
         "compute_capability", "has compute capability {}", "has {}", "at least {} is wished"
     ),
@@ -282,6 +285,7 @@ def _add_conditions(
         text = f"neither labels of nodes nor ResourceSlices show which nodes have such a GPU for {gpu.name}"
         yield from effective_wishes(wishes, text, "request it by a claim with such a selector")
     yield from met_by_labels(wanted, wishes)
+    yield from claimed_parts(requested, view, wishes)
     yield from shared
 
 
@@ -307,12 +311,51 @@ def met_by_labels(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Problem]:
         yield wishes.problem(next(iter(wishes.texts)), text)
 
 
+@PODS.rule(
+    "GA410",
+    "A part of a GPU must be wished for where pods are converted to claims",
+    default=Severity.WARN,
+    remedy="let the pod request by a claim (label gpu-admission.io/dra: enabled on the namespace)",
+    source="docs/placement.md",
+)
+def claimed_parts(requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Problem]:
+    """Only a claim can request a part of a GPU by its memory.
+
+    A device plugin hands out devices by number. A pod that is not converted runs where GPUs have the memory, and gets
+    a device as the node hands it out: a whole GPU, or a share without memory of its own.
+    """
+    part = wishes.wish.gpu_memory
+    if part is None:
+        return
+    names = [gpu.name for gpu in requested if gpu.labels is None or not gpu.labels.mig]
+    for name in names[:1]:
+        text = f"the pod is not converted, so it gets {name} as the node hands it out, and no part of {part}Mi"
+        mig = _smallest_mig_resource(part, view)
+        label = "label the namespace gpu-admission.io/dra: enabled"
+        remedy = None if mig is None else f"remove the annotation and request {mig}, or {label}"
+        yield wishes.problem("gpu-memory", text, remedy)
+
+
+def _smallest_mig_resource(memory: int, view: ClusterView) -> str | None:
+    """The resource of the smallest MIG devices with so many MiB that nodes hand out."""
+    nodes = gpu_nodes(view)
+    sizes: set[tuple[int, str]] = set()
+    for traits in () if nodes is UNKNOWN else nodes.traits:
+        for name in traits.offers:
+            parsed = parse_resource(name)
+            if parsed is not None and parsed.mig and not parsed.shared:
+                size = traits.label_values.get(f"{name}.memory", "")
+                sizes.update([(int(size), name)] if size.isdecimal() and int(size) >= memory else [])
+    return min(sizes)[1] if sizes else None
+
+
 def _without_gpu(pod: Pod, wishes: PodWishes) -> Iterator[Finding]:
     """A finding about the pod's own wishes, if it requests no GPU by a resource."""
     if not wishes.own:
         return
     if not pod.resource_claims:
-        yield from effective_wishes(wishes, "the pod requests no GPU")
+        remedy = f"request {GPU_RESOURCE}: 1, of which it gets a part" if wishes.wish.gpu_memory is not None else None
+        yield from effective_wishes(wishes, "the pod requests no GPU", remedy)
         return
     predicate = device_predicate(wishes.wish, Subject("gpu"))
     remedy = (

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import lookup
-from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL
+from policies.nvidia.identifiers import COMPUTE_LABELS, FAMILY_LABEL, GPU_RESOURCE
 from policies.nvidia.products import fold_name, matching_texts
 from policies.nvidia.wishes import Wish
 from policies.placement.affinity import TooManyTermsError, contradiction
@@ -37,7 +37,7 @@ _WORDS = {
     **dict.fromkeys(RUNTIME, ("min-cuda",)),
     FAMILY_LABEL: ("family",),
 }
-_WORDS_OF_SUFFIX = {"memory": ("min-memory", "max-memory"), "sharing-strategy": ("sharing",)}
+_WORDS_OF_SUFFIX = {"memory": ("min-memory", "max-memory", "gpu-memory"), "sharing-strategy": ("sharing",)}
 """The words that are rendered as conditions on a label; all others are about products."""
 
 
@@ -106,6 +106,12 @@ def resource_conflicts(requested: tuple[RequestedGPU, ...], wish: Wish) -> Itera
                 "sharing",
                 f'is "exclusive", and the pod requests {resource.name}, which is shared',
                 f'request {resource.name.removesuffix(".shared")}, or write "shared"',
+            )
+        if resource.mig and wish.gpu_memory is not None:
+            yield ResourceConflict(
+                "gpu-memory",
+                f"is for a part of a GPU, and the pod requests {resource.name}",
+                f"request {GPU_RESOURCE}, or remove the annotation",
             )
         profile, patterns = resource.profile, wish.products
         if not (profile and patterns):

@@ -200,8 +200,8 @@ def alternatives(wish: Wish, resource: GPUResource, seen: SeenProducts) -> Alter
     prefix = label_prefix(resource)
     strategies = _STRATEGIES.get(wish.sharing or "")
     memory = []
-    if wish.min_memory is not None:
-        memory.append(NodeRequirement(prefix + ".memory", "Gt", (str(wish.min_memory - 1),)))
+    if wish.least_memory is not None:
+        memory.append(NodeRequirement(prefix + ".memory", "Gt", (str(wish.least_memory - 1),)))
     if wish.max_memory is not None:
         memory.append(NodeRequirement(prefix + ".memory", "Lt", (str(wish.max_memory + 1),)))
     parts = [

@@ -73,6 +73,7 @@ annotations = few(
         RECORD: st.text(max_size=5),
         f"{WISH}product": st.sampled_from(["H100*", "!*MIG*", "*MIG*", "A100*", "B300", "H100-SHARED", ""]),
         f"{WISH}min-memory": st.sampled_from(["40Gi", "1Mi", "80GB"]),
+        f"{WISH}gpu-memory": st.sampled_from(["4Gi", "20G", "20GB"]),
         f"{WISH}family": st.sampled_from(["hopper", "ampere,hopper", "hoper"]),
         f"{WISH}sharing": st.sampled_from(["exclusive", "shared", "any", "none"]),
     }

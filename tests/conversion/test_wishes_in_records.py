@@ -74,6 +74,7 @@ wishes = st.fixed_dictionaries(
         "product": st.sampled_from(["H100*", "*MIG*", "!*MIG*", "A100-80GB*,h?00, NVIDIA L40S,!*NVL*"]),
         "min-memory": st.sampled_from(["40Gi", "80G", "1Mi", "40960.5Mi"]),
         "max-memory": st.sampled_from(["141Gi", "200G"]),
+        "gpu-memory": st.sampled_from(["20Gi", "20G"]),
         "min-compute-capability": st.sampled_from(["8.6", "9", "10.0"]),
         "family": st.sampled_from(["hopper", "ampere, hopper", "ada-lovelace"]),
         "min-driver": st.sampled_from(["580", "580.95", "580.95.05"]),

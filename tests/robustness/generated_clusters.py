@@ -178,6 +178,7 @@ _WISHES = _few(
                 "T4",
             ]
         ),
+        "gpu-memory": st.sampled_from(["10Gi", "20Gi", "60Gi"]),
         "min-memory": st.sampled_from(["10Gi", "20Gi", "60Gi", "200Gi"]),
         "max-memory": st.sampled_from(["16Gi", "50Gi"]),
         "family": st.sampled_from(["hopper", "ampere,hopper", "turing"]),

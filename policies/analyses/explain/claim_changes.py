@@ -49,7 +49,8 @@ class ConvertedClaim:
         """
         if relaxation.change is not Change.COUNT:
             return None
-        piece = next(each for each in self.record.claim.pieces if each.request == relaxation.request)
+        request = relaxation.request.partition("/")[0]
+        piece = next(each for each in self.record.claim.pieces if each.request == request)
         resource, fewer = piece.resource, piece.count + relaxation.loss[0]
         amounts = {each.name: each.resources.get(resource, 0) for each in self.record.containers}
         changed = [name for name in piece.containers if amounts[name] > fewer]
@@ -105,7 +106,7 @@ def converted_claim(pod: Pod | None, claims: Sequence[NamedClaim]) -> ConvertedC
         return None
     requests = {piece.request for piece in record.claim.pieces}
     for number, claim in enumerate(claims):
-        if {each.full_name for each in claim.claim.subrequests} == requests:
+        if {each.name for each in claim.claim.requests} == requests:
             return ConvertedClaim(number, claim, record)
     return None
 
@@ -189,6 +190,7 @@ _MOST = 2
 _FACTS = {
     "min-memory": "memory",
     "max-memory": "memory",
+    "gpu-memory": "memory",
     "min-compute-capability": "compute_capability",
     "min-driver": "driver",
     "min-cuda": "cuda",
@@ -200,7 +202,7 @@ def nearest_bounds(word: str, wish: Wish, pod: Pod, view: ClusterView) -> list[s
     """Values of GPUs that a bound excludes, the nearest first; empty for words that are not bounds."""
     if word not in _FACTS:
         return []
-    least, asked = word.startswith("min-"), _bound(word, wish)
+    least, asked = not word.startswith("max-"), _bound(word, wish)
     facts = {
         getattr(existing, _FACTS[word])
         for resource in requested_gpus(pod, view)

@@ -16,7 +16,9 @@ from policies.analyses.generate.documents import (
     read_wanted,
     slug,
 )
-from policies.conversion.templates import ExactRequest
+from policies.conversion.constraints import NodeConstraints
+from policies.conversion.slices import ANY_MIG, SHARE
+from policies.conversion.templates import ExactRequest, PrioritizedRequest
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.names import PREFIX, QUOTA_LABEL, format_list, is_dns_label, shown
@@ -32,7 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
-    from policies.nvidia.predicates import Predicate
 
 
 Mode = Literal["Enforce", "Warn"]
@@ -113,7 +114,7 @@ def _option_of(limits: Sequence[dict[str, Any]], path: Sequence[str | int]) -> s
     return "--product" if "selector" in limit else "--gpus"
 
 
-_MEMORY = "min-memory"
+_MEMORY = ("min-memory", "gpu-memory")
 _PRODUCT = "product"
 
 
@@ -164,11 +165,12 @@ def read_wish(words: Mapping[str, str]) -> Wish:
 
 def memory_remarks(words: Mapping[str, str]) -> list[str]:
     """A remark if a bound excludes GPUs that are sold with it, such as 80Gi for 80 GB; else nothing."""
-    text = words.get(_MEMORY, "").strip()
-    sold = as_sold(text) if text else None
-    if sold is None:
-        return []
-    return [f"GPUs that are sold with {sold.removesuffix('G')} GB can have less than {text}; {sold} includes them."]
+    given = [text for word in _MEMORY if (text := words.get(word, "").strip())]
+    return [
+        f"GPUs that are sold with {sold.removesuffix('G')} GB can have less than {text}; {sold} includes them."
+        for text in given
+        if (sold := as_sold(text)) is not None
+    ]
 
 
 _API_VERSION = "resource.k8s.io/v1"
@@ -201,8 +203,7 @@ def generate_claim(words: ClaimWords) -> Generated:
     if not is_dns_label(words.name):
         text = f"is {shown(words.name)}; write at most 63 lower-case letters, digits and dashes"
         raise GenerationError("--name", text)
-    device_class, predicate = _devices(words)
-    spec = {"devices": {"requests": [ExactRequest(_REQUEST, device_class, words.count, predicate).manifest()]}}
+    spec = {"devices": {"requests": [_request(words).manifest()]}}
     kind = "ResourceClaimTemplate" if words.is_template else "ResourceClaim"
     metadata = {"name": words.name, **({"namespace": words.namespace} if words.namespace else {})}
     document: Object = {
@@ -215,14 +216,21 @@ def generate_claim(words: ClaimWords) -> Generated:
     return Generated((whose, *memory_remarks(words.wish)), document, (_pod_lines(words),))
 
 
-def _devices(words: ClaimWords) -> tuple[str, Predicate]:
-    """The class of the devices, and what they must be."""
+def _request(words: ClaimWords) -> ExactRequest | PrioritizedRequest:
+    """The request for the devices; for parts of GPUs by memory, a share or a MIG device."""
     wish = read_wish(words.wish)
+    if wish.gpu_memory is not None and words.mig:
+        raise GenerationError("--gpu-memory", f"is said by the profile {words.mig}; leave out --mig, or this option")
+    if wish.gpu_memory is not None:
+        conditions = NodeConstraints()
+        parts = [each.request(each.name, words.count, wish, conditions) for each in (SHARE, ANY_MIG)]
+        return PrioritizedRequest(_REQUEST, parts)
     if not words.mig:
-        return GPU_CLASS, device_predicate(wish, Subject("gpu"))
+        return ExactRequest(_REQUEST, GPU_CLASS, words.count, device_predicate(wish, Subject("gpu")))
     profile = read_profile(words.mig, "--mig")
     check_profile(profile, read_products(str(wish.products or "*")).labels, "--mig")
-    return MIG_CLASS, all_of([profile_is(profile), device_predicate(wish, Subject("mig", profile))])
+    predicate = all_of([profile_is(profile), device_predicate(wish, Subject("mig", profile))])
+    return ExactRequest(_REQUEST, MIG_CLASS, words.count, predicate)
 
 
 def _pod_lines(words: ClaimWords) -> Step:

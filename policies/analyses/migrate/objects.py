@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from policies.admission import review_concern, templates_of, unread_pods
 from policies.conversion.converted_pods import MARKS, conversion_record
 from policies.conversion.gpu_amounts import gpu_resources, requests_gpus
+from policies.devices.resource_claims import Claim
 from policies.kubernetes.names import DRA_LABEL, PREFIX, STRATEGY_LABEL
 from policies.kubernetes.neighbours import GROVE, KSERVE, KUBERAY, KUEUE, QUEUE
 from policies.kubernetes.objects import FieldPath, generate_name_of, items_at, lookup, mapping_at, name_of, namespace_of
@@ -361,8 +362,8 @@ def _result(
             return MigratedObject(migrated, tuple(templates), findings)
         _write(edits, template, migrated)
         notices += keep_ray_gpus(document, template, migrated, edits)
-    requests = (each for template in templates for each in items_at(template, ("spec", "spec", "devices", "requests")))
-    notices += kueue_notice(document, (each["exactly"]["deviceClassName"] for each in requests))
+    requests = (each for template in templates for each in Claim(template, "ResourceClaimTemplate").requests)
+    notices += kueue_notice(document, (name for each in requests for name in each.classes))
     return MigratedObject(edits.document if edits else None, tuple(templates), findings, notices=tuple(notices))
 
 

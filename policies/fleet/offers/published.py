@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.fleet.offers.hardware import ENGINE_CAPACITIES, NUMA_NODE, profile_of, shown_driver
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.quantities import mebibytes_text
 from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
@@ -259,7 +260,7 @@ def _whole_device(hardware: Hardware, number: int) -> Object:
     return {
         "name": f"gpu-{number}",
         "attributes": {**attributes, "type": {"string": "gpu"}, **({"uuid": uuid} if uuid else {})},
-        **({"capacity": {"memory": {"value": _mebibytes(memory)}}} if memory else {}),
+        **({"capacity": {"memory": {"value": mebibytes_text(memory)}}} if memory else {}),
     }
 
 
@@ -360,12 +361,7 @@ def _counters(amounts: Mapping[str, int], covered: Iterable[int]) -> dict[str, A
 
 
 def _value(name: str, amount: int) -> str:
-    return _mebibytes(amount) if name == "memory" else str(amount)
-
-
-def _mebibytes(amount: int) -> str:
-    """An amount of memory as Kubernetes writes it: `81559Mi`, `80Gi`."""
-    return f"{amount // 1024}Gi" if amount % 1024 == 0 else f"{amount}Mi"
+    return mebibytes_text(amount) if name == "memory" else str(amount)
 
 
 def _profile_id(hardware: Hardware, profile: MIGProfile) -> int:

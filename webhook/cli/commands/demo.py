@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import click
 
+from policies.devices.resource_claims import Claim
 from policies.kubernetes.names import MANAGED
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from webhook.cli.cluster_options import ClusterOptions
@@ -248,11 +249,10 @@ async def _show_claims(sandbox: Sandbox, session: aiohttp.ClientSession, pod: Ob
     for made in await made_claims(session, pod):
         claim = sandbox.get("ResourceClaim", made["resourceClaimName"], namespace_of(pod)) or {}
         click.echo(f"ResourceClaim {name_of(claim)}, made from ResourceClaimTemplate {templates[made['name']]}")
-        for request in claim["spec"]["devices"]["requests"]:
-            exactly = request["exactly"]
-            click.echo(f"  {request['name']}: {exactly['count']} x {exactly['deviceClassName']}")
-            for selector in exactly.get("selectors", []):
-                click.echo(f"    {selector['cel']['expression']}")
+        for subrequest in Claim(claim).subrequests:
+            click.echo(f"  {subrequest.full_name}: {subrequest.count} x {subrequest.device_class}")
+            for expression in subrequest.expressions:
+                click.echo(f"    {expression}")
 
 
 async def _show_again(sandbox: Sandbox, session: aiohttp.ClientSession, manifest: Manifest) -> None:

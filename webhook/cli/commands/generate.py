@@ -74,6 +74,7 @@ def _wish_options(function: F) -> F:
             "--min-memory", "--memory", "min_memory", metavar="QUANTITY", default="", help="At least: 40Gi, 80G."
         ),
         click.option("--max-memory", metavar="QUANTITY", default="", help="At most: 80Gi."),
+        click.option("--gpu-memory", metavar="QUANTITY", default="", help="Of a part of a GPU: 20Gi."),
         click.option("--family", metavar="NAMES", default="", help="Architectures: hopper,blackwell."),
         click.option("--min-compute-capability", metavar="N.N", default="", help="CUDA compute capability: 8.6."),
         click.option("--min-driver", metavar="VERSION", default="", help="Version of the driver: 580, 580.95."),

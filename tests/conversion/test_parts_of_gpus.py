@@ -1,0 +1,173 @@
+"""Parts of GPUs by memory: what the cluster has becomes the alternatives of the claim."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from policies.analyses.explain import explain
+from policies.conversion.convert import convert
+from policies.conversion.record import ConversionRecord
+from policies.kubernetes.pods import Pod
+from policies.kubernetes.quantities import parse_quantity
+from policies.nvidia.wishes import Wish
+from policies.outcome import Feasibility, questions
+from policies.rules.settings import DEFAULTS
+from tests.explain import conftest as k8s
+from webhook.cluster.manifests import ManifestsView
+
+GPU = "nvidia.com/gpu"
+RUNS = Path(__file__).parents[3] / "shared" / "reference" / "nvidia"
+HARDWARE = [each for each in sorted(RUNS.glob("*.json")) if not each.stem.endswith("-runs")]
+OF_MIG = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"
+CLASSES = (k8s.device_class(), k8s.device_class("mig.nvidia.com", OF_MIG))
+FACTS = (*CLASSES, k8s.namespace(), k8s.empty_list("Pod"), k8s.empty_list("ResourceClaim", "resource.k8s.io/v1"))
+SHARED = {"value": "40Gi", "requestPolicy": {"default": "40Gi", "validRange": {"min": "1Mi", "step": "1Mi"}}}
+
+
+def device(name, kind, memory, profile=None, **fields):
+    attributes = {"type": {"string": kind}, "productName": {"string": "NVIDIA H100 80GB HBM3"}}
+    if profile:
+        attributes["profile"] = {"string": profile}
+    return {"name": name, "attributes": attributes, "capacity": {"memory": memory}, **fields}
+
+
+def mig(profile, memory, number=0):
+    return device(f"gpu-{number}-mig-{profile.replace('.', '')}", "mig", {"value": memory}, profile)
+
+
+def shared(kind="gpu", profile=None, **capacity):
+    found = device(f"{kind}-shared", kind, SHARED, profile, allowMultipleAllocations=True)
+    return {**found, "capacity": {**found["capacity"], **capacity}}
+
+
+def converted(objects, wish, version="v1.36.2"):
+    view = ManifestsView([*FACTS, *objects, {"serverVersion": {"gitVersion": version}}])
+    pod = Pod.read(
+        {"spec": {"containers": [{"name": "train", "resources": {"limits": {GPU: 1}, "requests": {GPU: 1}}}]}}
+    )
+    return convert(pod, "team-a", view, DEFAULTS, Wish.of(wish), pod)
+
+
+def slices(*devices, wish="20Gi", version="v1.36.2", **words):
+    """The recorded alternatives; several nodes are lists of devices."""
+    nodes = devices if devices and isinstance(devices[0], list) else [list(devices)]
+    objects = [k8s.resource_slice(each, f"node-{number}") for number, each in enumerate(nodes)]
+    return [*map(str, converted(objects, {"gpu-memory": wish, **words}, version).record.slices)]
+
+
+def test_each_node_gives_its_smallest_mig_device_with_the_memory():
+    nodes = [
+        [mig("1g.20gb", "20096Mi"), mig("3g.40gb", "40448Mi", 1)],
+        [mig("7g.80gb", "81152Mi")],
+        [mig("1g.10gb", "9984Mi")],
+    ]
+    assert slices(*nodes, wish="19Gi") == ["1g.20gb", "7g.80gb"]
+
+
+def test_of_mig_devices_with_equal_memory_the_one_with_fewer_slices_is_smaller():
+    assert slices(mig("2g.20gb", "20096Mi"), mig("1g.20gb", "20096Mi"), wish="19Gi") == ["1g.20gb"]
+
+
+def test_share_comes_before_mig_devices():
+    assert slices([mig("3g.40gb", "40448Mi")], [shared()]) == ["share", "3g.40gb"]
+
+
+def test_share_of_a_mig_device_takes_the_place_of_the_device():
+    assert slices(shared("mig", "3g.40gb")) == ["mig-share"]
+
+
+def test_device_that_is_shared_by_number_is_no_part():
+    assert slices(shared(shares={"value": "4"})) == ["mig-unshared"]
+
+
+def test_later_share_is_expected_where_gpus_are_whole():
+    assert slices(device("gpu-0", "gpu", {"value": "81559Mi"})) == ["share", "mig"]
+
+
+def test_share_is_not_expected_of_a_server_without_consumable_capacity():
+    assert slices(device("gpu-0", "gpu", {"value": "81559Mi"}), version="v1.34.4") == ["mig"]
+
+
+def test_shared_part_is_no_mig_device():
+    assert slices([mig("3g.40gb", "40448Mi")], [shared()], sharing="shared") == ["share"]
+
+
+def test_server_without_prioritized_lists_gets_the_first_alternative():
+    made = converted(
+        [k8s.resource_slice([mig("1g.20gb", "20096Mi")], "a"), k8s.resource_slice([mig("3g.40gb", "40448Mi")], "b")],
+        {"gpu-memory": "19Gi"},
+        "v1.33.1",
+    )
+    (request,) = made.template.spec["spec"]["devices"]["requests"]
+    assert (request["exactly"]["deviceClassName"], [*map(str, made.record.slices)]) == ("mig.nvidia.com", ["1g.20gb"])
+
+
+def test_list_has_at_most_eight_alternatives_the_smallest_first():
+    nodes = [[mig(f"1g.{size}gb", f"{size}Gi")] for size in range(30, 18, -1)]
+    assert slices(*nodes, wish="19Gi") == [f"1g.{size}gb" for size in range(19, 27)]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"slices": ["share"]},
+        {"wish": {"gpu-memory": "20480Mi"}, "slices": []},
+        {"wish": {"gpu-memory": "20480Mi"}, "slices": ["share", "share"]},
+        {"wish": {"gpu-memory": "20480Mi"}, "slices": ["gpu"]},
+        {"wish": {"gpu-memory": "20480Mi"}, "slices": "mig"},
+        {"wish": {"gpu-memory": "20480Mi"}, "slices": [1]},
+        {"wish": {"gpu-memory": "20480Mi"}, "slices": [f"1g.{size}gb" for size in range(20, 29)]},
+    ],
+    ids=repr,
+)
+def test_record_with_foreign_alternatives_is_invalid(document):
+    containers = [{"name": "train", "kind": "container", "resources": {GPU: 1}}]
+    assert ConversionRecord.parse(json.dumps({"containers": containers, **document})) is None
+
+
+def test_record_gives_the_same_template_in_another_cluster():
+    made = converted(
+        [k8s.resource_slice([mig("3g.40gb", "40448Mi")]), k8s.resource_slice([shared()], "b")], {"gpu-memory": "20Gi"}
+    )
+    assert ConversionRecord.parse(made.record.annotation).template("team-a") == made.template
+
+
+def has_part(published, mebibytes):
+    """True if a device has a part with so much memory: read from the slice by other rules than the conversion's."""
+    memory = published.get("capacity", {}).get("memory", {})
+    if parse_quantity(memory.get("value", 0)) < mebibytes * 2**20 or published["attributes"]["type"]["string"] not in (
+        "gpu",
+        "mig",
+    ):
+        return False
+    if not published.get("allowMultipleAllocations"):
+        return "profile" in published["attributes"]
+    return memory["requestPolicy"]["default"] == memory["value"]
+
+
+@pytest.mark.parametrize("file", HARDWARE, ids=lambda file: file.stem)
+def test_claim_fits_exactly_where_the_driver_publishes_such_a_part(file):
+    wrong = []
+    for name, run in json.loads(file.read_text()).items():
+        published = run["dra"]["slices"] if name.startswith("dra-") else []
+        version = "v1.34.4" if name.endswith("combined") else "v1.36.2"
+        node = [k8s.node(published[0]["spec"]["nodeName"])] if published else []
+        for gibibytes in (4, 9, 18, 39, 79) if published else ():
+            made = converted([*node, *published], {"gpu-memory": f"{gibibytes}Gi"}, version)
+            claim = {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaim",
+                "metadata": {"name": "gpu", "namespace": "team-a"},
+            }
+            claim["spec"] = made.template.spec["spec"]
+            view = ManifestsView([*FACTS, *node, *published, {"serverVersion": {"gitVersion": version}}])
+            (question,) = questions(claim, "team-a", view, DEFAULTS)
+            found = explain(question, view, DEFAULTS)
+            devices = [each for document in published for each in document["spec"].get("devices", ())]
+            expected = any(has_part(each, gibibytes * 1024) for each in devices)
+            if (found.verdict is Feasibility.FITS) != expected or bool(made.notices) == expected:
+                wrong.append((name, gibibytes, expected, found.headline, made.record.slices))
+    assert wrong == []
