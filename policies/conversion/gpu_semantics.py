@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies.conversion.record import most_at_once
+from policies.devices.device_sharing import SharingMode, sharing_of
 from policies.devices.deviceclasses import MIG_CLASS
 from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.kubernetes.names import printable
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.identifiers import GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.products import Product
 from policies.rules.checks import PODS, Problem
@@ -153,9 +154,6 @@ def one_kind_of_device(
     yield Problem(at, text, "write " + " or ".join(forms))
 
 
-_SHARES = f"{DRIVER}/shares"
-
-
 class UnofferedShare(NamedTuple):
     """A resource that stands for a share or a whole device which the DRA driver does not offer as such."""
 
@@ -201,9 +199,10 @@ def requested_shares(
 
 def shares_of(device: Device) -> int | None:
     """The shares of a device: 0 if one claim holds it alone, None if it is shared without limit."""
-    if not device.is_shareable:
+    sharing = sharing_of(device)
+    if sharing.mode is SharingMode.NONE:
         return 0
-    return int(device.capacity[_SHARES]) if _SHARES in device.capacity else None
+    return sharing.shares if sharing.mode is SharingMode.SHARES else None
 
 
 @PODS.rule(

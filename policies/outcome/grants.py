@@ -13,6 +13,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.usage import NONE, Held
+from policies.devices.device_sharing import held_parts
 from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.offers.shown import ShownSharing
 from policies.kubernetes.bounds import check_cancelled
@@ -24,7 +25,7 @@ from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import MIGProfile, parse_resource
 from policies.nvidia.products import fold_name
 from policies.outcome.allocation import Solution, SolutionState, Solver
-from policies.quota.demands.device_kinds import ConsumedCapacity, Offer, node_kinds, quota_device, replica_kind
+from policies.quota.demands.device_kinds import Offer, node_kinds, quota_device, replica_kind
 from policies.rules.charges import DeviceKind
 
 if TYPE_CHECKING:
@@ -99,22 +100,24 @@ def _is_kind_as_good(new: Offer, old: Offer) -> bool:
     """True if a device is the same or better.
 
     It must be of the same product, no share of a device that was whole, and no smaller. A product or a size that is unknown
-    counts as the same.
+    counts as the same, and so does the size of a share of a device that is shared without limit.
     """
     products = {fold_name(each.device.product) for each in (new, old) if each.device.product}
     if len(products) > 1 or (_is_share(new) and not _is_share(old)):
         return False
     kind, before = replica_kind(*new), replica_kind(*old)
-    if kind.gpus < before.gpus:
-        return False
-    if kind.memory is not None and before.memory is not None and kind.memory < before.memory * _EQUAL_MEMORY:
-        return False
+    if not old.device.shared_without_limit:
+        if kind.gpus < before.gpus:
+            return False
+        if kind.memory is not None and before.memory is not None and kind.memory < before.memory * _EQUAL_MEMORY:
+            return False
     profile, wanted = (MIGProfile.parse(each.device.profile) for each in (new, old))
     return profile is None or wanted is None or not wanted.attributes or profile.attributes == wanted.attributes
 
 
 def _is_share(kind: Offer) -> bool:
-    return kind.sharing.replicas > 1 or (not kind.device.profile and kind.device.gpus < 1)
+    is_part = kind.device.shared_without_limit or (not kind.device.profile and kind.device.gpus < 1)
+    return is_part or kind.sharing.replicas > 1
 
 
 def _power(kind: Offer) -> tuple[Any, int]:
@@ -130,6 +133,8 @@ def _words(kind: Offer, count: int) -> str:
     if replicas > 1:
         one, several = _PARTS.get(replicas, (f"share of 1/{replicas}", f"shares of 1/{replicas}"))
         return f"{count:,} {one if count == 1 else several} of {whole}{f' ({strategy})' if strategy else ''}"
+    if device.shared_without_limit:
+        return f"{count:,} {'share' if count == 1 else 'shares'} of {whole}, which the driver shares without limit"
     if _is_share(kind):
         return f"{count:,} {'share' if count == 1 else 'shares'} of {whole}, {float(device.gpus):.0%} each"
     if device.profile:
@@ -304,13 +309,13 @@ def _results(allocations: Iterable[Object]) -> list[Object]:
     return [each for found in allocations for each in lookup(found, ("devices", "results")) or ()]
 
 
-def _offer(device: Device, consumed: Any) -> Offer:
+def _offer(device: Device, consumed: Mapping[str, Any] | None) -> Offer:
     """The kind of a published device, or of the share of it that a claim gets."""
     known = quota_device(device)
-    taken = known.kind_taken(ConsumedCapacity.read(consumed))
+    taken = known.kind_taken(held_parts(device, consumed))
     part = taken.gpus / known.device.gpus
     if part == 1:
-        return Offer(known.device)
+        return Offer(taken)
     return Offer(known.device, ShownSharing(part.denominator)) if part.numerator == 1 else Offer(taken)
 
 

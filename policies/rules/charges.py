@@ -37,6 +37,9 @@ class DeviceKind:
     each is 1/n of the device."""
     memory: int | None = None
     """In bytes, of a replica its share; None if unknown."""
+    shared_without_limit: bool = False
+    """True if it counts as a whole device only because the driver shares it without limit and no setting says how much of
+    it a claim counts for."""
 
 
 UNSEEN = frozenset({DeviceKind("")})

@@ -244,6 +244,11 @@ SPECS = {
     "weight of other sharing": weight(products=["*"], sharing="none", gpus="1/4"),
     "weight as number": weight(products=["*"], sharing="mps", gpus=0.25),
     "weight as percentage": weight(products=["*"], sharing="mps", gpus="25%"),
+    "share of unlimited GPUs": {"quota": {"unlimitedShare": "1/8"}},
+    "memory of unlimited GPUs": {"quota": {"unlimitedShare": "10Gi"}},
+    "empty share of unlimited GPUs": {"quota": {"unlimitedShare": ""}},
+    "share of unlimited GPUs as number": {"quota": {"unlimitedShare": 0.125}},
+    "memory without unit": {"quota": {"unlimitedShare": "10000"}},
     "admin access": {"quota": {"adminAccess": "free"}},
     "other admin access": {"quota": {"adminAccess": "deny"}},
     "trusted creator": {"quota": {"trustedCreators": ["system:serviceaccount:kube-system:controllers"]}},
@@ -271,6 +276,7 @@ LATER = {
     "wish that cannot be met": wish(min_memory="80G", max_memory="40G"),
     "weight above 1": weight(products=["*"], sharing="mps", gpus="3/2"),
     "count that multiplies nothing": added_kind(counts=["spec.head.replicas"]),
+    "share of unlimited GPUs above 1": {"quota": {"unlimitedShare": "3/2"}},
     "weight of 0": weight(products=["*"], sharing="mps", gpus="0"),
 }
 """What takes more than a schema: refused by our webhook, or told in the condition Accepted."""

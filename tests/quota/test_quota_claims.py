@@ -14,6 +14,7 @@ from policies.quota.demands.claims import demands_of_claim, demands_of_template,
 from policies.quota.demands.classes import necessary_conditions
 from policies.rules.charges import DeviceDemand, DeviceKind
 from policies.rules.settings import DEFAULTS, Quotas
+from tests.published import shared_device
 from webhook.cluster.manifests import ManifestsView
 
 MIB, GIB = 2**20, 2**30
@@ -83,7 +84,7 @@ def test_selectors_narrow_kinds(claim, request_for, example, device_class, text,
 
 def test_any_mig_device_is_one_of_the_gpus_of_the_cluster(claim, request_for, example):
     """Not the largest that NVIDIA sells: another layout of the A100 or the H100 has at most their memory."""
-    unseen = only(claim(request_for(MIG)), example()).unseen
+    unseen = only(claim(request_for(MIG)), shared(example(), "")).unseen
     assert max(unseen, key=lambda kind: kind.memory) == DeviceKind("", "7g.80gb", Fraction(1), 80 * GIB)
     assert {kind.profile for kind in unseen} >= {"1g.10gb", "1g.20gb", "3g.40gb", "7g.80gb"}
     assert not {kind.profile for kind in unseen} & {"1g.6gb", "7g.141gb", "7g.278gb"}
@@ -313,13 +314,11 @@ def test_devices_held_with_admin_access_count_as_settings_say(claim, request_for
     assert holdings_of_claim(wanted, example(), FREE) == ()
 
 
-def shared(view, shares):
-    """The view with its GPUs divided into shares."""
+def shared(view, shares, but=""):
+    """The view with its GPUs shared by the driver, but for nodes whose name begins so."""
     slices = deepcopy([*view.list("ResourceSlice")])
-    for each in slices:
-        for device in each["spec"]["devices"]:
-            device["allowMultipleAllocations"] = True
-            device.setdefault("capacity", {})["shares"] = {"value": shares}
+    for each in (each for each in slices if not but or not each["spec"]["nodeName"].startswith(but)):
+        each["spec"]["devices"] = [shared_device(device, shares) for device in each["spec"]["devices"]]
     return ManifestsView([*view.list("DeviceClass"), *slices])
 
 
@@ -330,6 +329,34 @@ def test_share_of_a_device_counts_as_its_part(claim, request_for, example):
     assert {kind.gpus for kind in only(claim(half), view).kinds} == {Fraction(1, 2)}
     ((held,),) = (demand.kinds for demand in holdings_of_claim(claim(half, status=status), view, SETTINGS))
     assert held == replace(A100, gpus=Fraction(3, 4), memory=60 * GIB)
+
+
+def test_unpublished_gpu_counts_as_the_part_that_the_request_takes_of_the_others(claim, request_for, example):
+    """An autoscaler may add any product, and the driver shares it as it shares the others."""
+    half = claim(request_for(capacity={"requests": {"shares": "2"}}))
+    assert only(half, shared(example(), "4")).unseen == {DeviceKind("", gpus=Fraction(1, 2))}
+    eighth = replace(SETTINGS, unlimited_share="1/8")
+    view = shared(example(), "unlimited")
+    assert only(claim(request_for()), view, eighth).unseen == {DeviceKind("", gpus=Fraction(1, 8))}
+    assert only(claim(request_for()), view).unseen == {DeviceKind("", shared_without_limit=True)}
+
+
+def test_unpublished_gpu_counts_whole_where_some_gpus_are_not_shared(claim, request_for, example):
+    mixed = shared(example(), "4", but="gpu-h100")
+    assert only(claim(request_for()), mixed).unseen == {DeviceKind("")}
+
+
+def test_unpublished_mig_device_counts_whole_because_one_claim_takes_all_multiprocessors(claim, request_for, example):
+    view = shared(example(), "4")
+    assert only(claim(request_for(MIG)), view).unseen == only(claim(request_for(MIG)), shared(example(), "")).unseen
+
+
+def test_claim_for_shares_counts_only_devices_that_have_shares(claim, request_for, example):
+    """The allocator gives it no other device, so a whole GPU beside them does not count."""
+    wanted = claim(request_for(capacity={"requests": {"shares": "1"}}))
+    demand = only(wanted, shared(example(), "4", but="gpu-h100"))
+    assert {kind.product for kind in demand.kinds} == {A100.product}
+    assert {kind.gpus for kind in demand.kinds | demand.unseen} == {Fraction(1, 4)}
 
 
 POOLS = {"gpu-a100-01": A100, "gpu-h100-01": H100}

@@ -6,12 +6,15 @@ import pytest
 
 from policies.devices.published_devices import published_devices
 from policies.fleet.offers.shown import ShownSharing
+from policies.kubernetes.resourceslices import Device
 from policies.kubernetes.view import UNKNOWN
-from policies.quota.demands.device_kinds import ConsumedCapacity, Offer, QuotaDevice, node_kinds, quota_device
+from policies.quota.demands.device_kinds import Offer, node_kinds, published_kind, quota_device
 from policies.rules.charges import DeviceKind
+from policies.rules.settings.choices import Quotas
+from tests.published import shared_device
 from webhook.cluster.manifests import ManifestsView
 
-MIB = 2**20
+MIB, GIB = 2**20, 2**30
 A100, H100 = "NVIDIA-A100-SXM4-40GB", "NVIDIA-H100-80GB-HBM3"
 WHOLE = DeviceKind(A100, memory=40960 * MIB)
 
@@ -138,42 +141,79 @@ def test_devices_are_found_by_pool_and_name(example):
     assert known.find("other.example.com", "gpu-a100-01", "gpu-1") is None
 
 
-def shareable(**capacity):
-    device = {
-        "name": "gpu-0",
-        "allowMultipleAllocations": True,
-        "attributes": {"type": {"string": "gpu"}, "productName": {"string": "Tesla T4"}},
-        "capacity": {name: {"value": value} for name, value in capacity.items()},
-    }
-    spec = {"driver": "gpu.nvidia.com", "nodeName": "a", "pool": {"name": "a", "generation": 1}, "devices": [device]}
-    view = ManifestsView(
-        [{"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a"}, "spec": spec}]
-    )
-    return quota_device(view.derive(published_devices).find("gpu.nvidia.com", "a", "gpu-0"))
+def shared(shares, memory="16Gi"):
+    """A T4 as the driver publishes it, which shares it so."""
+    capacity = {"memory": {"value": memory}} if memory else {}
+    attributes = {"type": {"string": "gpu"}, "productName": {"string": "Tesla T4"}}
+    device = {"name": "gpu-0", "attributes": attributes, "capacity": capacity}
+    return Device("gpu.nvidia.com", "a", "gpu-0", "a", shared_device(device, shares))
 
 
 @pytest.mark.parametrize(
-    ("capacity", "wanted", "gpus", "memory"),
+    ("shares", "requests", "gpus", "memory"),
     [
-        ({"memory": "16Gi", "shares": "4"}, {}, "1/4", 4 * 2**30),
-        ({"memory": "16Gi", "shares": "4"}, {"shares": "2"}, "1/2", 8 * 2**30),
-        ({"memory": "16Gi", "shares": "4"}, {"gpu.nvidia.com/shares": "9"}, "1", 16 * 2**30),
-        ({"memory": "16Gi", "shares": "4"}, {"shares": "1m"}, "1/4", 4 * 2**30),
-        ({"memory": "16Gi", "shares": "4"}, {"shares": 1, "memory": "8Gi"}, "1/2", 8 * 2**30),
-        ({"memory": "16Gi"}, {"memory": "4Gi"}, "1/4", 4 * 2**30),
-        ({"memory": "16Gi"}, {}, "1", 16 * 2**30),
-        ({"memory": "16Gi"}, {"memory": "much"}, "1", 16 * 2**30),
-        ({}, {"memory": "4Gi"}, "1", None),
+        ("4", None, "1/4", 4 * GIB),
+        ("4", {"shares": "2"}, "1/2", 8 * GIB),
+        ("4", {"shares": "1m"}, "1/4", 4 * GIB),
+        ("4", {"shares": 1, "memory": "8Gi"}, "1/2", 8 * GIB),
+        ("4", {"shares": 1, "memory": "1Mi"}, "1/4", 4 * GIB),
+        ("memory", {"memory": "4Gi"}, "1/4", 4 * GIB),
+        ("memory", {"memory": "4095.5Mi"}, "1/4", 4 * GIB),
+        ("memory", {"memory": "0"}, "1/16384", MIB),
+        ("memory", None, "1", 16 * GIB),
+        ("", None, "1", 16 * GIB),
+        ("", {"memory": "4Gi"}, "1", 16 * GIB),
     ],
 )
-def test_claim_of_a_shareable_device_takes_its_part(capacity, wanted, gpus, memory):
-    taken = shareable(**capacity).kind_taken(ConsumedCapacity.read(wanted))
-    assert (taken.gpus, taken.memory) == (Fraction(gpus), memory)
+def test_request_takes_its_part_of_a_shared_device(shares, requests, gpus, memory):
+    taken = published_kind(shared(shares), requests, Quotas())
+    assert taken == DeviceKind("Tesla-T4", gpus=Fraction(gpus), memory=memory)
 
 
-def test_device_that_one_claim_takes_whole_is_counted_whole():
-    device = QuotaDevice(DeviceKind("Tesla-T4", memory=16 * 2**30), shares=Fraction(4))
-    assert device.kind_taken(ConsumedCapacity(memory=Fraction(4 * 2**30))) == device.device
+@pytest.mark.parametrize(
+    ("shares", "requests"),
+    [
+        ("4", {"shares": "5"}),
+        ("4", {"gpu.nvidia.com/shares": "1"}),
+        ("4", {"shares": "much"}),
+        ("memory", {"shares": "1"}),
+        ("memory", {"memory": "17Gi"}),
+        ("unlimited", {"shares": "1"}),
+        ("", {"shares": "1"}),
+        ("", {"memory": "17Gi"}),
+    ],
+)
+def test_device_that_the_allocator_does_not_give_to_a_request_counts_nothing(shares, requests):
+    assert published_kind(shared(shares), requests, Quotas()) is None
+
+
+@pytest.mark.parametrize(
+    ("setting", "requests", "gpus", "memory"),
+    [
+        ("1/8", None, "1/8", 2 * GIB),
+        ("0.5", None, "1/2", 8 * GIB),
+        ("1", None, "1", 16 * GIB),
+        ("4Gi", None, "1/4", 4 * GIB),
+        ("80Gi", None, "1", 16 * GIB),
+        ("1/8", {"memory": "4Gi"}, "1/4", 4 * GIB),
+        ("1/8", {"memory": "1Mi"}, "1/8", 2 * GIB),
+        ("4Gi", {"memory": "1Mi"}, "1/4", 4 * GIB),
+    ],
+)
+def test_claim_counts_for_at_least_the_setting_where_gpus_are_shared_without_limit(setting, requests, gpus, memory):
+    taken = published_kind(shared("unlimited"), requests, Quotas(unlimited_share=setting))
+    assert taken == DeviceKind("Tesla-T4", gpus=Fraction(gpus), memory=memory)
+
+
+@pytest.mark.parametrize("requests", [None, {"memory": "4Gi"}])
+def test_claim_counts_as_a_whole_gpu_that_is_shared_without_limit_while_no_setting_says_its_share(requests):
+    taken = published_kind(shared("unlimited"), requests, Quotas())
+    assert taken == DeviceKind("Tesla-T4", memory=16 * GIB, shared_without_limit=True)
+
+
+def test_share_that_is_memory_is_the_whole_device_where_its_memory_is_unknown():
+    device, setting = shared("unlimited", memory=""), Quotas(unlimited_share="4Gi")
+    assert published_kind(device, None, setting) == DeviceKind("Tesla-T4")
 
 
 def test_mig_resource_of_an_unknown_profile_is_a_whole_gpu(node):

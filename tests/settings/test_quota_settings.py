@@ -1,5 +1,7 @@
 """Settings of quotas: weights of replicas, and trusted creators of claims."""
 
+from fractions import Fraction
+
 import pytest
 
 from policies.rules.settings import DEFAULTS, Quotas, parse_settings
@@ -42,6 +44,24 @@ def test_weight_is_above_0_and_at_most_1(problems_of, gpus):
             f'is "{gpus}"; write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"',
         )
     ]
+
+
+@pytest.mark.parametrize("share", ["", "0", "0/4", "3/2", "1.5", "12%", "10", "10Ki", "0Gi", "-1Gi", "much"])
+def test_share_of_unlimited_gpus_is_a_fraction_or_memory(problems_of, share):
+    assert problems_of({"quota": {"unlimitedShare": share}}) == [
+        (
+            "spec.quota.unlimitedShare",
+            f'is "{share}"; write a part of a GPU, above 0 and at most 1, such as "1/8", or memory such as "10Gi"',
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("share", "memory", "part"),
+    [("1/8", None, "1/8"), ("0.5", 2**34, "1/2"), ("10G", 20 * 10**9, "1/2"), ("32Gi", 2**34, "1"), ("8Gi", None, "1")],
+)
+def test_share_of_unlimited_gpus_is_a_part_of_a_device(share, memory, part):
+    assert settings({"unlimitedShare": share}).unlimited_part(memory) == Fraction(part)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.analyses.usage.cells import MOST_CELLS, node_cells
+from policies.rules.settings import Quotas
+from tests.published import shared_device
 from tests.usage.usage_objects import PRODUCT, claim, device, devices, node, pod, report, resource_slice
 
+NOTHING = {"memory": "0"}
+"""The capacity that a claim for a GPU takes by default if the driver shares it without limit."""
 A100 = "NVIDIA A100-SXM4-80GB"
 SETS = [{"name": "gpu-0-counter-set", "counters": {f"memory-slice-{each}": {"value": "1"} for each in range(8)}}]
 
@@ -144,9 +148,35 @@ def test_gpu_that_two_claims_hold_is_given_out_twice():
     assert shown(cell) == ("gpu-0", "over", ["0-0.5  team-a/train", "0.5-1  team-a/other"])
 
 
+@pytest.mark.parametrize(
+    ("setting", "state", "parts"),
+    [
+        ("", "held", ["0-0.5  team-a/a", "0.5-1  team-a/b"]),
+        ("1/4", "partly-held", ["0-0.25  team-a/a", "0.25-0.5  team-a/b", "0.5-1  free"]),
+    ],
+)
+def test_holders_of_a_gpu_that_is_shared_without_limit_lie_side_by_side(setting, state, parts):
+    claims = [claim("gpu-0", name=name, pods=(name,), shareID=name, consumedCapacity=NOTHING) for name in ("a", "b")]
+    slices = resource_slice([shared_device(device(), "unlimited")])
+    (cell,) = cells_of(node(), slices, *claims, settings=Quotas(unlimited_share=setting))
+    assert shown(cell) == ("gpu-0", state, parts)
+
+
+def test_holders_of_a_mig_device_that_they_share_lie_side_by_side():
+    mig = device("mig-0", "mig", A100, attributes={"profile": "3g.40gb"})
+    slices = {f"memorySlice{number}": {"value": "1"} for number in range(4)}
+    mig["capacity"] |= {"multiprocessors": {"value": "42"}, **slices}
+    taken = {"multiprocessors": "14", **dict.fromkeys(slices, "0"), **NOTHING}
+    claims = [claim("mig-0", name=name, pods=(name,), shareID=name, consumedCapacity=taken) for name in ("a", "b", "c")]
+    (cell,) = cells_of(node(), resource_slice([shared_device(mig, "unlimited")]), *claims)
+    assert [(part.start, part.width) for part in cell.parts if part.holder] == [
+        (Fraction(number, 6), Fraction(1, 6)) for number in range(3)
+    ]
+    assert not cell.is_over
+
+
 def test_shares_of_a_gpu_lie_side_by_side():
-    shared = device(allowMultipleAllocations=True)
-    shared["capacity"]["shares"] = {"value": "4"}
+    shared = shared_device(device(), "4")
     claims = [
         claim("gpu-0", name=name, pods=(name,), shareID=name, consumedCapacity={"shares": "1"}) for name in ("a", "b")
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from policies.rules.settings import Quotas
 from tests.explain.conftest import taint_rule
+from tests.published import shared_device
 from tests.usage.usage_objects import PRODUCT, claim, device, devices, node, reasons, report, resource_slice, totals
 
 SETS = [{"name": "gpu-0", "counters": {f"slice-{number}": {"value": "1"} for number in range(8)}}]
@@ -86,8 +88,7 @@ def test_parts_never_add_up_to_more_than_the_gpu():
 
 
 def test_shares_of_a_device_count_as_parts_of_it():
-    shared = device(allowMultipleAllocations=True)
-    shared["capacity"]["shares"] = {"value": "4"}
+    shared = shared_device(device(), "4")
     found = report(node(), resource_slice([shared]), claim("gpu-0", shareID="a", consumedCapacity={"shares": "1"}))
     assert totals(found) == {PRODUCT: ("1", "1/4", "3/4", "0")}
 
@@ -142,3 +143,30 @@ def test_devices_of_other_drivers_are_no_gpus(driver):
     other = resource_slice(devices(2))
     other["spec"]["driver"] = driver
     assert report(node(), other, claim("gpu-0", driver=driver)).gpus == ()
+
+
+@pytest.mark.parametrize(("setting", "held", "free"), [("", "1", "0"), ("1/8", "3/8", "5/8"), ("1/2", "1", "0")])
+def test_gpu_that_is_shared_without_limit_is_never_held_more_than_once(setting, held, free):
+    claims = [
+        claim("gpu-0", name=name, pods=(name,), shareID=name, consumedCapacity={"memory": "0"})
+        for name in ("a", "b", "c")
+    ]
+    slices = resource_slice([shared_device(device(), "unlimited")])
+    found = report(node(), slices, *claims, settings=Quotas(unlimited_share=setting))
+    assert totals(found) == {PRODUCT: ("1", held, free, "0")}
+    assert [each.holder.pods for each in found.holders] == [("a",), ("b",), ("c",)]
+    assert found.problems == ()
+
+
+def test_gpu_whose_shares_and_memory_go_to_different_claims_is_not_over():
+    taken = {"a": {"shares": "1", "memory": "61169Mi"}, "b": {"shares": "3", "memory": "0"}}
+    claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity=amounts) for name, amounts in taken.items()]
+    found = report(node(), resource_slice([shared_device(device(), "4")]), *claims)
+    assert totals(found) == {PRODUCT: ("1", "1", "0", "0")}
+
+
+def test_gpu_of_which_claims_hold_more_shares_than_it_has_is_over():
+    claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity={"shares": "3"}) for name in ("a", "b")]
+    found = report(node(), resource_slice([shared_device(device(), "4")]), *claims)
+    assert totals(found) == {PRODUCT: ("1", "3/2", "0", "0")}
+    assert found.problems == (f"node node-1 has 1 {PRODUCT}, and pods and claims hold 3/2",)

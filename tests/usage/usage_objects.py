@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from policies.analyses.usage import usage_report
+from policies.rules.settings import DEFAULTS
 from webhook.cluster.manifests import ManifestsView
 
 H100 = "NVIDIA H100 80GB HBM3"
@@ -21,10 +22,10 @@ NOTHING = (
 )
 
 
-def report(*objects, namespace="", partial=(), without=()):
+def report(*objects, namespace="", partial=(), without=(), settings=DEFAULTS.quota):
     """The report on some objects; kinds in `without` are unknown unless there is one of them."""
     known = [each for each in NOTHING if each["kind"].removesuffix("List") not in without]
-    return usage_report(ManifestsView([*known, *objects]), namespace, partial=partial)
+    return usage_report(ManifestsView([*known, *objects]), namespace, partial=partial, settings=settings)
 
 
 def node(name="node-1", *, gpus=0, labels=None, taints=(), capacity=None, resource="nvidia.com/gpu", **spec):

@@ -171,8 +171,11 @@ def _overlap(parts: Sequence[CellPart]) -> bool:
 
 
 def _is_held_twice(unit: PublishedUnit) -> bool:
-    """True if claims hold more of a MIG device than it is."""
-    return bool(unit.kind.profile) and sum((each.gpus for each in unit.holdings), _NONE) > unit.kind.gpus
+    """True if claims hold more of a MIG device than it is, and the driver does not share it between them."""
+    return (
+        bool(unit.kind.profile and not unit.is_shared)
+        and sum((each.gpus for each in unit.holdings), _NONE) > unit.kind.gpus
+    )
 
 
 def _side_by_side(parts: Sequence[CellPart]) -> tuple[CellPart, ...]:
@@ -183,12 +186,19 @@ def _side_by_side(parts: Sequence[CellPart]) -> tuple[CellPart, ...]:
 
 def _parts(unit: PublishedUnit, gpus: NodeGPUs, slices: int) -> Iterator[CellPart]:
     """The held parts of a unit, and the parts that are not held."""
-    end = _NONE
+    end, ends, amounts = _NONE, dict[str, Fraction](), dict[str, Fraction]()
+    for holding in unit.holdings:
+        for device in holding.devices:
+            amounts[device] = amounts.get(device, _NONE) + holding.amount
     for holding in unit.holdings:
         for device in holding.devices:
             own = unit.slices.get(device, ())
             start = Fraction(own[0], slices) if own else end
             width = Fraction(len(own), slices) if own else holding.gpus / len(holding.devices)
+            if unit.is_shared:
+                start = ends.get(device, start) if own else end
+                width *= (holding.amount if own else _ONE) / max(amounts[device], _ONE)
+                ends[device] = start + width
             yield CellPart(start, width, holding.kind.profile, device, holding.holder, problem=holding.problem)
             end = start + width
     rest = CellPart(end, _ONE - end, reason=unit.reason or _node_reason(gpus))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.usage.cells import memory_slices
 from policies.analyses.usage.node_gpus import (
@@ -22,6 +22,7 @@ from policies.devices.allocation.checks import first_untolerated
 from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError, Features
 from policies.devices.allocation.slices import TargetNode
+from policies.devices.device_sharing import consumed_capacity, held_parts
 from policies.devices.device_taint_rules import added_by_text
 from policies.devices.published_devices import published_devices
 from policies.devices.resource_claims import Claim, Holder
@@ -38,7 +39,7 @@ from policies.kubernetes.resourceslices import PCI_BUS_ID
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import parse_resource
-from policies.quota.demands.device_kinds import ConsumedCapacity, counted_offer, quota_device
+from policies.quota.demands.device_kinds import counted_offer, quota_device
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.resourceslices import Device
     from policies.kubernetes.view import ClusterView
     from policies.quota.demands.device_kinds import QuotaDevice
+    from policies.rules.settings.choices import Quotas
 
 
 _PodUse = tuple[str, Holder, tuple[tuple[str, int], ...]]
@@ -289,10 +291,11 @@ class _Result(NamedTuple):
 
     device: _PoolAndName
     holder: Holder
-    consumed: ConsumedCapacity
+    consumed: Mapping[str, Any] | None
+    """As `consumed_capacity` returns it."""
 
 
-def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> Iterator[NodeGPUs]:
+def published_gpus(view: ClusterView, cluster: Cluster, settings: Quotas, *, all_claims: bool) -> Iterator[NodeGPUs]:
     """The GPUs that NVIDIA's DRA driver publishes, with the claims that hold them.
 
     A GPU counts once, however many devices the driver publishes of it for claims to choose from. If
@@ -301,6 +304,7 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
     Args:
         view: The cluster.
         cluster: The same, digested.
+        settings: How quotas count shares of devices.
         all_claims: True if the view has the claims of all namespaces; if not, the number of held devices is unknown.
     """
     published, claims = view.derive(published_devices), view.derive_each("ResourceClaim", _results)
@@ -318,7 +322,7 @@ def published_gpus(view: ClusterView, cluster: Cluster, *, all_claims: bool) -> 
     for node, gpus in nodes.items():
         by_kind: defaultdict[OfferedKind, list[NodeGPUs]] = defaultdict(list)
         for devices in gpus.values():
-            one = _one_gpu(node, devices, results, judge, problems, all_claims=all_claims)
+            one = _one_gpu(node, devices, results, judge, problems, settings, all_claims=all_claims)
             by_kind[one.kind].append(one)
         yield from map(_sum_of_kind, by_kind.values())
     yield from _missing_gpus(results, is_known=published is not UNKNOWN, all_claims=all_claims)
@@ -345,7 +349,7 @@ def _results(document: Object) -> tuple[_Result, ...]:
         _Result(
             (str(each.get("pool")), str(each.get("device"))),
             holder,
-            ConsumedCapacity.read(each.get("consumedCapacity")),
+            consumed_capacity(each),
         )
         for each in held
     )
@@ -357,16 +361,21 @@ def _one_gpu(
     results: dict[_PoolAndName, list[_Result]],
     judge: AllocatableDevices,
     problems: Mapping[DeviceKey, str],
+    settings: Quotas,
     *,
     all_claims: bool,
 ) -> NodeGPUs:
     """One GPU, of which the driver publishes one device or several."""
     largest = max(devices, key=lambda each: each.kind.gpus)
-    kind, holdings = largest.kind, []
+    kind, holdings, gpus, is_shared = largest.kind, [], _NONE, False
     slices = {largest.device.name: memory_slices(largest.device)} if kind.profile else {}
     for each in devices:
+        amounts, taken = _NONE, Counter[str]()
         for result in results.pop(each.id, ()):
-            amount = each.counted.kind_taken(result.consumed).gpus / each.kind.gpus
+            parts = held_parts(each.device, result.consumed)
+            amount = each.counted.kind_taken(parts, settings).gpus / each.kind.gpus
+            amounts += amount
+            taken.update(parts)
             problem = health_problem(each.device) or problems.get((DRIVER, *each.id), "")
             unhealthy = amount if problem else _NONE
             holdings.append(
@@ -374,11 +383,14 @@ def _one_gpu(
             )
             if each.kind.profile:
                 slices[each.device.name] = memory_slices(each.device)
-    gpus = sum((each.gpus for each in holdings), _NONE)
+        # Holders of a device that the driver shares can count for more than the device, although each fits.
+        if amounts > 1 and each.device.is_shareable and max(taken.values(), default=_NONE) <= 1:
+            amounts, is_shared = _ONE, True
+        gpus += amounts * each.kind.gpus
     # The parts of a divided GPU can add up to more than one, because each counts as the larger of its shares.
     held = min(gpus / kind.gpus, _ONE) if len(devices) > 1 and len(holdings) > 1 else gpus / kind.gpus
     reason = judge.unusable_reason(node, [each.id for each in devices]) if all_claims and held < 1 else None
-    unit = PublishedUnit(_gpu_of(largest.device), largest.device.name, kind, tuple(holdings), slices, reason)
+    unit = PublishedUnit(_gpu_of(largest.device), largest.device.name, kind, tuple(holdings), slices, reason, is_shared)
     return NodeGPUs(
         node,
         kind,

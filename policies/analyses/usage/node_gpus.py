@@ -153,6 +153,8 @@ class PublishedUnit:
     """The memory slices of the held MIG devices, and of the one that exists, by the names of the devices."""
     reason: UnusableReason | None = None
     """The reason why no pod can get the rest of it."""
+    is_shared: bool = False
+    """True if its holders count for more than the GPU, and the driver shares a device of it between them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,14 @@ from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import GPUResource
 from policies.quota.demands.device_kinds import counted_offer
+from policies.rules.settings.choices import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from policies.devices.resource_claims import Holder
     from policies.kubernetes.view import ClusterView
+    from policies.rules.settings.choices import Quotas
 
 
 _NONE = Fraction(0)
@@ -251,18 +253,21 @@ _GPU = GPUResource(GPU_RESOURCE, mig=False, profile=None, shared=False)
 _IDLE = "neither advertised by a device plugin nor published by the DRA driver"
 
 
-def usage_report(view: ClusterView, namespace: str = "", *, partial: Collection[str] = ()) -> UsageReport:
+def usage_report(
+    view: ClusterView, namespace: str = "", *, partial: Collection[str] = (), settings: Quotas = DEFAULTS.quota
+) -> UsageReport:
     """The report on the GPUs of a cluster.
 
     Args:
         view: The cluster. What it cannot see is unknown in the report.
         namespace: The only namespace whose holders are shown; empty for all.
         partial: The kinds of which the view has the objects of this namespace only.
+        settings: How quotas count shares of devices.
     """
     cluster = view.derive(read_cluster)
     unknown = tuple(kind for kind in READ_FROM if view.list(kind) is UNKNOWN or kind in partial)
     all_pods, all_claims = "Pod" not in unknown, "ResourceClaim" not in unknown
-    offered = [*plugin_gpus(view, all_pods=all_pods), *published_gpus(view, cluster, all_claims=all_claims)]
+    offered = [*plugin_gpus(view, all_pods=all_pods), *published_gpus(view, cluster, settings, all_claims=all_claims)]
     merged: dict[tuple[str, OfferedKind], NodeGPUs] = {}
     for each in (*offered, *_idle_gpus(view, {each.node for each in offered})):
         known = merged.get((each.node, each.kind))

@@ -81,33 +81,50 @@ class Demand:
 
 
 def demand(device: AllocatableDevice, requested: Mapping[str, Any] | None, features: Features) -> Demand | Rejection:
-    """The amounts that a request takes of a device.
+    """The amounts that a request takes of a device, or why its capacities do not allow them.
+
+    Raises:
+        AllocationError: the device's capacity cannot be read, or the requested one cannot be rounded up.
+    """
+    return capacity_demand(read_capacities(device.document, device.where), requested, features)
+
+
+def read_capacities(document: Mapping[str, Any], where: str) -> dict[str, Capacity]:
+    """The capacities of a device by name.
+
+    Raises:
+        AllocationError: one of them cannot be read.
+    """
+    found = mapping(document, "capacity", where)
+    return {name: Capacity.read(mapping(found, name, where), f"{where}, capacity {name}") for name in found}
+
+
+def capacity_demand(
+    capacities: Mapping[str, Capacity], requested: Mapping[str, Any] | None, features: Features
+) -> Demand | Rejection:
+    """The amounts that a request takes of capacities, or why these do not allow them.
 
     That is what it names, rounded up as the device's policies say, and for the rest their defaults, or all of it.
 
     Raises:
-        AllocationError: the device's capacity cannot be read, or the requested one cannot be rounded up.
+        AllocationError: the requested amount cannot be read or rounded up.
 
     Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go.
     """
-    where = device.where
-    capacities = mapping(device.document, "capacity", where)
     wanted = {name: Amount.read(value, f"capacity {name}") for name, value in (requested or {}).items()}
     for name, amount in wanted.items():
         if name not in capacities:
             return Rejection(Reason.NO_SUCH_CAPACITY, name=name, asked=amount.nanos)
     amounts: dict[str, Amount] = {}
-    known: dict[str, _Capacity] = {}
-    for name in capacities:
-        known[name] = _Capacity.read(mapping(capacities, name, where), f"{where}, capacity {name}")
+    for name, capacity in capacities.items():
         try:
-            amounts[name] = known[name].consumed_amount(wanted.get(name), features)
+            amounts[name] = capacity.consumed_amount(wanted.get(name), features)
         except _UnrepresentableError as error:
             raise AllocationError(f'capacity "{name}": {error}') from None
-    for name, capacity in known.items():
+    for name, capacity in capacities.items():
         if capacity.forbids(amounts[name], features):
             return Rejection(Reason.CAPACITY_POLICY, name=name, asked=amounts[name].nanos, left=capacity.value.nanos)
-    return Demand(amounts, {name: capacity.value.nanos for name, capacity in known.items()})
+    return Demand(amounts, {name: capacity.value.nanos for name, capacity in capacities.items()})
 
 
 class _UnrepresentableError(Exception):
@@ -115,7 +132,7 @@ class _UnrepresentableError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Capacity:
+class Capacity:
     """A capacity of a device with its request policy; without a policy every amount is allowed."""
 
     value: Amount
@@ -124,7 +141,12 @@ class _Capacity:
     limits: _Range | None
 
     @classmethod
-    def read(cls, document: Mapping[str, Any], where: str) -> _Capacity:
+    def read(cls, document: Mapping[str, Any], where: str) -> Capacity:
+        """Read a capacity of a device.
+
+        Raises:
+            AllocationError: one of its amounts cannot be read.
+        """
         policy = mapping(document, "requestPolicy", where)
         return cls(
             value=Amount.read(document.get("value", "0"), where),

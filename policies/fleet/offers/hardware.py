@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from policies.devices.device_sharing import SharingMode, sharing_of
 from policies.fleet.offers.shown import (
     ENGINE_LABELS,
     MIG_PREFIX,
@@ -19,6 +20,7 @@ from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import quantity_or_none
+from policies.kubernetes.resourceslices import devices_in
 from policies.nvidia.identifiers import (
     COMPUTE_LABELS,
     COUNT_LABEL,
@@ -436,12 +438,12 @@ def shown_driver(slices: Sequence[Object]) -> DriverState | None:
         gates.add("DRAListTypeAttributes")
     if any(lookup(device, ("attributes", "type", "string")) == "vfio" for device in devices):
         gates.add("PassthroughSupport")
-    shared = next((device for device in devices if device.get("allowMultipleAllocations") is True), None)
-    if shared is None:
+    published = (sharing_of(device) for document in slices for device in devices_in(document))
+    sharing = next((each for each in published if each.mode is not SharingMode.NONE), None)
+    if sharing is None:
         return DriverState(frozenset(gates), is_combined=is_combined)
-    default = lookup(shared, ("capacity", "memory", "requestPolicy", "default"))
-    shares = lookup(shared, ("capacity", "shares", "value")) or ("unlimited" if default == "0" else "memory")
-    return DriverState(frozenset({*gates, "ConsumableShares"}), str(shares), is_combined)
+    shares = str(sharing.shares) if sharing.mode is SharingMode.SHARES else str(sharing.mode)
+    return DriverState(frozenset({*gates, "ConsumableShares"}), shares, is_combined)
 
 
 def config_by_labels(labels: Mapping[str, str]) -> PluginConfig:

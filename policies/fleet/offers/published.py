@@ -82,7 +82,7 @@ def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSli
         found = divided or _of_gpu(hardware, number, cut)
         if isinstance(found, str):
             return found
-        devices = sorted((_by_gates(each, driver) for each in found.devices), key=lambda each: str(each["name"]))
+        devices = sorted((gated_device(each, driver) for each in found.devices), key=lambda each: str(each["name"]))
         slices.append(PublishedSlice(tuple(devices), found.counters))
     passed_through = _passed_through(hardware, driver)
     if not is_dynamic:
@@ -316,7 +316,7 @@ def _attributes(hardware: Hardware, number: int) -> dict[str, Any]:
     return found
 
 
-def _by_gates(device: Object, driver: DriverState) -> Object:
+def gated_device(device: Object, driver: DriverState) -> Object:
     """The device in the form that feature gates give it: a list of NUMA nodes, request policies of shares."""
     attributes = mapping_at(device, ("attributes",))
     numa = mapping_at(attributes, (NUMA_NODE,))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from policies.devices.device_sharing import consumed_capacity, held_parts
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.effort import Effort
 from policies.devices.published_devices import published_devices
@@ -18,8 +19,8 @@ from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
 from policies.quota.demands.classes import NecessaryConditions, classes
-from policies.quota.demands.device_kinds import ConsumedCapacity, quota_device
-from policies.rules.charges import UNSEEN, DeviceDemand, DeviceKind
+from policies.quota.demands.device_kinds import published_kind, quota_device, unpublished_kinds
+from policies.rules.charges import DeviceDemand, DeviceKind
 from policies.rules.checks import Problem
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def holdings_of_claim(
         if found is None:
             lost.append(claimed.one_of(str(result.get("request"))))
         else:
-            held[quota_device(found).kind_taken(ConsumedCapacity.read(result.get("consumedCapacity")))] += 1
+            held[quota_device(found).kind_taken(held_parts(found, consumed_capacity(result)), settings)] += 1
     exact = (DeviceDemand(count, frozenset({kind}), priority_class=priority_class) for kind, count in held.items())
     return (*exact, *lost)
 
@@ -165,27 +166,33 @@ class _ClaimRequests:
         need = self.classes.necessary_conditions(name, texts)
         if not need.types:
             return []
-        groups = self.classes.devices(name, texts, self.effort)
-        capacity = ConsumedCapacity.read(subrequest.capacity)
-        kinds = [(quota_device(group.first).kind_taken(capacity), group) for group in groups]
-        return (
-            self._exact(subrequest.count, kinds, need)
-            if subrequest.allocation_mode == "ExactCount"
-            else self._every(kinds, need)
-        )
-
-    def _exact(self, count: int, kinds: _Kinds, need: NecessaryConditions) -> list[DeviceDemand]:
-        """A number of devices, each of any of the kinds, as the only way to satisfy a request."""
+        kinds = [
+            (kind, group)
+            for group in self.classes.devices(name, texts, self.effort)
+            if (kind := published_kind(group.first, subrequest.capacity, self.settings)) is not None
+        ]
         shown_now = frozenset(kind for kind, _ in kinds)
-        return [self._demand(count, shown_now | need.missing_kinds(self.view, shown_now), need)]
+        missing, unseen = (
+            unpublished_kinds(each, self.view, subrequest.capacity, self.settings)
+            for each in (need.missing_kinds(self.view, shown_now), need.unseen(self.view))
+        )
+        beyond = DeviceDemand(0, missing, need.products is None, self.priority_class, unseen)
+        if subrequest.allocation_mode == "ExactCount":
+            return [replace(beyond, count=subrequest.count, kinds=shown_now | missing)]
+        return self._every(kinds, beyond)
 
-    def _every(self, kinds: _Kinds, need: NecessaryConditions) -> list[DeviceDemand]:
+    def _every(self, kinds: _Kinds, beyond: DeviceDemand) -> list[DeviceDemand]:
         """All devices of one node, as one choice for each node.
 
         Unknown nodes are assumed to be no larger than known ones.
+
+        Args:
+            kinds: The published devices that match.
+            beyond: Devices that are not published, and that could match.
         """
         if not self.effort.compare(sum(len(group.by_node) for _, group in kinds)):
-            return self._exact(MOST_DEVICES, kinds, need)
+            every = beyond.kinds.union(kind for kind, _ in kinds)
+            return [replace(beyond, count=MOST_DEVICES, kinds=every)]
         everywhere = sum(group.by_node[""] for _, group in kinds)
         reachable = frozenset(kind for kind, group in kinds if "" in group.by_node)
         counts: Counter[str] = Counter()
@@ -198,16 +205,12 @@ class _ClaimRequests:
         for node, on_node in kinds_of.items():
             together = reachable | on_node
             most[together] = max(most[together], min(counts[node] + everywhere, MOST_DEVICES))
-        largest = max(most.values(), default=MOST_DEVICES)
         demands = [
             DeviceDemand(count, together, priority_class=self.priority_class) for together, count in most.items()
         ]
-        beyond = self._demand(largest, need.missing_kinds(self.view, frozenset(kind for kind, _ in kinds)), need)
-        return [*demands, beyond] if beyond.is_open or beyond.kinds else demands
-
-    def _demand(self, count: int, kinds: frozenset[DeviceKind], need: NecessaryConditions) -> DeviceDemand:
-        is_open = need.products is None
-        return DeviceDemand(count, kinds, is_open, self.priority_class, need.unseen(self.view) if is_open else UNSEEN)
+        if beyond.is_open or beyond.kinds:
+            demands.append(replace(beyond, count=max(most.values(), default=MOST_DEVICES)))
+        return demands
 
     def _selectors(self, subrequest: Subrequest) -> tuple[str, ...]:
         """The selectors of a request; empty if the allowed work is used up, so that every device counts."""

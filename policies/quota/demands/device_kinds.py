@@ -6,10 +6,10 @@ import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from policies.devices.device_sharing import SharingMode, requested_parts, sharing_of
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
 from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
@@ -22,20 +22,22 @@ from policies.nvidia.mig import AMPERE, Geometry, MIGProfile
 from policies.nvidia.mig_products import PRODUCTS, product_named
 from policies.nvidia.products import BRAND, any_matches, fold_name
 from policies.rules.charges import DeviceKind
+from policies.rules.settings.choices import DEFAULTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from policies.devices.device_sharing import DeviceSharing
     from policies.devices.published_devices import DeviceGroup
     from policies.fleet.gpu_nodes import NodeTraits
     from policies.fleet.offers.shown import ShownDevice
     from policies.kubernetes.resourceslices import Device
     from policies.nvidia.mig import GPUResource, Layout, Match
-    from policies.rules.settings.choices import ReplicaWeight
+    from policies.rules.settings.choices import Quotas, ReplicaWeight
 
 
 GIB = 2**30
-_WHOLE = Fraction(1)
+_WHOLE, _NOTHING = Fraction(1), Fraction(0)
 
 _MEMORY_SLICES = {1: 1, 2: 2, 3: 4, 4: 4, 7: 8}
 """Of eight, for so many of seven compute slices, as most profiles have them."""
@@ -173,78 +175,48 @@ def product_memory(product: str) -> int | None:
     return None if gib is None else gib * GIB
 
 
-class ConsumedCapacity(NamedTuple):
-    """The part that one claim takes of a device that several can hold; None if it is not said."""
-
-    shares: Fraction | None = None
-    memory: Fraction | None = None
-
-    @classmethod
-    def read(cls, capacity: Any) -> ConsumedCapacity:
-        """Read the `capacity.requests` of a request or the `consumedCapacity` of a result."""
-        return cls(_amount(capacity, "shares"), _amount(capacity, "memory"))
-
-
 class QuotaDevice(NamedTuple):
     """A device of NVIDIA's driver, as quotas count it."""
 
     device: DeviceKind
-    shares: Fraction | None = None
-    """The number of shares into which it is divided (feature gate ConsumableShares of the driver)."""
-    is_shareable: bool = False
+    sharing: DeviceSharing
 
-    def kind_taken(self, wanted: ConsumedCapacity) -> DeviceKind:
-        """The part that a claim holds: the whole device unless several claims can hold it.
+    def kind_taken(self, parts: Mapping[str, Fraction], settings: Quotas = DEFAULTS.quota) -> DeviceKind:
+        """The part of the device that a claim counts for: the largest part that it takes of a capacity.
 
-        If the device is divided into shares, a claim takes one by default, and never a part of one. If it is divided by
-        memory only, a claim takes all of it by default.
+        If the driver shares the device without limit, the claim counts for at least `unlimitedShare`: little memory in
+        the request does not lower it, because the driver does not keep the claim from using more.
 
-        Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go.
+        Args:
+            parts: Of its capacities, by name.
+            settings: How quotas count.
         """
-        if not self.is_shareable:
-            return self.device
-        memory = self.device.memory
-        parts: list[Fraction] = []
-        if self.shares:
-            parts.append(min(ceil(wanted.shares or 1) / self.shares, _WHOLE))
-        if memory and wanted.memory:
-            parts.append(min(wanted.memory / memory, _WHOLE))
-        part = max(parts, default=_WHOLE)
-        held = None if memory is None else int(part * memory)
-        if memory and wanted.memory:
-            held = min(int(wanted.memory), memory)
-        return replace(self.device, gpus=self.device.gpus * part, memory=held)
+        part = min(max(parts.values(), default=_NOTHING), _WHOLE)
+        if self.sharing.mode is SharingMode.UNLIMITED and part < 1:
+            share = settings.unlimited_part(self.device.memory)
+            if share is None:
+                return replace(self.device, shared_without_limit=True)
+            part = max(part, share)
+        memory = None if self.device.memory is None else int(part * self.device.memory)
+        return replace(self.device, gpus=self.device.gpus * part, memory=memory)
 
 
 def quota_device(device: Device) -> QuotaDevice:
     """A device as quotas count it."""
     texts = [lookup(device.item("attributes", DRIVER, name), ("string",)) for name in ("productName", "profile")]
     product, profile = (text if isinstance(text, str) else "" for text in texts)
-    memory, shares = (_quantity(device.item("capacity", DRIVER, name)) for name in ("memory", "shares"))
-    return _quota_device(product, profile, memory, shares, device.is_shareable)
+    item = device.item("capacity", DRIVER, "memory")
+    memory = quantity_or_none(lookup(item, ("value",)) if isinstance(item, dict) else item)
+    return _quota_device(product, profile, memory, sharing_of(device))
 
 
 @lru_cache(maxsize=1024)
-def _quota_device(
-    product: str, profile: str, memory: Fraction | None, shares: Fraction | None, is_shareable: bool
-) -> QuotaDevice:
+def _quota_device(product: str, profile: str, memory: Fraction | None, sharing: DeviceSharing) -> QuotaDevice:
     """The device with these properties; the same object for equal ones."""
     name, parsed = product.replace(" ", "-"), MIGProfile.parse(profile)
     share = _WHOLE if parsed is None else mig_share(name, parsed)
     held = int(memory) if memory is not None and memory > 0 else None
-    return QuotaDevice(DeviceKind(name, profile, share, held), shares, is_shareable)
-
-
-def _amount(amounts: Any, name: str) -> Fraction | None:
-    found = None
-    for key in (name, f"{DRIVER}/{name}"):
-        amount = _quantity(lookup(amounts, (key,)))
-        found = amount if amount is not None and amount > 0 else found
-    return found
-
-
-def _quantity(item: Any) -> Fraction | None:
-    return quantity_or_none(lookup(item, ("value",)) if isinstance(item, dict) else item)
+    return QuotaDevice(DeviceKind(name, profile, share, held), sharing)
 
 
 _MEBIBYTE = 2**20
@@ -303,6 +275,45 @@ def node_kinds(view: ClusterView) -> NodeKinds | Unknown:
     kinds = {key: _node_kind(traits) for key, traits in nodes.traits_by_identity.items()}
     found = ((node.name, kinds[id(node.traits)]) for node in nodes.all)
     return NodeKinds({name: kind for name, kind in found if kind is not None})
+
+
+def published_kind(device: Device, requests: Mapping[str, Any] | None, settings: Quotas) -> DeviceKind | None:
+    """The part of a published device that a request counts for; None if it cannot get the device.
+
+    Args:
+        device: A device of NVIDIA's driver.
+        requests: The `capacity.requests` of the request.
+        settings: How quotas count.
+    """
+    parts = requested_parts(device, requests)
+    return None if parts is None else quota_device(device).kind_taken(parts, settings)
+
+
+def unpublished_kinds(
+    kinds: frozenset[DeviceKind], view: ClusterView, requests: Mapping[str, Any] | None, settings: Quotas
+) -> frozenset[DeviceKind]:
+    """The parts of unpublished devices that a request counts for.
+
+    It is the largest part that the request takes of any published device: the driver is assumed to share GPUs that an
+    autoscaler adds as it shares the others. GPUs and MIG devices are compared with their like; if none is published that
+    the request could get, it counts for the whole device.
+    """
+    groups = gpu_groups(view)
+    published = () if groups is UNKNOWN else groups
+    if not kinds or (not requests and any(not group.is_shareable for group in published)):
+        return kinds
+    largest: dict[bool, tuple[Fraction, bool]] = {}
+    for group in published:
+        taken = published_kind(group.first, requests, settings)
+        if taken is not None:
+            found = taken.gpus / quota_device(group.first).device.gpus, not taken.shared_without_limit
+            largest[bool(taken.profile)] = max(largest.get(bool(taken.profile), found), found)
+    counted = set()
+    for kind in kinds:
+        part, is_limited = largest.get(bool(kind.profile), (_WHOLE, True))
+        memory = None if kind.memory is None else int(part * kind.memory)
+        counted.add(replace(kind, gpus=kind.gpus * part, memory=memory, shared_without_limit=not is_limited))
+    return frozenset(counted)
 
 
 def visible_kinds(view: ClusterView) -> frozenset[DeviceKind]:

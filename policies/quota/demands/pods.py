@@ -25,12 +25,12 @@ from policies.quota.demands.claims import ClaimDemands, demands_of_template
 from policies.quota.demands.classes import classes
 from policies.quota.demands.device_kinds import (
     BARE,
-    ConsumedCapacity,
     NodeKinds,
     mig_product_label,
     node_kinds,
-    quota_device,
+    published_kind,
     replica_kind,
+    unpublished_kinds,
     unseen_gpu,
     unseen_slice,
 )
@@ -216,10 +216,11 @@ class ExtendedResources:
     def _class_kinds(self, names: tuple[str, ...]) -> frozenset[DeviceKind]:
         """The devices of classes on nodes that the pod can be on."""
         return frozenset(
-            quota_device(group.first).kind_taken(ConsumedCapacity())
+            taken
             for name in names
             for group in self._classes.devices(name)
             if self._allowed is None or (on := self._nodes.with_devices(group)) is None or on & self._allowed
+            if (taken := published_kind(group.first, None, self.settings)) is not None
         )
 
     def _kinds_on(self, node: str, name: str) -> frozenset[DeviceKind]:
@@ -229,10 +230,11 @@ class ExtendedResources:
             if resource == name:
                 return frozenset({replica_kind(offer.device, offer.sharing, self.settings.weights)})
         return frozenset(
-            quota_device(group.first).kind_taken(ConsumedCapacity())
+            taken
             for each in self._classes.standing_for(name)
             for group in self._classes.devices(each)
             if node in group.by_node or "" in group.by_node
+            if (taken := published_kind(group.first, None, self.settings)) is not None
         )
 
     def _named_kinds(
@@ -251,7 +253,8 @@ class ExtendedResources:
         needs = [self._classes.necessary_conditions(each) for each in known]
         if any(need.products is None for need in needs):
             return None
-        return frozenset[DeviceKind]().union(*(need.missing_kinds(self.view, shown) for need in needs))
+        missing = frozenset[DeviceKind]().union(*(need.missing_kinds(self.view, shown) for need in needs))
+        return unpublished_kinds(missing, self.view, None, self.settings)
 
     def _values_shown(
         self, resource: GPUResource | None, known: tuple[str, ...], keys: tuple[str, ...]
@@ -273,7 +276,8 @@ class ExtendedResources:
             kinds.add(unseen_gpu(product.name) if profile is None else unseen_slice(profile, product.name))
         for each in known:
             need = self._classes.necessary_conditions(each)
-            kinds |= need.unseen(self.view, product.name) if each in self._classes else UNSEEN
+            unseen = need.unseen(self.view, product.name) if each in self._classes else UNSEEN
+            kinds |= unpublished_kinds(unseen, self.view, None, self.settings)
         # A node whose label names a MIG profile advertises nothing else.
         return frozenset(kind for kind in kinds if product.profile is None or kind.profile)
 

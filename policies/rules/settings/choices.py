@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from fractions import Fraction
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from policies.kubernetes.names import resource_name
+from policies.kubernetes.quantities import parse_quantity
 from policies.kubernetes.workloads import WORKLOADS, WorkloadKind
 from policies.rules.decision import Finding, Severity
 
@@ -182,6 +184,9 @@ class Quotas:
     """Name the pods and claims that hold the rest in a refusal; `Auto`: to callers with a client certificate."""
     weights: tuple[ReplicaWeight, ...] = ()
     """If several match a product, the last one counts."""
+    unlimited_share: str = ""
+    """The part of a device that a claim counts for if the DRA driver shares the device without limit: a fraction, above 0
+    and at most 1 (`1/8`), or memory (`10Gi`). If empty, a claim counts for the whole device."""
     admin_access: Literal["charge", "free"] = "charge"
     """Count devices that a claim requests with adminAccess; Kubernetes' own quota counts them."""
     trusted_creators: tuple[str, ...] = (
@@ -190,6 +195,16 @@ class Quotas:
         "system:kube-scheduler",
     )
     """Users who create the claims of pods. A claim of any other user is charged by itself, whatever owner it names."""
+
+    def unlimited_part(self, memory: int | None) -> Fraction | None:
+        """The part of a device that `unlimited_share` is, at most 1; None if it is not set.
+
+        Args:
+            memory: Of the device, in bytes. If it is unknown, a share that is memory is the whole device.
+        """
+        if not self.unlimited_share or self.unlimited_share[-1].isdigit():
+            return Fraction(self.unlimited_share) if self.unlimited_share else None
+        return min(parse_quantity(self.unlimited_share) / memory, Fraction(1)) if memory else Fraction(1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -259,7 +259,10 @@ _USER = re.compile(r"system:serviceaccount:([^:]+):([^:]+)")
 
 _ACCOUNTS = ("access", "exemptServiceAccounts")
 _EXEMPT_FROM = re.compile(r"conversion|access|GA(?:[0-9]{3}|[0-9]{0,2}\*)")
-_WEIGHT = re.compile(r"[0-9]{1,4}/[1-9][0-9]{0,3}|[01](?:\.[0-9]{1,6})?")
+_PART = re.compile(r"[0-9]{1,4}/[1-9][0-9]{0,3}|[01](?:\.[0-9]{1,6})?")
+_MEMORY = re.compile(r"[1-9][0-9]{0,8}[MGT]i?")
+"""Memory with a unit, so that it is no fraction."""
+_UNLIMITED_SHARE = ("quota", "unlimitedShare")
 _TRUSTED = ("quota", "trustedCreators")
 _SUBJECTS = ("users", "groups", "serviceAccounts")
 _EMPTY = {
@@ -289,6 +292,10 @@ def _spec_problems(spec: Any) -> Iterator[Problem]:
         if user == "":
             place = FieldPath((*_SPEC, *_TRUSTED, index))
             yield Problem(place, "is empty", "write the name of a user, such as system:kube-scheduler")
+    share = lookup(spec, _UNLIMITED_SHARE)
+    if isinstance(share, str) and not (_is_part(share) or _MEMORY.fullmatch(share)):
+        remedy = 'write a part of a GPU, above 0 and at most 1, such as "1/8", or memory such as "10Gi"'
+        yield Problem(FieldPath((*_SPEC, *_UNLIMITED_SHARE)), f"is {quote(share)}", remedy)
     yield from _account_problems(FieldPath((*_SPEC, *_ACCOUNTS)), items_at(spec, _ACCOUNTS))
 
 
@@ -326,9 +333,14 @@ def _weight_problems(path: FieldPath, weight: Any) -> Iterator[Problem]:
         if product == "":
             yield Problem(path / "products" / index, "is empty", 'write a product such as "Tesla-T4" or "H100*"')
     gpus = lookup(weight, ("gpus",))
-    if isinstance(gpus, str) and not (_WEIGHT.fullmatch(gpus) and 0 < Fraction(gpus) <= 1):
+    if isinstance(gpus, str) and not _is_part(gpus):
         remedy = 'write how much of a GPU a replica is, above 0 and at most 1, such as "1/4"'
         yield Problem(path / "gpus", f"is {quote(gpus)}", remedy)
+
+
+def _is_part(text: str) -> bool:
+    """True if a text is a fraction above 0 and at most 1."""
+    return _PART.fullmatch(text) is not None and 0 < Fraction(text) <= 1
 
 
 _ITEMS: dict[tuple[str, ...], Callable[[FieldPath, Any], Iterator[Problem]]] = {
