@@ -1,6 +1,7 @@
 """Parts of GPUs by memory: the alternatives of a claim for the wish `gpu-memory`.
 
-A part is a share of a device that the DRA driver divides by memory, or a MIG device. What the cluster has decides: shares
+A part is a share of a GPU that the DRA driver divides by memory, or a MIG device, which one claim holds alone in every mode
+of sharing. What the cluster has decides: shares
 come first, because they take no more than is wished, then the smallest MIG device of each node that has the memory. The
 alternatives become a prioritized list (`firstAvailable`), and are recorded with the pod, so that its template does not
 change with the cluster.
@@ -16,11 +17,11 @@ from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.constraints import ConstraintError
 from policies.conversion.templates import ExactRequest
+from policies.devices.device_sharing import SharingMode, requested_parts, sharing_of
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.published_devices import gpu_groups
 from policies.kubernetes.bounds import count_work
-from policies.kubernetes.objects import lookup
-from policies.kubernetes.quantities import quantity_or_none
+from policies.kubernetes.quantities import mebibytes_text
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import DRIVER
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from policies.conversion.constraints import NodeConstraints
     from policies.devices.published_devices import DeviceGroup
-    from policies.kubernetes.resourceslices import Device
     from policies.kubernetes.view import ClusterView
     from policies.nvidia.wishes import Wish
 
@@ -50,19 +50,13 @@ class Slice:
     """One way to get a part of a GPU."""
 
     type: Literal["gpu", "mig"]
-    """The type of the device."""
-    is_share: bool = False
-    """True for a share of the device, false for a MIG device."""
-    is_unshared: bool = False
-    """True for a MIG device where others can be held by several claims."""
+    """A share of a GPU, or a MIG device."""
     profile: MIGProfile | None = None
     """The profile of the MIG device; None for any."""
 
     def __str__(self) -> str:
-        """As it is recorded: `share`, `mig-share`, `mig`, `mig-unshared`, `1g.20gb`."""
-        if self.is_share:
-            return "share" if self.type == "gpu" else "mig-share"
-        return str(self.profile or ("mig-unshared" if self.is_unshared else "mig"))
+        """As it is recorded: `share`, `mig`, `1g.20gb`."""
+        return "share" if self.type == "gpu" else str(self.profile or "mig")
 
     @classmethod
     def parse(cls, text: str) -> Slice:
@@ -71,9 +65,9 @@ class Slice:
         Raises:
             ValueError: No slice is written so.
         """
-        for each in (SHARE, MIG_SHARE, ANY_MIG, UNSHARED_MIG):
-            if str(each) == text:
-                return each
+        known = {str(each): each for each in (SHARE, ANY_MIG)}
+        if text in known:
+            return known[text]
         profile = MIGProfile.parse(text)
         if profile is None:
             raise ValueError(text)
@@ -97,14 +91,15 @@ class Slice:
             ConstraintError: A condition on node labels has no equivalent on such a device.
         """
         subject = Subject(self.type, self.profile)
-        if not self.is_share:
+        if self.type == "mig":
             profile = profile_is(self.profile) if self.profile else TRUE
-            unshared = negate(Shareable()) if self.is_unshared else TRUE
-            return all_of([profile, unshared, constraints.predicate(subject), device_predicate(wish, subject)])
-        # The bounds on memory are those of the share; the allocator compares its memory with what the device has left.
+            return all_of([profile, constraints.predicate(subject), device_predicate(wish, subject)])
+        # A claim takes all multiprocessors of a GPU that publishes them (DynamicMIG), and so all of the GPU. The bounds on memory are those of the share; the allocator compares its memory with what the device has left.
         rest = replace(wish, min_memory=None, max_memory=None, gpu_memory=None)
-        is_divided = all_of([Shareable(), negate(CapacityIs("shares", ()))])
-        return all_of([is_divided, constraints.predicate(subject), device_predicate(rest, subject)])
+        divided_otherwise = (negate(CapacityIs(name, ())) for name in ("shares", "multiprocessors"))
+        return all_of(
+            [Shareable(), *divided_otherwise, constraints.predicate(subject), device_predicate(rest, subject)]
+        )
 
     def request(self, name: str, count: int, wish: Wish, constraints: NodeConstraints) -> ExactRequest:
         """The request for a number of such parts.
@@ -112,20 +107,11 @@ class Slice:
         Raises:
             ConstraintError: A condition on node labels has no equivalent on such a device.
         """
-        memory = (wish.gpu_memory or 0) if self.is_share else 0
+        memory = (wish.gpu_memory or 0) if self.type == "gpu" else 0
         return ExactRequest(name, self.device_class, count, self.predicate(wish, constraints), memory=memory)
 
 
-SHARE, MIG_SHARE = Slice("gpu", is_share=True), Slice("mig", is_share=True)
-ANY_MIG, UNSHARED_MIG = Slice("mig"), Slice("mig", is_unshared=True)
-
-
-def divides_memory(device: Device) -> bool:
-    """True if claims share the device by memory, and one that requests no amount takes all of it."""
-    if not device.is_shareable or f"{DRIVER}/shares" in device.capacity:
-        return False
-    default = lookup(device.item("capacity", DRIVER, "memory"), ("requestPolicy", "default"))
-    return bool(quantity_or_none(default))
+SHARE, ANY_MIG = Slice("gpu"), Slice("mig")
 
 
 def wished_slices(wish: Wish, constraints: NodeConstraints, view: ClusterView) -> tuple[Slice, ...]:
@@ -138,7 +124,7 @@ def wished_slices(wish: Wish, constraints: NodeConstraints, view: ClusterView) -
     groups = () if known is UNKNOWN else known
     found = list(_offered_slices(wish, constraints, groups)) or list(_possible_slices(groups, view))
     if wish.sharing == "shared":
-        found = [each for each in found if each.is_share] or [SHARE]
+        found = [SHARE]
     expressible = [each for each in found if _is_expressible(each, wish, constraints)] or found
     return tuple(expressible[: 1 if Feature.DRAPrioritizedList.is_on(view) is False else MOST_SLICES])
 
@@ -165,11 +151,8 @@ def _offered_slices(wish: Wish, constraints: NodeConstraints, groups: Sequence[D
     """The alternatives that published devices have."""
     memory = wish.gpu_memory or 0
     meeting = [each for each in groups if _meets_rest(each, wish, constraints)] or groups
-    for share in (SHARE, MIG_SHARE):
-        if any(_has_part(each, share, memory) for each in meeting):
-            yield share
-    if any(each.type == "mig" and each.is_shareable for each in groups):
-        return  # A MIG device that several claims can hold is no part by itself.
+    if any(_has_part(each, SHARE, memory) for each in meeting):
+        yield SHARE
     smallest: dict[str, tuple[int, int, str]] = {}
     profiles: dict[tuple[int, int, str], MIGProfile] = {}
     for group in meeting:
@@ -187,10 +170,10 @@ def _offered_slices(wish: Wish, constraints: NodeConstraints, groups: Sequence[D
 
 def _possible_slices(groups: Sequence[DeviceGroup], view: ClusterView) -> Iterator[Slice]:
     """The alternatives of later devices; no shares if devices are shared in another way now."""
-    shares_otherwise = any(each.is_shareable and not divides_memory(each.first) for each in groups)
-    if Feature.DRAConsumableCapacity.is_on(view) is True and not shares_otherwise:
+    modes = {sharing_of(each.first).mode for each in groups if each.type == "gpu"}
+    if Feature.DRAConsumableCapacity.is_on(view) is True and not modes & {SharingMode.SHARES, SharingMode.UNLIMITED}:
         yield SHARE
-    yield UNSHARED_MIG if shares_otherwise else ANY_MIG
+    yield ANY_MIG
 
 
 _MEMORY = f"{DRIVER}/memory"
@@ -199,8 +182,14 @@ _MEMORY = f"{DRIVER}/memory"
 def _has_part(group: DeviceGroup, part: Slice, memory: int) -> bool:
     """True if devices are of the type of a part and have its memory, in MiB."""
     device = group.first
-    is_divided = divides_memory(device) if part.is_share else not device.is_shareable
-    return group.type == part.type and is_divided and device.capacity.get(_MEMORY, 0) >= memory * 2**20
+    if group.type != part.type:
+        return False
+    if part.type == "mig":
+        return device.capacity.get(_MEMORY, 0) >= memory * 2**20
+    taken = requested_parts(device, {"memory": mebibytes_text(memory)})
+    if taken is None or sharing_of(device).mode is not SharingMode.MEMORY:
+        return False
+    return max(taken.values()) == taken.get("memory")
 
 
 def _meets_rest(group: DeviceGroup, wish: Wish, constraints: NodeConstraints) -> bool:

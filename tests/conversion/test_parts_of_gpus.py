@@ -75,12 +75,17 @@ def test_share_comes_before_mig_devices():
     assert slices([mig("3g.40gb", "40448Mi")], [shared()]) == ["share", "3g.40gb"]
 
 
-def test_share_of_a_mig_device_takes_the_place_of_the_device():
-    assert slices(shared("mig", "3g.40gb")) == ["mig-share"]
+def test_mig_device_is_held_by_one_claim_where_the_driver_shares_too():
+    assert slices(shared("mig", "3g.40gb", multiprocessors={"value": "60"})) == ["3g.40gb"]
+
+
+def test_gpu_whose_multiprocessors_one_claim_takes_has_no_share():
+    dynamic = shared(multiprocessors={"value": "132"})
+    assert slices(dynamic, mig("3g.40gb", "40448Mi")) == ["3g.40gb"]
 
 
 def test_device_that_is_shared_by_number_is_no_part():
-    assert slices(shared(shares={"value": "4"})) == ["mig-unshared"]
+    assert slices(shared(shares={"value": "4"})) == ["mig"]
 
 
 def test_later_share_is_expected_where_gpus_are_whole():
@@ -143,9 +148,9 @@ def has_part(published, mebibytes):
         "mig",
     ):
         return False
-    if not published.get("allowMultipleAllocations"):
+    if "profile" in published["attributes"] or not published.get("allowMultipleAllocations"):
         return "profile" in published["attributes"]
-    return memory["requestPolicy"]["default"] == memory["value"]
+    return memory["requestPolicy"]["default"] == memory["value"] and "multiprocessors" not in published["capacity"]
 
 
 @pytest.mark.parametrize("file", HARDWARE, ids=lambda file: file.stem)
