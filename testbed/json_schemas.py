@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from policies.analyses.audit import AuditJSON
+from policies.analyses.cutover import CutoverPlan
 from policies.analyses.usage import UsageJSON
 from policies.kubernetes.objects import documents_adapter
 from policies.quota.quota_json import QuotasJSON
@@ -40,6 +41,7 @@ VERSION = 1
 OUTPUTS: dict[str, Any] = {
     "audit": AuditJSON,
     "cel": AnalysesJSON,
+    "cutover": CutoverPlan,
     "doctor": DiagnosisJSON,
     "explain": ExplanationsJSON,
     "migrate": ProofJSON,

@@ -147,6 +147,13 @@ class NVIDIAFeature(Enum):
         component=Component.OPERATOR,
         source="controllers/upgrade_controller.go",
     )
+    GPUClusters = Row(
+        "26.7",
+        "`cutover` upgrades older operators first",
+        what="GPUClusters are served",
+        component=Component.OPERATOR,
+        source="config/crd/bases/nvidia.com_gpuclusters.yaml",
+    )
 
     OptionalLimitOfMPS = Row(
         "0.20",

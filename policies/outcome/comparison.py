@@ -108,8 +108,14 @@ class FitComparer:
             after: The cluster as it would be; its digests must differ where it does (`policies.kubernetes.view.ChangedView`).
         """
         self._before, self._after = FitFinder(before), FitFinder(after)
+        self._was: dict[int, Fit] = {}
+        """The places before, by the identity of the subject, which callers keep."""
         self.compared = 0
         """The number of subjects so far, which is bounded by `MOST_SUBJECTS`."""
+
+    def change(self, after: Situation) -> None:
+        """Compare with another cluster from now on; what is known of the one before stays known."""
+        self._after, self.compared = FitFinder(after), 0
 
     def compare(self, subject: Subject) -> FitComparison:
         """The places of a subject before and after; unknown beyond `MOST_SUBJECTS`."""
@@ -117,7 +123,9 @@ class FitComparer:
         if self.compared > MOST_SUBJECTS:
             skipped = Fit(Feasibility.UNKNOWN, None, frozenset(), f"more than {MOST_SUBJECTS:,} templates to compare")
             return FitComparison(subject, skipped, skipped, Outcome.UNKNOWN, f"not compared: {skipped.why}")
-        was = self._before.fit(subject)
+        was = self._was.get(id(subject))
+        if was is None:
+            was = self._was[id(subject)] = self._before.fit(subject)
         will_be = self._after.fit(subject, was.nodes)
         outcome = _outcome(was, will_be)
         if outcome is not Outcome.LOST and will_be.is_possible and (refusing := will_be.refusing - was.refusing):

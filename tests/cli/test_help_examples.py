@@ -20,6 +20,7 @@ LIVE = (
     "quota",
     "usage",
     "report",
+    "cutover",
     "snapshot",
     "preflight",
     "doctor",
@@ -31,6 +32,7 @@ NOT_RUN = re.compile(r"gpu-admission (serve|sandbox) |my-examples|less$|<\(")
 """What does not end, needs a terminal or another shell, or names what only the reader has."""
 EXIT_CODES = {
     "gpu-admission audit --cluster cluster/": 1,
+    "gpu-admission cutover --cluster cluster/": 1,
     "gpu-admission explain --cluster cluster/ -n team-a pod/train": 1,
     "gpu-admission plan --cluster cluster/ time-slicing.yaml": 1,
     "gpu-admission usage --cluster cluster/": 1,
@@ -75,6 +77,7 @@ def workplace(folder, write, pod):
         (folder / name).symlink_to(EXAMPLES / "single-gpu")
     shutil.copytree(EXAMPLES / "cluster", folder / "cluster")
     write("cluster/pods.yaml", pod())
+    shutil.copy(EXAMPLES / "cluster-with-operator" / "operator.yaml", folder / "cluster")
     for name in ("monday", "friday"):
         shutil.copytree(folder / "cluster", folder / name)
     for name, target in (

@@ -37,6 +37,7 @@ IN_USE = [f"--cluster={name}" for name in ("cluster", "cluster-in-use", "cluster
 RUNS = {
     "audit": IN_USE,
     "cel": ["--edit=cel/edit.cel", "--cluster=cluster", "cel/claim.yaml"],
+    "cutover": [*IN_USE, "--cluster=cluster-with-operator", "--cluster=cutover/workloads.yaml"],
     "explain": [*IN_USE, "explain-preemption", "impossible-wish", "refused-selector", "single-gpu"],
     "migrate": ["--prove", *IN_USE],
     "plan": [*IN_USE, "--cluster=cluster-with-operator", "plan/mig.yaml", "plan/time-slicing.yaml"],

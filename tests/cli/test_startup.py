@@ -187,6 +187,7 @@ Commands:
   cel              Show which devices a selector matches, and why.
   plan             Show what a change of GPU configuration would break, before
                    it is applied.
+  cutover          Plan the way from a ClusterPolicy to a GPUCluster, and back.
   audit            Review all objects of a cluster; show which namespaces are
                    ready to convert.
   quota            Show the GPU limits of namespaces, what is used, and which

@@ -19,9 +19,12 @@ EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
 USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
 SELECTORS = [folder for folder in FOLDERS if folder.name == "cel"]
+CUTOVERS = [folder for folder in FOLDERS if folder.name == "cutover"]
 PLANS = [folder for folder in FOLDERS if folder.name == "plan"]
 SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
-REVIEWED = [folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SELECTORS, *PLANS, *SUITES)]
+REVIEWED = [
+    folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SELECTORS, *PLANS, *CUTOVERS, *SUITES)
+]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
 WITH_SETTINGS = [folder for folder in REVIEWED if (folder / SETTINGS).exists()]
@@ -58,7 +61,7 @@ def is_refused(expected):
     """Whether something is refused, as the sum of a review says, or does not fit, as the first line of an explanation."""
     first, *_ = expected.splitlines()
     is_summed_up = re.search(r"^\d+ objects?: .*\d refused", expected, re.MULTILINE) is not None
-    is_broken = re.search(r" would (be disrupted|not start again)", first) is not None
+    is_broken = re.search(r" would (be disrupted|not start again)|^\d+ steps, ", first) is not None
     return is_summed_up or is_broken or first.endswith(("  full", "  impossible", "  blocked", "  unknown"))
 
 
@@ -73,6 +76,7 @@ def test_there_is_an_example_of_each_feature():
         "claim-sharing-config",
         "claim-unguarded-selector",
         "compute-domain",
+        "cutover",
         "deployment",
         "explain-deployment",
         "explain-pending-pod",
@@ -182,8 +186,14 @@ def test_example_of_a_plan_uses_the_busy_cluster_with_an_operator(folder):
     assert commands(folder) == [["gpu-admission", "plan", *with_operator, "examples/plan/time-slicing.yaml"]]
 
 
+@pytest.mark.parametrize("folder", CUTOVERS, ids=lambda folder: folder.name)
+def test_example_of_a_cutover_uses_the_busy_cluster_with_an_operator(folder):
+    files = ["--cluster", "examples/cluster-with-operator", "--cluster", "examples/cutover/workloads.yaml"]
+    assert commands(folder) == [["gpu-admission", "cutover", *BUSY, *files]]
+
+
 @pytest.mark.parametrize(
-    "folder", [folder for folder in FOLDERS if folder not in USAGES], ids=lambda folder: folder.name
+    "folder", [folder for folder in FOLDERS if folder not in (*USAGES, *CUTOVERS)], ids=lambda folder: folder.name
 )
 def test_suite_of_an_example_passes(folder):
     done = run(["gpu-admission", "test", "--quiet", f"examples/{folder.name}"])

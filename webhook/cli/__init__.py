@@ -120,6 +120,8 @@ def find_command(name: str) -> click.Command | None:
             from webhook.cli.commands.cel import command
         case "plan":
             from webhook.cli.commands.plan import command
+        case "cutover":
+            from webhook.cli.commands.cutover import command
         case "audit":
             from webhook.cli.commands.audit import command
         case "quota":
@@ -174,6 +176,7 @@ COMMANDS = {
     "explain": "Show where a pod or claim fits, and why not elsewhere.",
     "cel": "Show which devices a selector matches, and why.",
     "plan": "Show what a change of GPU configuration would break, before it is applied.",
+    "cutover": "Plan the way from a ClusterPolicy to a GPUCluster, and back.",
     "audit": "Review all objects of a cluster; show which namespaces are ready to convert.",
     "quota": "Show the GPU limits of namespaces, what is used, and which pods use it.",
     "usage": "Show who holds which GPUs, and which are free.",

@@ -29,7 +29,7 @@ from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.mig import parse_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
@@ -54,11 +54,21 @@ class MigratedCluster:
     """Pods that hold more GPUs than their node shows, `namespace/name`."""
 
 
-def migrated_cluster(view: ClusterView, namespaces: Iterable[str]) -> MigratedCluster:
-    """The cluster when namespaces convert and nodes use the DRA driver; nodes must be known."""
+def migrated_cluster(
+    view: ClusterView, namespaces: Iterable[str], nodes: Collection[str] | None = None
+) -> MigratedCluster:
+    """The cluster when namespaces convert and nodes use the DRA driver; nodes must be known.
+
+    Args:
+        view: The cluster.
+        namespaces: Those that convert.
+        nodes: The only nodes that change; None for all.
+    """
     documents = {name_of(each): each for each in view.known_objects("Node")}
     facts = {name: node_facts(each) for name, each in documents.items()}
-    by_plugin = {name: each for name, each in facts.items() if each.traits.has_device_plugin}
+    by_plugin = {
+        name: each for name, each in facts.items() if each.traits.has_device_plugin and (nodes is None or name in nodes)
+    }
     sharing = {name for name, each in by_plugin.items() if _shares(each)}
     free = free_devices(view)
     predicted = [name for name in by_plugin if name not in sharing and name not in free]

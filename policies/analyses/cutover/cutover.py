@@ -1,0 +1,389 @@
+"""Plans of cutovers: waves, steps, and what each wave keeps, changes and loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from policies.analyses.cutover.cutover_files import (
+    device_classes,
+    driver_chart_values,
+    gpu_cluster,
+    label_commands,
+    nvidia_driver,
+    operator_values,
+    stored_policy,
+)
+from policies.analyses.cutover.cutover_steps import CutoverStep, cutover_steps, open_points
+from policies.analyses.cutover.inventory import Inventory, requests_plugin, selected_labels, take_inventory
+from policies.analyses.cutover.waves import plan_waves
+from policies.analyses.migrate import migrate_pod
+from policies.analyses.migrate.migrated_cluster import migrated_cluster
+from policies.analyses.migrate.proof import quota_cell
+from policies.fleet.device_plugin import active_cluster_policy
+from policies.kubernetes.bounds import check_cancelled
+from policies.kubernetes.names import format_count, format_list, inflect
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import name_of
+from policies.kubernetes.versions import Feature
+from policies.kubernetes.view import UNKNOWN, ChangedView
+from policies.outcome import Certainty, FitComparer, Outcome, Situation, subjects_of
+from policies.rules.decision import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from policies.analyses.cutover.inventory import CutoverNode
+    from policies.analyses.cutover.waves import WaveMembers
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Key
+    from policies.outcome import FitComparison, Subject
+    from policies.rules.settings import GPUAdmissionPolicy
+
+
+REDACTED = "redacted"
+"""The value of variables in snapshots."""
+_LEAST_DRIVER = 580
+"""The branch of the driver that the DRA driver needs. Source: docs.nvidia.com GPU Operator, DRA."""
+
+
+class CutoverError(ValueError):
+    """Nothing can be planned; the text is a sentence without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """The fate of the pods of a workload."""
+
+    workload: str
+    namespace: str
+    pods: int
+    outcome: Outcome
+    sentence: str
+    """A clause without a full stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """A wave of nodes, and what it does to workloads and quotas."""
+
+    number: int
+    nodes: tuple[str, ...]
+    products: Mapping[str, int]
+    """The number of its nodes by product."""
+    namespaces: tuple[str, ...]
+    """The namespaces that convert with it."""
+    homeless: tuple[str, ...]
+    """The products for which other nodes have no room for its pods."""
+    evicted: tuple[str, ...]
+    """The running pods that hold GPUs of its nodes."""
+    unmanaged: tuple[str, ...]
+    """Those among them that no controller creates again."""
+    claiming: tuple[str, ...]
+    """Those among them that hold GPUs by claims already."""
+    counts: Mapping[str, int]
+    """The number of workloads by outcome, once the nodes are open."""
+    effects: tuple[Effect, ...]
+    """The workloads that are not kept."""
+    quotas: tuple[Effect, ...]
+    """The workloads that a quota counts otherwise, once their namespace converts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverPlan:
+    """The plan of a cutover."""
+
+    inventory: Inventory
+    waves: tuple[Wave, ...]
+    steps: tuple[CutoverStep, ...]
+    after: Wave
+    """What the exchange itself does: no wave, but the same facts about all workloads."""
+    by_hand: tuple[str, ...]
+    """The tasks that no step does; sentences without full stops, each with what to do first."""
+    assumptions: tuple[str, ...]
+
+    @property
+    def is_smooth(self) -> bool:
+        """True if no workload loses or changes anything, and nothing is unknown or to be done by hand."""
+        return not self.by_hand and not any(each.effects or each.quotas for each in (*self.waves, self.after))
+
+
+@dataclass(frozen=True, slots=True)
+class CutoverDocuments:
+    """The files of a cutover, by their names; lists are several documents, texts are scripts."""
+
+    documents: Mapping[str, Sequence[Object]]
+    scripts: Mapping[str, str]
+
+
+def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -> CutoverPlan:
+    """The plan of a cluster.
+
+    Args:
+        view: The cluster.
+        settings: The administrator's settings.
+        folder: The folder of the files that commands name.
+
+    Raises:
+        CutoverError: Nodes are unknown, or there is nothing to cut over.
+    """
+    if view.list("Node") is UNKNOWN:
+        raise CutoverError("the cluster has no Nodes, or you may not list them; a plan needs them")
+    policy = active_cluster_policy(view)
+    if not isinstance(policy, dict):
+        why = "it is unknown" if policy is UNKNOWN else "there is none"
+        raise CutoverError(
+            f"a cutover begins with the ClusterPolicy of the GPU Operator, and {why}; to look at a step after the exchange, "
+            "use --check"
+        )
+    subjects = [each for each in subjects_of(view, settings) if each.is_pod]
+    inventory = take_inventory(view, settings, subjects)
+    members = plan_waves(inventory, view)
+    simulation = _Simulation(view, settings, subjects, inventory)
+    waves = tuple(simulation.wave(each) for each in members)
+    after = simulation.exchange()
+
+    def is_done(step_id: str) -> bool:
+        return open_points(step_id, view, settings) == ()
+
+    steps = cutover_steps(inventory, members, folder, is_done)
+    by_hand = (*_by_hand(inventory, members, policy, view), *simulation.left())
+    return CutoverPlan(inventory, waves, steps, after, by_hand, tuple(simulation.assumptions()))
+
+
+def cutover_documents(view: ClusterView, settings: GPUAdmissionPolicy) -> CutoverDocuments:
+    """The files that the commands of a plan read.
+
+    Raises:
+        CutoverError: There is no ClusterPolicy.
+    """
+    policy = active_cluster_policy(view)
+    if not isinstance(policy, dict):
+        raise CutoverError("the files are made of the ClusterPolicy, which is missing or unknown")
+    inventory = take_inventory(view, settings, ())
+    shares = consumable_shares(inventory)
+    cluster = gpu_cluster(policy, shares)
+    documents: dict[str, Sequence[Object]] = {
+        "gpucluster.yaml": (cluster,),
+        "deviceclasses.yaml": device_classes(),
+        "dra-driver-values.yaml": (driver_chart_values(policy, inventory, shares),),
+        "operator-values.yaml": (operator_values(cluster, inventory),),
+        "clusterpolicy.yaml": (stored_policy(policy),),
+    }
+    if inventory.driver_owner == "ClusterPolicy":
+        documents["nvidiadriver.yaml"] = (nvidia_driver(policy, view),)
+    lines = "\n".join(label_commands(view, inventory.discovery_labels))
+    return CutoverDocuments(documents, {"node-labels.sh": f"#!/bin/sh\nset -e\n{lines}\n"})
+
+
+def consumable_shares(inventory: Inventory) -> str:
+    """The shares of a device, for the driver: the fewest of any node, empty if none shares."""
+    found = {
+        int(each.rpartition(" ")[2]) for node in inventory.nodes for each in node.sharing.split(", ") if node.sharing
+    }
+    return str(min(found)) if found else ""
+
+
+class _Simulation:
+    """The cluster after each wave, compared with the cluster as it is."""
+
+    def __init__(
+        self, view: ClusterView, settings: GPUAdmissionPolicy, subjects: Sequence[Subject], inventory: Inventory
+    ) -> None:
+        self._view, self._settings, self._subjects, self._inventory = view, settings, subjects, inventory
+        self._before = Situation(view, settings)
+        self._comparer = FitComparer(self._before, self._before)
+        self._compared: dict[str, FitComparison] = {}
+        """The last comparison of each workload, by its label."""
+        self._nodes: set[str] = set()
+        self._namespaces: set[str] = set()
+        self._after = view
+        self._predicted: set[str] = set()
+        self._sharing: set[str] = set()
+
+    def wave(self, members: WaveMembers) -> Wave:
+        """A wave after all that came before it."""
+        check_cancelled()
+        self._nodes |= {each.name for each in members.nodes}
+        self._namespaces |= set(members.namespaces)
+        migrated = migrated_cluster(self._view, self._namespaces, self._nodes)
+        self._after = migrated.view
+        self._predicted |= set(migrated.predicted)
+        self._sharing |= set(migrated.sharing)
+        wave = _wave(members, self._inventory)
+        changed = [each for each in self._subjects if requests_plugin(each) and each.namespace in members.namespaces]
+        concerned = [each for each in self._subjects if requests_plugin(each) and self._is_concerned(each, members)]
+        return replace(self._with_effects(wave, self._after, concerned), quotas=tuple(self._quotas(changed)))
+
+    def exchange(self) -> Wave:
+        """The cluster with the operator's DeviceClasses, and without labels of GPU Feature Discovery."""
+        check_cancelled()
+        objects: dict[Key, Object | None] = {("DeviceClass", "", name_of(each)): each for each in device_classes()}
+        for node in self._after.known_objects("Node"):
+            labels = labels_of(node)
+            if not labels.keys().isdisjoint(self._inventory.discovery_labels):
+                kept = {key: value for key, value in labels.items() if key not in self._inventory.discovery_labels}
+                objects["Node", "", name_of(node)] = {**node, "metadata": {**node["metadata"], "labels": kept}}
+        nothing = Wave(0, (), {}, (), (), (), (), (), {}, (), ())
+        concerned = [each for each in self._subjects if requests_plugin(each) or selected_labels(each.document)]
+        return self._with_effects(nothing, ChangedView(self._after, objects), concerned)
+
+    def _is_concerned(self, subject: Subject, members: WaveMembers) -> bool:
+        """False if a wave takes no place from a subject that was kept, and does not convert it."""
+        last = self._compared.get(subject.label)
+        if last is None or last.outcome is not Outcome.KEPT or subject.namespace in members.namespaces:
+            return True
+        return not last.before.nodes.isdisjoint(each.name for each in members.nodes)
+
+    def _with_effects(self, wave: Wave, after: ClusterView, concerned: Sequence[Subject]) -> Wave:
+        """The wave with the fate of all workloads, of which only some can differ from what they were."""
+        self._comparer.change(Situation(after, self._settings))
+        self._compared |= {each.label: self._comparer.compare(each) for each in concerned}
+        found = self._compared.values()
+        counts = {str(outcome): sum(each.outcome is outcome for each in found) for outcome in Outcome}
+        return replace(wave, counts=counts, effects=tuple(_effect(each) for each in found if _is_worse(each)))
+
+    def _quotas(self, subjects: Sequence[Subject]) -> Iterator[Effect]:
+        after = Situation(self._after, self._settings)
+        for each in subjects:
+            cell = quota_cell(each, self._before, after, Certainty.PREDICTED)
+            if cell.outcome is not Outcome.KEPT:
+                yield Effect(each.label, each.namespace, each.count, cell.outcome, cell.sentence)
+
+    def left(self) -> Iterator[str]:
+        """The workloads that conversion leaves or refuses, with the reason."""
+        for each in self._subjects:
+            if not requests_plugin(each):
+                continue
+            pod = migrate_pod(each.document, each.namespace, self._after, self._settings)
+            if pod.is_left:
+                denied = [str(found) for found in pod.findings if found.severity is Severity.DENY]
+                why = pod.reason or (denied or [str(found) for found in pod.findings])[0]
+                yield f"change {each.label}, which keeps requesting the device plugin's resources: {why}"
+
+    def assumptions(self) -> Iterator[str]:
+        """The assumptions of the comparison."""
+        if self._predicted:
+            yield (
+                f"the devices of {format_count(len(self._predicted), 'node')} without ResourceSlices are predicted from node "
+                f"labels: {format_list(sorted(self._predicted))}"
+            )
+        if self._sharing:
+            yield (
+                f"{format_count(len(self._sharing), 'node')} {inflect('shares', len(self._sharing))} GPUs; their pods are "
+                f"compared as if the plugin stayed: {format_list(sorted(self._sharing))}"
+            )
+        yield "each workload is placed alone, as if its own pods ended and were created again while all others run on"
+
+
+def _wave(members: WaveMembers, inventory: Inventory) -> Wave:
+    products: dict[str, int] = {}
+    for node in members.nodes:
+        products[node.product] = products.get(node.product, 0) + 1
+    names = tuple(each.name for each in members.nodes)
+    return Wave(
+        number=members.number,
+        nodes=names,
+        products=products,
+        namespaces=members.namespaces,
+        homeless=members.homeless,
+        evicted=tuple(pod for name in names for pod in inventory.holding_pods.get(name, ())),
+        unmanaged=tuple(pod for name in names for pod in inventory.unmanaged_pods.get(name, ())),
+        claiming=tuple(pod for name in names for pod in inventory.claiming_pods.get(name, ())),
+        counts={},
+        effects=(),
+        quotas=(),
+    )
+
+
+def _is_worse(comparison: FitComparison) -> bool:
+    return comparison.outcome in (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
+
+
+def _effect(comparison: FitComparison) -> Effect:
+    subject = comparison.subject
+    return Effect(subject.label, subject.namespace, subject.count, comparison.outcome, comparison.sentence)
+
+
+def _by_hand(inventory: Inventory, members: Sequence[WaveMembers], policy: Object, view: ClusterView) -> Iterator[str]:
+    """The tasks that no step does; first those without which a cutover stops."""
+    nodes = inventory.nodes
+    version = view.server_version()
+    if Feature.ResourceV1.is_on(view) is not True:
+        known = "is unknown" if version is UNKNOWN else f"is {version[0]}.{version[1]}"
+        yield f"upgrade Kubernetes to 1.34.2 or newer: its version {known}, and GPUClusters need resource.k8s.io/v1"
+    if inventory.gpu_cluster:
+        yield (
+            f"delete GPUCluster {inventory.gpu_cluster} first: beside ClusterPolicy {inventory.policy} the operator looks after "
+            "neither"
+        )
+    if inventory.virtual:
+        yield (
+            f"keep the ClusterPolicy, or free {format_list(inventory.virtual)}: a GPUCluster has no parts for virtual machines "
+            "(sandboxWorkloads)"
+        )
+    old = [each.name for each in nodes if each.driver and _branch(each.driver) < _LEAST_DRIVER]
+    if old:
+        yield f"upgrade the driver to {_LEAST_DRIVER} or newer on {format_list(old)}: the DRA driver needs it"
+    if inventory.twice:
+        yield (
+            f"empty {format_list(inventory.twice)} now: the device plugin and the DRA driver hand out the same GPUs there; "
+            "move these nodes to wave 1 by their label"
+        )
+    yield from _of_sharing(nodes)
+    cut = sorted({each.name for each in nodes if each.mig_config})
+    if cut:
+        yield (
+            f"choose how {format_list(cut)} {inflect('is', len(cut))} divided: MIG devices of the MIG manager are gone after a "
+            "reboot, and no component makes them again; turn DynamicMIG on, or run mig-parted at boot"
+        )
+    if inventory.runtime_class_users:
+        yield (
+            f"remove runtimeClassName from {format_list(inventory.runtime_class_users)}: the RuntimeClass goes with the "
+            "ClusterPolicy, and then their pods are refused"
+        )
+    for use in inventory.labels:
+        if use.left:
+            yield (
+                f"remove {use.label} from the selectors of {format_list(use.left)}: no component updates this label after the "
+                "exchange, and conversion cannot express it"
+            )
+    for members_of_wave in members:
+        for product in members_of_wave.homeless:
+            yield (
+                f"make room before wave {members_of_wave.number}: other nodes with {product} have none for what its pods hold, "
+                "so they wait until the wave is open"
+            )
+    daemons = sorted({pod for pods in inventory.daemon_pods.values() for pod in pods})
+    if daemons:
+        yield f"stop {format_list(daemons)} before their nodes move: a drain leaves pods of DaemonSets"
+    cordoned = [each.name for each in nodes if each.is_cordoned and not each.wave]
+    if cordoned:
+        yield f"cordon {format_list(cordoned)} again after its wave, if it has to stay so: the last step of a wave uncordons"
+    if REDACTED in str(policy.get("spec")):
+        yield "write the files from the running cluster: in this snapshot, values of variables are replaced by a word"
+    extended = [each.name for each in inventory.classes if each.extended_resource]
+    if extended:
+        yield (
+            f"convert or migrate plain requests before the exchange: {format_list(extended)} serves them by "
+            "extendedResourceName, which the operator's DeviceClass lacks"
+        )
+
+
+def _of_sharing(nodes: Sequence[CutoverNode]) -> Iterator[str]:
+    by_sharing: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.sharing:
+            by_sharing.setdefault(node.sharing, []).append(node.name)
+    if len(by_sharing) > 1:
+        parts = [f"{sharing} on {format_list(names)}" for sharing, names in sorted(by_sharing.items())]
+        yield (
+            f"choose one number of shares: {'; '.join(parts)}; the DRA driver has one setting for the whole cluster, and the files "
+            "have the smallest, by which no pod gets less"
+        )
+
+
+def _branch(version: str) -> int:
+    head = version.partition(".")[0]
+    return int(head) if head.isascii() and head.isdecimal() and len(head) <= 6 else _LEAST_DRIVER
