@@ -107,7 +107,7 @@ def overview(
         audit: The report of an audit of the same cluster.
         before: The same cluster earlier, to compare quotas with.
     """
-    usage = usage_report(view)
+    usage = usage_report(view, settings=settings.quota)
     nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
     reports = quota_reports(view, settings, now)
     quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)

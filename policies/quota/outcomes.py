@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import printable
 from policies.kubernetes.objects import FieldPath
 from policies.quota.demands.bills import NAME_THE_PRODUCT, Uncountable, UnknownProduct
+from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REMEDY
 from policies.quota.ledger.allowances import ChargeVerdict, Contended, NoQuota
 from policies.quota.ledger.ledger import ChargedOtherwise, Exceeded, Full, NotPrimed, Over, Unstorable
 from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
@@ -75,7 +76,12 @@ class Holder:
 
 
 def exceeded_message(
-    found: Exceeded, holders: Iterable[Holder] = (), *, admitted: bool, hidden_in: str = ""
+    found: Exceeded,
+    holders: Iterable[Holder] = (),
+    *,
+    admitted: bool,
+    hidden_in: str = "",
+    counts_unlimited: bool = False,
 ) -> ChargeMessage:
     """The message for an exceeded limit: what is left of it, who holds it, and a remedy.
 
@@ -86,6 +92,7 @@ def exceeded_message(
         holders: The pods and claims that hold some of the quota.
         admitted: True if the request is admitted all the same.
         hidden_in: The namespace, if its holders are only counted; empty if they are named.
+        counts_unlimited: True if devices of the request count whole because the driver shares them without limit.
     """
     holding = tuple(holders)
     held = _number_of_holders if hidden_in else _holders_text
@@ -96,16 +103,16 @@ def exceeded_message(
         for text in (_shortage_text(over), held(over, holding) if over.requested <= over.hard else "")
         if text
     )
+    others += [UNLIMITED_CLAUSE] if counts_unlimited else []
     message = "; ".join([first, f"exceeded quota: {QUOTA_NAME}", *others, *([_WARN_ONLY] if admitted else [])])
     remedy = _remedy(found.limits, admitted=admitted)
     if hidden_in:
         remedy = f"{remedy}; gpu-admission quota -n {hidden_in} shows who holds what"
     named = " and ".join(f'"{over.name}"' for over in found.limits)
-    return ChargeMessage(
-        message,
-        remedy,
-        administrator=f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of GPUQuota {QUOTA_NAME}",
-    )
+    administrator = f"raise limit{'s' if len(found.limits) > 1 else ''} {named} of GPUQuota {QUOTA_NAME}"
+    if counts_unlimited:
+        administrator = f"{UNLIMITED_REMEDY}, or {administrator}"
+    return ChargeMessage(message, remedy, administrator=administrator)
 
 
 @singledispatch
@@ -380,7 +387,8 @@ def settle(
     admitted = _is_admitted(charge, outcome)
     if isinstance(reason, Exceeded):
         hidden_in = "" if names_holders else charge.namespace
-        said = exceeded_message(reason, holders, admitted=admitted, hidden_in=hidden_in)
+        unlimited = charge.counts_unlimited
+        said = exceeded_message(reason, holders, admitted=admitted, hidden_in=hidden_in, counts_unlimited=unlimited)
         found = within_quota(said, is_admitted=admitted)
     else:
         said = charge_message(reason, charge.namespace, admitted=admitted)

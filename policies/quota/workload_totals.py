@@ -12,6 +12,7 @@ from policies.kubernetes.view import ChangedView, PassingView
 from policies.quota.charging import charge_decision
 from policies.quota.counting import decisive_ledger
 from policies.quota.demands.bills import Uncountable, charge_under
+from policies.quota.demands.device_kinds import UNLIMITED_CLAUSE, UNLIMITED_REMEDY
 from policies.quota.ledger.open_charges import ZERO, Reservations, sum_amounts
 from policies.quota.limits.amounts import common_suffix, rounded_amount, rounded_text
 from policies.quota.limits.quota import QUOTA_NAME, QuotaError, parse_quota
@@ -45,6 +46,8 @@ class PodsAtOnce:
     charge: Charge
     """Of one of them."""
     count: PodCount
+    counts_unlimited: bool = False
+    """True if devices of the charge count whole because the driver shares them without limit."""
 
     @cached_property
     def each(self) -> Amounts:
@@ -123,7 +126,7 @@ def _charges(
         counted = count._replace(groups=1) if pod is decision.object else count
         for charge in charge_decision(Request(pod, namespace=namespace), seen, settings).charges:
             try:
-                yield PodsAtOnce(charge_under(charge, quota), counted)
+                yield PodsAtOnce(charge_under(charge, quota), counted, charge.counts_unlimited)
             except Uncountable:
                 # The pod has its own finding.
                 continue
@@ -162,7 +165,11 @@ def room_for_all(pods: Sequence[PodsAtOnce], quota: Quota, ledger: Ledger, *, is
     if short:
         tightest = min(short, key=lambda room: room.left / room.requested)
         largest = max(tightest.pods, key=lambda each: each.count.pods * tightest.each(each))
-        yield Problem(largest.count.path, _message(tightest, quota))
+        text, administrator = _message(tightest, quota), None
+        if any(each.counts_unlimited for each in tightest.pods):
+            text = f"{text}; {UNLIMITED_CLAUSE}"
+            administrator = f"{UNLIMITED_REMEDY}, or raise the limit in GPUQuota {QUOTA_NAME}"
+        yield Problem(largest.count.path, text, administrator=administrator)
 
 
 def _left_of(quota: Quota, ledger: Ledger, *, is_new: bool) -> Iterator[tuple[str, Fraction]]:

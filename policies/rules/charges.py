@@ -70,6 +70,13 @@ class DeviceDemand:
         """This demand and its alternatives; exactly one of them is granted."""
         return (self, *self.alternatives)
 
+    @property
+    def counts_unlimited(self) -> bool:
+        """True if its largest devices count whole only because the driver shares them without limit."""
+        kinds = [kind for each in self.choices for kind in (each.kinds | each.unseen if each.is_open else each.kinds)]
+        most = max((kind.gpus for kind in kinds), default=0)
+        return bool(kinds) and all(kind.shared_without_limit for kind in kinds if kind.gpus == most)
+
 
 @dataclass(frozen=True, slots=True)
 class Bill:
@@ -148,6 +155,12 @@ class ChargeRequest:
     def is_for_gpus(self) -> bool:
         """True if it requests a GPU, or may do so."""
         return bool(self.pieces or self.shared or self.unseen)
+
+    @property
+    def counts_unlimited(self) -> bool:
+        """True if some of its devices count whole only because the driver shares them without limit."""
+        own = any(demand.counts_unlimited for demands in self.pieces.values() for demand in demands)
+        return own or (self.shared is not None and self.shared.counts_unlimited)
 
     @property
     def refusal(self) -> TooManyClaims | None:

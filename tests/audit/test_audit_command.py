@@ -14,8 +14,11 @@ import yaml
 
 from policies.analyses.audit import MOST_FINDINGS
 from testbed.commands import run_command
+from tests.cli.quota_files import quota
+from tests.published import shared_device
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
+from tests.usage.usage_objects import device, resource_slice
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "KUBECONFIG"} | {"HOME": "/nonexistent"}
@@ -51,6 +54,14 @@ def test_operator_in_a_namespace_that_no_setting_names_is_noted_with_the_line_to
     (note,) = json.loads(done.stdout)["notes"]
     assert note.startswith("the GPU Operator runs in nvidia, which configuration.operatorNamespaces does not name")
     assert note.endswith("write configuration: {operatorNamespaces: [nvidia, gpu-operator, nvidia-gpu-operator]}")
+
+
+@pytest.mark.parametrize(("quotas", "is_noted"), [([quota()], True), ([], False)], ids=["quota", "no quota"])
+def test_share_that_quotas_count_of_gpus_shared_without_limit_is_noted_as_missing(files, k8s, quotas, is_noted):
+    slices = resource_slice([shared_device(device(), "unlimited")])
+    done = run("--cluster", files(slices, k8s.namespace(), *quotas), "-o", "json")
+    notes = json.loads(done.stdout)["notes"]
+    assert any(each.startswith("a claim counts as a whole GPU, because the driver") for each in notes) is is_noted
 
 
 def test_text_tells_what_is_broken_first_and_readiness_last(files, k8s):

@@ -8,6 +8,8 @@ import re
 import pytest
 
 from tests.cli.quota_files import AWAY, EXAMPLES, WITH_QUOTA, namespace, quota
+from tests.published import shared_device
+from tests.usage.usage_objects import device, resource_slice
 
 
 def listed(kind, version="v1", *items):
@@ -164,3 +166,13 @@ def test_files_that_cannot_be_read_are_reported(invoke, write):
     done = invoke("quota", "--cluster", write("bad.yaml", "a: ["))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith("problem; nothing was done\n")
+
+
+def test_share_that_gpus_shared_without_limit_lack_is_noted(invoke, write):
+    slices = resource_slice([shared_device(device(), "unlimited")])
+    file = write("all.yaml", *NOTHING, namespace(), quota(), slices)
+    (note,) = json.loads(invoke("quota", "--cluster", file, "-o", "json").stdout)["notes"]
+    assert note == (
+        "a claim counts as a whole GPU, because the driver shares GPUs without limit; set quota.unlimitedShare of the "
+        "GPUAdmissionPolicy to count less"
+    )

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from tests.cli.quota_files import AWAY, EXAMPLES, namespace
-from tests.usage.usage_objects import NOTHING, PRODUCT, node, pod
+from tests.published import shared_device
+from tests.usage.usage_objects import NOTHING, PRODUCT, claim, device, node, pod, resource_slice
 
 BUSY = [
     argument
@@ -126,3 +127,25 @@ def test_files_that_cannot_be_read_are_reported(invoke, write):
     done = invoke("usage", "--cluster", write("bad.yaml", "a: ["))
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.endswith("problem; nothing was done\n")
+
+
+@pytest.mark.parametrize(("setting", "held", "is_noted"), [("", "1", True), ("1/8", "1/4", False)])
+def test_gpus_that_are_shared_without_limit_count_as_the_settings_in_the_files_say(
+    invoke, write, setting, held, is_noted
+):
+    slices = resource_slice([shared_device(device(), "unlimited")])
+    claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity={"memory": "0"}) for name in ("a", "b")]
+    settings = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUAdmissionPolicy",
+        "metadata": {"name": "default"},
+        "spec": {"quota": {"unlimitedShare": setting}},
+    }
+    file = write("all.yaml", *NOTHING, node(), slices, *claims, settings)
+    reported = json.loads(invoke("usage", "--cluster", file, "-o", "json").stdout)
+    assert [each["held"] for each in reported["products"]] == [held]
+    note = (
+        "pods can also get GPUs that are held: a claim counts as a whole GPU, because the driver shares GPUs without limit; "
+        "set quota.unlimitedShare of the GPUAdmissionPolicy to count less"
+    )
+    assert reported["notes"] == ([note] if is_noted else [])

@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from policies.kubernetes.view import UNKNOWN
+from policies.rules.settings import DEFAULTS
 from tests.usage.usage_objects import NOTHING, PRODUCT, node, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.audit_round import DeviceRound
@@ -34,7 +35,7 @@ def started(registry):
     """Start to count the devices of a view."""
 
     def start(view, **options):
-        devices = DeviceRound(view, **options)
+        devices = DeviceRound(view, lambda: DEFAULTS, **options)
         registry.register(devices)
         return devices
 

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from copy import deepcopy
 
 import pytest
 
@@ -14,12 +15,14 @@ from policies.kubernetes.yaml import load_document
 from policies.rules.decision import Severity
 from policies.rules.request import Request, UserInfo
 from policies.rules.settings import DEFAULTS
-from policies.rules.settings.choices import Exemption, GPUAdmissionPolicy
+from policies.rules.settings.choices import Exemption, GPUAdmissionPolicy, Quotas
+from tests.published import shared_device
 from webhook.cli.manifest_reader import Manifest
 from webhook.cli.subjects import Subject, admit
 from webhook.cluster.manifests import ManifestsView
 
 H100 = "NVIDIA-H100-80GB-HBM3"
+NO_PODS = {"apiVersion": "v1", "kind": "PodList", "items": []}
 
 
 def namespace(name="team-a", **labels):
@@ -220,3 +223,27 @@ def test_pod_with_more_claims_than_can_be_charged_is_refused_if_the_quota_is_enf
     }
     decision = review(creating(document), example(namespace(**labels), limited(8)), DEFAULTS)
     assert [each for each in of_quota(decision) if each[1] is Severity.DENY] == found
+
+
+@pytest.mark.parametrize(("setting", "admitted"), [("", 1), ("1/8", 8), ("20Gi", 4)])
+def test_claims_of_gpus_that_are_shared_without_limit_are_admitted_by_the_setting(
+    claim, request_for, example, setting, admitted
+):
+    """The limit is one GPU; each claim that is admitted is stored before the next one comes."""
+    facts = example()
+    slices = deepcopy([each for each in facts.list("ResourceSlice") if "a100-01" in each["spec"]["nodeName"]])
+    for each in slices:
+        each["spec"]["devices"] = [shared_device(device, "unlimited") for device in each["spec"]["devices"]]
+    settings = GPUAdmissionPolicy(quota=Quotas(unlimited_share=setting))
+    stored, decision = [], None
+    for number in range(10):
+        wanted = claim(request_for())
+        wanted["metadata"] |= {"name": f"gpus-{number}", "namespace": "team-a", "uid": f"uid-{number}"}
+        known = [*facts.list("DeviceClass"), *slices, namespace(quota="enforced"), limited(1), *stored, NO_PODS]
+        decision = review(claiming(wanted), ManifestsView(known), settings)
+        if not decision.allowed:
+            break
+        stored.append(wanted)
+    assert len(stored) == admitted
+    (found,) = (each for each in decision.findings if each.rule.id == "GA502")
+    assert ("set quota.unlimitedShare" in found.administrator) is not bool(setting)

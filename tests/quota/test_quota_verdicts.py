@@ -14,7 +14,7 @@ from policies.quota.ledger.open_charges import OpenCharge
 from policies.quota.limits.quota import Limit, QuotaError
 from policies.quota.limits.selectors import Selector
 from policies.quota.outcomes import OUTCOMES, Holder, Unavailable, outcome_name, settle
-from policies.rules.charges import ChargeRequest, DeviceDemand, TooManyClaims
+from policies.rules.charges import ChargeRequest, DeviceDemand, DeviceKind, TooManyClaims
 from policies.rules.checks import Problem
 from policies.rules.decision import Decision, Severity
 from tests.findings import labelled_text
@@ -85,6 +85,30 @@ def test_over_quota_says_what_is_left_who_holds_the_rest_and_what_would_help():
 def test_over_quota_tells_an_administrator_which_limit_to_raise():
     (found,) = settle(charge_decision(), refused(EXCEEDED), [HOLDER]).findings
     assert found.administrator == 'raise limit "h100" of GPUQuota gpu'
+
+
+UNLIMITED = DeviceKind("NVIDIA-H100-80GB-HBM3", shared_without_limit=True)
+EIGHTH = DeviceKind("Tesla-T4", gpus=Fraction(1, 8))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "unseen", "is_named"),
+    [
+        ({UNLIMITED, EIGHTH}, {EIGHTH}, True),
+        ({EIGHTH}, {DeviceKind("", shared_without_limit=True)}, True),
+        ({UNLIMITED, DeviceKind("Tesla-T4")}, {EIGHTH}, False),
+        ({EIGHTH}, {EIGHTH}, False),
+        ({UNLIMITED}, {DeviceKind("")}, False),
+    ],
+)
+def test_refusal_names_the_setting_if_gpus_count_whole_because_they_are_shared_without_limit(kinds, unseen, is_named):
+    demand = DeviceDemand(1, frozenset(kinds), True, unseen=frozenset(unseen))
+    charge = ChargeRequest("u", "ResourceClaim", "team-a", "gpus", {"": (demand,)}, enforced=True)
+    (found,) = settle(Decision(object=DOCUMENT, charges=(charge,)), refused(EXCEEDED), [HOLDER]).findings
+    reason = "; a claim counts as a whole GPU, because the driver shares GPUs without limit"
+    assert found.message.endswith(f"team-a/train-7 has held 4 for 3 days{reason if is_named else ''}")
+    remedy = "set quota.unlimitedShare of the GPUAdmissionPolicy, or " if is_named else ""
+    assert found.administrator == f'{remedy}raise limit "h100" of GPUQuota gpu'
 
 
 def test_request_for_more_than_the_whole_limit_says_to_request_less():

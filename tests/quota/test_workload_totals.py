@@ -58,6 +58,13 @@ def test_more_than_the_limit_ever_has_is_reported_with_how_many_fit():
     ]
 
 
+def test_shortage_names_the_setting_if_gpus_count_whole_because_they_are_shared_without_limit():
+    unlimited = replace(pods(10, 1), counts_unlimited=True)
+    (found,) = room_for_all([unlimited], QUOTA, ledger(), is_new=True)
+    assert found.message.endswith("; a claim counts as a whole GPU, because the driver shares GPUs without limit")
+    assert found.administrator.startswith("set quota.unlimitedShare of the GPUAdmissionPolicy, or raise the limit")
+
+
 def test_more_than_is_left_is_reported_with_what_is_left():
     assert findings_of(pods(4, 2), used=5) == [
         (

@@ -7,6 +7,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from policies.rules.settings import DEFAULTS
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.controllers.audit_round import DeviceRound
@@ -85,7 +86,7 @@ def values(families):
 
 
 async def test_open_metrics_has_the_samples_of_the_text_format(metrics, scrape):
-    devices = DeviceRound(ManifestsView([*NOTHING, node(gpus=8), pod(gpus=3)]))
+    devices = DeviceRound(ManifestsView([*NOTHING, node(gpus=8), pod(gpus=3)]), lambda: DEFAULTS)
     metrics.registry.register(devices)
     await devices.round()
     metrics.count_answer("claims", "denied", 0.002)

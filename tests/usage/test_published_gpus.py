@@ -158,6 +158,12 @@ def test_gpu_that_is_shared_without_limit_is_never_held_more_than_once(setting, 
     assert found.problems == ()
 
 
+def test_namespace_holds_no_more_of_a_gpu_that_is_shared_without_limit_than_there_is():
+    claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity={"memory": "0"}) for name in ("a", "b")]
+    found = report(node(), resource_slice([shared_device(device(), "unlimited")]), *claims, namespace="team-a")
+    assert [each.held_by_namespace for each in found.products] == [1]
+
+
 def test_gpu_whose_shares_and_memory_go_to_different_claims_is_not_over():
     taken = {"a": {"shares": "1", "memory": "61169Mi"}, "b": {"shares": "3", "memory": "0"}}
     claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity=amounts) for name, amounts in taken.items()]

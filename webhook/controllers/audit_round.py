@@ -203,6 +203,8 @@ class DeviceRound(Collector):
     """
 
     view: ClusterView
+    settings: Callable[[], GPUAdmissionPolicy]
+    """Returns the administrator's current settings."""
     most_rows: int = MOST_ROWS
     _last: _Counted | None = field(default=None, init=False)
 
@@ -234,7 +236,8 @@ class DeviceRound(Collector):
     def _count(self) -> _Counted:
         # The report on a large cluster has hundreds of thousands of Python objects.
         with CollectionPause():
-            series, counts = _Series(), device_states(usage_report(self.view), self.most_rows)
+            report = usage_report(self.view, settings=self.settings().quota)
+            series, counts = _Series(), device_states(report, self.most_rows)
             for row in counts.rows:
                 kind = row.kind.product, row.kind.profile, str(row.kind.replicas)
                 for state, amount in row.amounts.items():

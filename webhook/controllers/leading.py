@@ -211,7 +211,7 @@ class Leading:
         self.metrics = ControllerMetrics(registry)
         self.audit = AuditRound(client, view, settings)
         registry.register(self.audit.metrics)
-        self._devices = DeviceRound(view)
+        self._devices = DeviceRound(view, settings)
         registry.register(self._devices)
         status = PolicyStatus(client, settings, self.audit.summary)
         repair = TemplateRepair(keeper, view, settings, self.metrics)

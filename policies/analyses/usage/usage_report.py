@@ -199,7 +199,8 @@ class UsageReport:
         if not self.namespace:
             return None
         held = (each.gpus for each in gpus.holdings if each.holder.namespace == self.namespace)
-        return sum(held, _NONE) / gpus.kind.gpus
+        amount = sum(held, _NONE) / gpus.kind.gpus
+        return amount if gpus.held is None else min(amount, gpus.held)
 
     @property
     def _holdings(self) -> list[HeldDevices]:

@@ -316,6 +316,19 @@ def unpublished_kinds(
     return frozenset(counted)
 
 
+UNLIMITED_CLAUSE = "a claim counts as a whole GPU, because the driver shares GPUs without limit"
+UNLIMITED_REMEDY = "set quota.unlimitedShare of the GPUAdmissionPolicy"
+
+
+def unlimited_remark(view: ClusterView, settings: Quotas) -> str:
+    """The sentence that claims count as whole GPUs which are shared without limit; empty if none does."""
+    groups = gpu_groups(view)
+    published = () if groups is UNKNOWN else groups
+    kinds = (published_kind(group.first, None, settings) for group in published if group.is_shareable)
+    is_whole = any(kind is not None and kind.shared_without_limit for kind in kinds)
+    return f"{UNLIMITED_CLAUSE}; {UNLIMITED_REMEDY} to count less" if is_whole else ""
+
+
 def visible_kinds(view: ClusterView) -> frozenset[DeviceKind]:
     """The kinds of devices that nodes and ResourceSlices show, as far as they are known."""
     nodes, groups = view.derive(node_kinds), gpu_groups(view)

@@ -293,7 +293,7 @@ def _spec_problems(spec: Any) -> Iterator[Problem]:
             place = FieldPath((*_SPEC, *_TRUSTED, index))
             yield Problem(place, "is empty", "write the name of a user, such as system:kube-scheduler")
     share = lookup(spec, _UNLIMITED_SHARE)
-    if isinstance(share, str) and not (_is_part(share) or _MEMORY.fullmatch(share)):
+    if share and isinstance(share, str) and not (_is_part(share) or _MEMORY.fullmatch(share)):
         remedy = 'write a part of a GPU, above 0 and at most 1, such as "1/8", or memory such as "10Gi"'
         yield Problem(FieldPath((*_SPEC, *_UNLIMITED_SHARE)), f"is {quote(share)}", remedy)
     yield from _account_problems(FieldPath((*_SPEC, *_ACCOUNTS)), items_at(spec, _ACCOUNTS))

@@ -20,6 +20,7 @@ from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
+from policies.quota.demands.device_kinds import unlimited_remark
 from policies.rules.decision import Severity
 from policies.rules.messages import remedy_sentences
 from webhook.cli.options import check_namespace_exists
@@ -108,7 +109,7 @@ def as_json(audited: Audited) -> str:
 def settings_notes(
     stored: Sequence[Object], view: ClusterView, policy: GPUAdmissionPolicy, static: Sequence[Object] = ()
 ) -> list[str]:
-    """Notes on settings without effect: not covered by webhooks, or silent about the operator.
+    """Notes on settings: not covered by webhooks, or silent about the operator or shares of GPUs.
 
     Args:
         stored: The webhook configurations of the API.
@@ -117,7 +118,8 @@ def settings_notes(
         static: The objects in files of the API server; empty if they are not known.
     """
     place = unnamed_namespaces_remark(view, policy)
-    notes = [place] if place else []
+    unlimited = unlimited_remark(view, policy.quota) if view.known_objects("GPUQuota") else ""
+    notes = [each for each in (place, unlimited) if each]
     in_files = [each for each in static if is_static_configuration(each)]
     notes += (each.text for each in uncovered_settings((*stored, *in_files), policy))
     if doubled := doubled_webhooks(in_files, stored):

@@ -10,12 +10,14 @@ from policies.devices.device_taint_rules import KIND as TAINT_RULE
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import PassingView, Unknown
+from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
+from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.pod_events import with_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
-from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, stuck_in
+from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, sharing_notes, stuck_in
 from webhook.cli.running_clusters import (
     NoClusterError,
     list_namespaces,
@@ -125,8 +127,14 @@ async def _report_usage(client: APIClient, namespace: str, progress: Progress) -
             notes.append(f"{found.clause}, so {USAGE_WITHOUT[kind]}")
     if isinstance(rules, Unreadable) and Feature.DRADeviceTaintRules.is_on(known) is True:
         notes.append(f"{rules.clause}, so GPUs that they taint count as free")
+    settings = DEFAULTS.quota
+    if unlimited_remark(known, settings):
+        # Only shares without limit depend on the settings, which few users may read.
+        policy, of_settings = await stored_settings(client)
+        settings = policy.quota
+        notes += [*of_settings, *sharing_notes(known, settings)]
     with_events, note = await with_pod_events(client, known, namespace)
-    report = usage_report(_WithOtherPods(known, others), namespace, partial=partial)
+    report = usage_report(_WithOtherPods(known, others), namespace, partial=partial, settings=settings)
     return Usage(report, (*notes, *note), stuck_in(with_events, namespace))
 
 

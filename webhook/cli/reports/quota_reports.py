@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from policies.kubernetes.view import UNKNOWN, Unknown
+from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.limits.amounts import amount_with_unit
 from policies.quota.quota_json import QuotasJSON, quotas_json
 from policies.quota.quota_report import COUNTED_FROM, QUOTA, QuotaState, quota_reports
@@ -98,7 +99,8 @@ def report_quotas_of_view(
     """Report the quotas of a namespace, or of all if it is empty; without a quota, the notes are dropped."""
     found = quota_reports(view, policy, datetime.now(UTC), namespace)
     reports = () if isinstance(found, Unknown) else found
-    return QuotaReports(reports, namespace, tuple(notes) if reports else ())
+    remark = unlimited_remark(view, policy.quota)
+    return QuotaReports(reports, namespace, (*notes, *([remark] if remark else ())) if reports else ())
 
 
 def unknown_kinds(view: ClusterView, namespace: str) -> list[str]:

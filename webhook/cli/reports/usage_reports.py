@@ -16,6 +16,7 @@ from policies.analyses.waiting import stuck_pods
 from policies.devices.resource_claims import UNUSED
 from policies.kubernetes.names import format_amount, format_list, format_ranges
 from policies.kubernetes.view import UNKNOWN
+from policies.quota.demands.device_kinds import unlimited_remark
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import output_text
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from policies.devices.resource_claims import Holder
     from policies.fleet.bound_pods import StuckPod
     from policies.kubernetes.view import ClusterView
+    from policies.rules.settings.choices import Quotas
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.pages.report_model import Cell
 
@@ -71,7 +73,8 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
         click.UsageError: The files have no nodes and no slices.
         NoNamespaceError: The namespace does not exist.
     """
-    view = ManifestsView(read_cluster_files(source.cluster, None).facts)
+    files = read_cluster_files(source.cluster, None)
+    view, settings = ManifestsView(files.facts), files.settings.quota
     if view.list("Node") is UNKNOWN and view.list("ResourceSlice") is UNKNOWN:
         raise click.UsageError(
             f"nothing to show: no Node and no ResourceSlice in {', '.join(source.cluster)}; "
@@ -79,7 +82,15 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
         )
     check_namespace_exists(view, source.namespace)
     notes = [f"the files have no {kind}s, so {USAGE_WITHOUT[kind]}" for kind in READ_FROM if view.list(kind) is UNKNOWN]
-    return Usage(usage_report(view, source.namespace), tuple(notes), stuck_in(view, source.namespace))
+    notes += sharing_notes(view, settings)
+    report = usage_report(view, source.namespace, settings=settings)
+    return Usage(report, tuple(notes), stuck_in(view, source.namespace))
+
+
+def sharing_notes(view: ClusterView, settings: Quotas) -> list[str]:
+    """A note if claims count as whole GPUs that others can get too; a sentence without a full stop."""
+    remark = unlimited_remark(view, settings)
+    return [f"pods can also get GPUs that are held: {remark}"] if remark else []
 
 
 def stuck_in(view: ClusterView, namespace: str) -> tuple[StuckPod, ...]:
@@ -158,7 +169,7 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
             held: list[list[Cell]] = [
                 [
                     each.namespace,
-                    Bar([BarPart(each.gpus, "#", Tone.GOOD)], whole),
+                    Bar([BarPart(each.gpus if whole is None else min(each.gpus, whole), "#", Tone.GOOD)], whole),
                     format_amount(each.gpus),
                     str(each.pods),
                     _kinds(each.amounts),
