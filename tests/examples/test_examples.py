@@ -33,6 +33,8 @@ WITHOUT_PODS = {
     "ConfigMap",
     "DeviceClass",
     "GPUAdmissionPolicy",
+    "GPUCluster",
+    "NVIDIADriver",
     "Node",
     "PriorityClass",
     "ResourceClaim",

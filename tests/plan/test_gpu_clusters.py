@@ -44,6 +44,12 @@ def cut(profile, count, labels=AMPERE, product="NVIDIA-A100-SXM4-40GB", memory="
     return gpu_node(gpus=2, product=product, memory=memory, labels=labels | found, **{name: str(count)})
 
 
+def mig_pod(name, resource="nvidia.com/mig-1g.5gb"):
+    made = bound(name, gpus=0)
+    made["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
+    return made
+
+
 def on_hosts(*objects, **rest):
     return situation(VERSION, *objects, driver=ON_HOSTS, **rest)
 
@@ -73,10 +79,7 @@ def outcomes(found):
 def test_gpu_cluster_publishes_the_gpus_in_place_of_the_device_plugin():
     changed = only_node(cut_over(on_hosts(node()), gpu_cluster()))
     assert (changed.before, changed.after, changed.unknown) == ("8 nvidia.com/gpu", "8 GPUs of the DRA driver", "")
-    assert changed.reasons == (
-        "the DRA driver runs there in place of the device plugin",
-        "GPU Feature Discovery is removed, and its labels with it",
-    )
+    assert changed.reasons == ("the operator's DRA driver runs there in place of the device plugin",)
 
 
 def test_devices_have_what_the_labels_tell():
@@ -105,6 +108,18 @@ def test_shares_follow_from_the_variable_of_the_plugin(shares, offers):
 
 def test_variable_has_no_effect_without_its_gate():
     assert only_node(cut_over(on_hosts(node()), gpu_cluster(shares="4"))).after == "8 GPUs of the DRA driver"
+
+
+@pytest.mark.parametrize(
+    ("labels", "product", "offers"),
+    [
+        (HOPPER, "NVIDIA-H100-80GB-HBM3", "8 GPUs whole or cut on demand of the DRA driver"),
+        (AMPERE, "NVIDIA-A100-SXM4-40GB", "8 GPUs of the DRA driver"),
+    ],
+)
+def test_gpus_from_hopper_on_are_cut_on_demand(labels, product, offers):
+    changed = only_node(cut_over(on_hosts(node(labels=labels, product=product)), gpu_cluster(["DynamicMIG"])))
+    assert changed.after == offers
 
 
 @pytest.mark.parametrize(("version", "slices"), [("v1.34.3", 1), ("v1.36.2", 2)])
@@ -138,6 +153,77 @@ def test_gpus_that_other_pods_hold_are_not_free():
     assert outcomes(full) == {}
 
 
+@pytest.mark.parametrize(("shares", "room"), [("4", 1), ("2", 0)])
+def test_shares_that_other_pods_hold_are_not_free(shares, room):
+    labels = AMPERE | {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    shared = gpu_node(gpus=1, product="NVIDIA-A100-SXM4-40GB-SHARED", labels=labels, **{GPU: "4"})
+    waiting = k8s.pod(name="c", stored=True, resourceClaims=k8s.claiming(resourceClaimTemplateName="gpus"))
+    waiting["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    others = [bound(name, namespace="team-b") for name in "ab"]
+    before = on_hosts(shared, k8s.namespace("team-b"), *others, k8s.template(), waiting)
+    found = cut_over(before, gpu_cluster(["ConsumableShares"], shares))
+    assert [each.after.room for each in found.fits if each.subject.namespace == "team-a"] == [room]
+
+
+def test_lost_pods_are_told_to_convert_where_that_helps():
+    found = cut_over(on_hosts(node(), bound("a")), gpu_cluster())
+    assert found.remedies == {
+        "pod team-a/a": "label the namespace team-a gpu-admission.io/dra: enabled, so that its pods use claims"
+    }
+
+
+def test_pods_with_mig_devices_are_told_to_turn_dynamic_mig_on_where_that_helps():
+    before = situation(VERSION, cut("1g.5gb", 14), mig_pod("a"))
+    found = cut_over(before, gpu_cluster(), nvidia_driver())
+    assert found.remedies == {
+        "pod team-a/a": "write featureGates: {DynamicMIG: true} in GPUCluster gpu-cluster, so that the DRA driver makes MIG "
+        "devices for claims, and label the namespace team-a gpu-admission.io/dra: enabled, so that its pods use claims"
+    }
+
+
+def test_pods_that_get_shares_are_told_how_to_get_whole_gpus():
+    converting = k8s.pod(
+        {}, name="a", stored=True, nodeName="node-1", resourceClaims=k8s.claiming(resourceClaimName="a-gpu")
+    )
+    converting["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpus"}]}
+    before = in_gpu_cluster(
+        k8s.device_class(), converting | {"status": {"phase": "Running"}}, k8s.holding("a", [0], namespace="team-a")
+    )
+    found = plan(before, gpu_cluster(["ConsumableShares"], "4"))
+    assert outcomes(found) == {"pod team-a/a": Outcome.CHANGED}
+    assert found.remedies["pod team-a/a"] == (
+        "request all shares of a GPU in its claims (capacity.requests.shares: 4), or leave CONSUMABLE_SHARES out of GPUCluster "
+        "gpu-cluster"
+    )
+
+
+def test_quotas_count_the_claims_of_pods_that_start_again():
+    quota = {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu", "namespace": "team-a"},
+        "spec": {
+            "limits": [
+                {"name": "a100", "gpus": 8, "selector": {"products": ["*A100*"]}},
+                {"name": "h100", "gpus": 8, "selector": {"products": ["*H100*"]}},
+            ]
+        },
+    }
+    found = cut_over(on_hosts(node(), quota, bound("a", gpus=2), bound("b")), gpu_cluster(), CONVERTING)
+    assert {each.name: (each.outcome, each.after.used) for each in found.limits} == {
+        "a100": (Outcome.KEPT, 3),
+        "h100": (Outcome.KEPT, 0),
+    }
+
+
+def test_another_dra_driver_is_to_be_uninstalled_first():
+    before = on_hosts(node(gpus=2, **{GPU: "0"}), k8s.resource_slice(k8s.gpus(2)))
+    found = cut_over(before, gpu_cluster())
+    assert found.remarks[-1] == (
+        "another DRA driver publishes the GPUs of 1 node: uninstall it before, since both register as gpu.nvidia.com"
+    )
+
+
 def test_gpus_of_running_pods_would_be_handed_out_again():
     (disrupted,) = cut_over(on_hosts(node(), bound("a")), gpu_cluster()).disrupted
     assert disrupted.why == "it holds GPUs, and the DRA driver hands the same GPUs out again, for claims"
@@ -167,8 +253,8 @@ def test_class_of_a_helm_release_is_missing_for_a_while_and_loses_its_resource()
             "nvidia.com/gpu get no devices of the class any more, unless conversion makes a claim of it"
         ),
         (
-            "DeviceClass gpu.nvidia.com belongs to the Helm release nvidia-dra-driver-gpu/dra: uninstalling that deletes the "
-            "class, and pods and claims for it wait until the operator creates it again, within a minute"
+            "the Helm release nvidia-dra-driver-gpu/dra deletes DeviceClass gpu.nvidia.com when it is uninstalled; pods and "
+            "claims for it wait until the operator creates it again, within a minute"
         ),
     ]
 
@@ -219,7 +305,7 @@ def test_nvidia_driver_takes_the_place_of_the_driver_that_goes():
     assert (only_node(found).after, found.unknown) == ("8 GPUs of the DRA driver", ())
     (disrupted,) = found.disrupted
     assert disrupted.why == (
-        "it holds GPUs, and NVIDIADriver default loads the driver of the node anew, which ends its pods or fails"
+        "it holds GPUs, and NVIDIADriver default loads the driver of the node anew, which ends pods with GPUs, or fails while they run"
     )
     (published,) = after_of(situation(VERSION, node(gpus=1)), gpu_cluster(), nvidia_driver(version="595.58.03")).list(
         "ResourceSlice"

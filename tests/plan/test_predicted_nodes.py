@@ -236,7 +236,7 @@ def test_cut_changes_no_device_where_the_driver_makes_them_on_demand():
     found = predict(before, {("Node", "", "node-1"): change}, before.settings)
     (node,) = found.nodes
     assert (node.before, node.unknown) == (node.after, "")
-    assert node.after.startswith("1 GPU, ")
+    assert node.after == "1 GPU whole or cut on demand of the DRA driver"
     assert "DynamicMIG" in node.reasons[-1]
     assert [each for each in found.after.view.list("ResourceSlice") if each["spec"]["nodeName"] == "node-1"] == [
         *slices

@@ -9,9 +9,9 @@ github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (labels).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.migrate import converting_namespace
 from policies.analyses.usage import pod_use
@@ -23,7 +23,8 @@ from policies.fleet.offers import DriverState, NodeState, estimated_sizes, measu
 from policies.fleet.offers.published import PublishedSlice, gpu_slices, published_slices, slice_document
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.bounds import check_cancelled
-from policies.kubernetes.objects import lookup, mappings_at, name_of
+from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of, uid_of
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.mig import parse_resource
@@ -37,8 +38,21 @@ if TYPE_CHECKING:
 
 
 _TIMESTAMP = "nvidia.com/gfd.timestamp"
-_Free = dict[tuple[str, str], list[str]]
-"""The devices of a node that no claim holds, by type and MIG profile."""
+
+
+class _Part(NamedTuple):
+    """A device, or the share of one that a pod gets if it does not say how much it needs."""
+
+    device: str
+    kind: str
+    """The attribute `type`."""
+    profile: str
+    consumed: Mapping[str, str]
+    """The capacities that are consumed; empty for a whole device."""
+
+
+_Free = dict[tuple[str, str], list[_Part]]
+"""The parts of devices of a node that no claim holds, by type and MIG profile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +101,7 @@ def migrated_cluster(
             made[key] = _predicted_slice(documents[name], view)
         slice_name = f"predicted-{DRIVER}-{name}"
         objects["ResourceSlice", "", slice_name] = slice_document(slice_name, name, made[key])
-        free[name] = _by_kind(made[key].devices)
+        free[name] = _by_kind(part for device in made[key].devices for part in _parts(device))
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = shipped_class(each)
@@ -140,29 +154,52 @@ def _without_memory(device: Object) -> Object:
 
 
 def free_devices(view: ClusterView) -> dict[str, _Free]:
-    """The published GPUs of each node that no claim holds; nodes without published GPUs are missing."""
-    held = {
+    """The published GPUs of each node that no claim holds; nodes without published GPUs are missing.
+
+    A GPU that pods can share is there once for each pod that it has room for.
+    """
+    held = Counter(
         (str(result.get("pool")), str(result.get("device")))
         for claim in view.known_objects("ResourceClaim")
         for result in Claim(claim).allocated_devices
         if result.get("driver") == DRIVER
-    }
-    found: dict[str, _Free] = {}
-    for node, slices in view.derive(gpu_slices).items():
-        found[node] = _by_kind(
-            device
+    )
+    return {
+        node: _by_kind(
+            part
             for each in slices
             for device in mappings_at(each, ("spec", "devices"))
-            if (lookup(each, ("spec", "pool", "name")), device.get("name")) not in held
+            for part in _parts(device)[held[str(lookup(each, ("spec", "pool", "name"))), str(device.get("name"))] :]
         )
-    return found
+        for node, slices in view.derive(gpu_slices).items()
+    }
 
 
-def _by_kind(devices: Iterable[Object]) -> _Free:
+_MOST_HOLDERS = 64
+"""Pods that can hold a GPU of which they need not consume anything; more share one under no device plugin here."""
+
+
+def _parts(device: Object) -> list[_Part]:
+    """The parts of a device that one pod each can hold: the device, or its shares."""
+    kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
+    part = _Part(str(device.get("name")), kind, profile, {})
+    if device.get("allowMultipleAllocations") is not True:
+        return [part]
+    consumed = {}
+    count = _MOST_HOLDERS
+    for name, amount in mapping_at(device, ("capacity",)).items():
+        default = lookup(amount, ("requestPolicy", "default"))
+        least, whole = (int(quantity_or_none(each) or 0) for each in (default, lookup(amount, ("value",))))
+        if default is not None:
+            consumed[name] = str(default)
+            count = min(count, whole // least) if least else count
+    return [part._replace(consumed=consumed)] * count
+
+
+def _by_kind(parts: Iterable[_Part]) -> _Free:
     found: _Free = defaultdict(list)
-    for device in devices:
-        kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
-        found[kind, profile].append(str(device.get("name")))
+    for part in parts:
+        found[part.kind, part.profile].append(part)
     return found
 
 
@@ -192,18 +229,55 @@ def claims_of_pods(
             if len(taken) < count:
                 unplaced += [f"{holder.namespace}/{name}" for name in holder.pods]
         for name in holder.pods:
-            claim = _claim(holder.namespace, name, node, results)
-            claims["ResourceClaim", holder.namespace, name_of(claim)] = claim
+            claims[claim_key(holder.namespace, name)] = _claim(holder.namespace, name, node, results)
     return claims, unplaced
 
 
-def _claim(namespace: str, pod: str, node: str, devices: Iterable[str]) -> Object:
+def claim_key(namespace: str, pod: str) -> Key:
+    """The key of the claim that `claims_of_pods` makes for a pod."""
+    return "ResourceClaim", namespace, f"migrated-{pod}"
+
+
+def claimed_pod(pod: Object, claim: Object) -> tuple[Object, Object]:
+    """A pod that has a claim in place of the resources of device plugins, and the claim as made for it."""
+    spec = dict(pod["spec"])
+    for field in ("containers", "initContainers"):
+        if containers := mappings_at(spec, (field,)):
+            spec[field] = [{**each, "resources": _without_plugin_resources(each)} for each in containers]
+    spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name_of(claim)}]
+    made = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name_of(claim)}]}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod), "controller": True}
+    metadata = {
+        **claim["metadata"],
+        "ownerReferences": [owner],
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+    }
+    return (
+        {**pod, "spec": spec, "status": {**mapping_at(pod, ("status",)), **made}},
+        {**claim, "metadata": metadata},
+    )
+
+
+def _without_plugin_resources(container: Object) -> dict[str, Any]:
+    return {
+        field: {name: amount for name, amount in amounts.items() if parse_resource(name) is None}
+        if isinstance(amounts, dict)
+        else amounts
+        for field, amounts in mapping_at(container, ("resources",)).items()
+    }
+
+
+def _claim(namespace: str, pod: str, node: str, parts: Iterable[_Part]) -> Object:
     """An allocated claim that a pod uses."""
-    results = [{"request": "gpu", "driver": DRIVER, "pool": node, "device": device} for device in devices]
+    results = [
+        {"request": "gpu", "driver": DRIVER, "pool": node, "device": part.device}
+        | ({"shareID": f"{namespace}/{pod}/{number}", "consumedCapacity": part.consumed} if part.consumed else {})
+        for number, part in enumerate(parts)
+    ]
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
-        "metadata": {"name": f"migrated-{pod}", "namespace": namespace},
+        "metadata": {"name": claim_key(namespace, pod)[2], "namespace": namespace, "uid": f"{namespace}/{pod}"},
         "spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU_CLASS}}]}},
         "status": {
             "allocation": {"devices": {"results": results}},

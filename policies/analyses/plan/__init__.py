@@ -9,8 +9,9 @@ from __future__ import annotations
 from policies.analyses.plan.changes import KINDS, ChangeError, changed_objects, default_namespace, key_of
 from policies.analyses.plan.disruptions import Disruption
 from policies.analyses.plan.evictions import Evictions, FoundPlace, PlannedEviction
+from policies.analyses.plan.node_changes import NodeChange
 from policies.analyses.plan.plan import READ_FROM, Plan, PlanJSON, PlannedChange, plan_change, plan_json
-from policies.analyses.plan.prediction import NodeChange, Prediction, predict
+from policies.analyses.plan.prediction import Prediction, predict
 
 __all__ = [
     "KINDS",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from policies.configuration.change import SPEC
@@ -11,11 +12,12 @@ from policies.devices.device_taint_rules import with_time_of_taint
 from policies.devices.deviceclasses import CREATED_LAST
 from policies.fleet.device_plugin import nodes_with_both
 from policies.fleet.known_classes import known_classes
+from policies.fleet.offers.published import gpu_slices
 from policies.fleet.operands import cluster_classes, gpu_cluster, is_deployed
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count, format_list, format_ranges, list_command
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, mapping_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PRODUCT_LABEL
@@ -288,7 +290,6 @@ def find_cutover_risks(objects: Mapping[Key, Object | None], before: Situation, 
     cluster = gpu_cluster(after.view)
     if cluster is None or isinstance(Facts(*after).cluster_policy(), dict):
         return
-    is_new = gpu_cluster(before.view) is None
     for name in cluster_classes(cluster):
         stored, later = (each.view.get("DeviceClass", name) for each in (before, after))
         if not isinstance(stored, dict) or not isinstance(later, dict):
@@ -304,15 +305,31 @@ def find_cutover_risks(objects: Mapping[Key, Object | None], before: Situation, 
                 f"the operator overwrites DeviceClass {name} without extendedResourceName: pods that request {resource} get no "
                 "devices of the class any more, unless conversion makes a claim of it"
             )
-        release, home = (
-            lookup(stored, ("metadata", "annotations", f"meta.helm.sh/release-{field}"))
-            for field in ("name", "namespace")
+    if gpu_cluster(before.view) is None:
+        yield from _other_drivers(cluster, before)
+
+
+def _other_drivers(cluster: Object, before: Situation) -> Iterator[str]:
+    """The DRA driver of another installation that a new GPUCluster meets, and the classes that go with it."""
+    slices = before.view.derive(gpu_slices)
+    if slices:
+        yield (
+            f"another DRA driver publishes the GPUs of {format_count(len(slices), 'node')}: uninstall it before, since both "
+            "register as gpu.nvidia.com"
         )
-        if is_new and release:
-            yield (
-                f"DeviceClass {name} belongs to the Helm release {home}/{release}: uninstalling that deletes the class, and "
-                "pods and claims for it wait until the operator creates it again, within a minute"
-            )
+    classes: defaultdict[str, list[str]] = defaultdict(list)
+    for name in cluster_classes(cluster):
+        annotations = mapping_at(before.view.get("DeviceClass", name), ("metadata", "annotations"))
+        release, home = (annotations.get(f"meta.helm.sh/release-{field}") for field in ("name", "namespace"))
+        if release:
+            classes[f"{home}/{release}"].append(name)
+    for release, names in classes.items():
+        one = len(names) == 1
+        yield (
+            f"the Helm release {release} deletes {'DeviceClass' if one else 'DeviceClasses'} {format_list(names, len(names))} when "
+            f"it is uninstalled; pods and claims for {'it' if one else 'them'} wait until the operator creates "
+            f"{'it' if one else 'them'} again, within a minute"
+        )
 
 
 def _left_labels(before: Situation, after: Situation) -> Iterator[str]:

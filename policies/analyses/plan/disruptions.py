@@ -1,4 +1,4 @@
-"""Disruptions: pods and claims that hold what a change takes away, and remedies for changed labels."""
+"""Disruptions: pods and claims that hold what a change takes away, and remedies for lost ones."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import controller_label
+from policies.analyses.migrate import converting_namespace
+from policies.analyses.plan.prediction import predict
 from policies.devices.resource_claims import Claim
 from policies.fleet import holds_gpu
+from policies.fleet.operands import gpu_cluster
 from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import REQUIRED, labels_of, tolerates_taint
 from policies.kubernetes.objects import (
@@ -23,15 +26,19 @@ from policies.kubernetes.objects import (
     replace_at,
 )
 from policies.nvidia.identifiers import DRIVER
+from policies.nvidia.mig import parse_resource
+from policies.nvidia.pod_conditions import requested_names
 from policies.nvidia.products import Product
+from policies.nvidia.releases import NVIDIAFeature
 from policies.outcome import Outcome, compare_fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from policies.analyses.plan.prediction import NodeChange
+    from policies.analyses.plan.node_changes import NodeChange
+    from policies.analyses.plan.prediction import Prediction
     from policies.kubernetes.objects import Object
-    from policies.kubernetes.view import ClusterView
+    from policies.kubernetes.view import ClusterView, Key
     from policies.outcome import FitComparison, Situation, Subject
 
 
@@ -179,6 +186,45 @@ def label_remedies(
         texts[each.subject.label] = f"write {labels} in its pods{condition}, or {leave}"
     possible = compare_fits(rewritten, after, after)
     return {each.subject.label: texts[each.subject.label] for each in possible if each.after.is_possible}
+
+
+def cutover_remedies(
+    fits: Iterable[FitComparison], objects: Mapping[Key, Object | None], before: Situation, prediction: Prediction
+) -> dict[str, str]:
+    """The remedies for lost subjects that a new GPUCluster serves in another way, by subject.
+
+    Conversion makes claims of requests for resources, and DynamicMIG makes MIG devices for claims.
+    """
+    after = prediction.after
+    cluster = gpu_cluster(after.view)
+    lost = [each.subject for each in fits if each.outcome is Outcome.LOST]
+    if cluster is None or gpu_cluster(before.view) is not None or not lost:
+        return {}
+    name, gate, gates = name_of(cluster), NVIDIAFeature.DynamicMIG.name, ("spec", "draDriver", "featureGates")
+    spaces = {
+        each.namespace for each in lost if each.is_pod and any(map(parse_resource, requested_names(each.document)))
+    }
+    converting = {("Namespace", "", each): converting_namespace(each, after.view) for each in spaces}
+    driver = mapping_at(cluster, ("spec", "draDriver"))
+    driver = {**driver, "featureGates": {**mapping_at(cluster, gates), gate: True}}
+    dynamic = {("GPUCluster", "", name): {**cluster, "spec": {**cluster["spec"], "draDriver": driver}}}
+    turn_on = f"write featureGates: {{{gate}: true}} in GPUCluster {name}, so that the DRA driver makes MIG devices for claims"
+    texts: dict[str, str] = {}
+    for changed, clause, is_converted in (
+        (converting, "", True),
+        (dynamic, turn_on, False),
+        ({**dynamic, **converting}, f"{turn_on}, and ", True),
+    ):
+        left = [each for each in lost if each.label not in texts and (each.namespace in spaces or not is_converted)]
+        if not left:
+            continue
+        other = predict(before, {**objects, **changed}, after.settings)
+        situation = other.with_held_devices(other.after)
+        for each in compare_fits(left, situation, situation):
+            if each.after.is_possible:
+                label = f"label the namespace {each.subject.namespace} gpu-admission.io/dra: enabled, so that its pods use claims"
+                texts[each.subject.label] = f"{clause}{label if is_converted else ''}"
+    return texts
 
 
 def _labels(node: str, situation: Situation) -> Mapping[str, str]:

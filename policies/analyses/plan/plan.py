@@ -9,12 +9,14 @@ from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING
 
 from policies.analyses.plan.changes import find_cutover_risks, find_delays, find_takeovers, find_unpredicted
-from policies.analyses.plan.disruptions import Disruption, disruptions, label_remedies
+from policies.analyses.plan.disruptions import Disruption, cutover_remedies, disruptions, label_remedies
 from policies.analyses.plan.evictions import Evictions, FoundPlace, PlannedEviction, find_evictions, found_places
-from policies.analyses.plan.prediction import NodeChange, predict
+from policies.analyses.plan.node_changes import NodeChange  # noqa: TC001 - pydantic reads the annotation
+from policies.analyses.plan.prediction import predict
 from policies.devices.device_taint_rules import KIND as TAINT_RULE
+from policies.fleet.operands import cluster_driver, gpu_cluster
 from policies.kubernetes.names import format_count, format_list, plural
-from policies.kubernetes.objects import filled_record, items_at, lookup, mapping_at
+from policies.kubernetes.objects import filled_record, items_at, lookup, mapping_at, name_of
 from policies.kubernetes.quantities import ONE, billionths, parse_integer
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import (
@@ -144,7 +146,7 @@ def plan_change(change: PlannedChange) -> Plan:
     compared, *at_ends = (compare_fits(affected, before, prediction.with_held_devices(each)) for each in clusters)
     settled = certain_fits(compared, at_ends, prediction.estimated)
     fits = tuple(_with_doubts(each, prediction) for each in settled)
-    counted, *counts = (compare_limits(before, each) for each in clusters)
+    counted, *counts = (compare_limits(before, prediction.with_new_pods(each, fits)) for each in clusters)
     limits = certain_limits(counted, counts, prediction.estimated)
     evictions = find_evictions(before, prediction.after, subjects, change.namespace)
     return Plan(
@@ -175,7 +177,8 @@ def plan_change(change: PlannedChange) -> Plan:
             for each in fits
             if each.outcome in (Outcome.LOST, Outcome.CHANGED) or each.after.refusing
         }
-        | label_remedies(fits, before, prediction.after, prediction.nodes),
+        | label_remedies(fits, before, prediction.after, prediction.nodes)
+        | cutover_remedies(fits, change.objects, before, prediction),
     )
 
 
@@ -255,8 +258,13 @@ def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedCh
     """The remedy for a subject that is lost, changed or may be refused."""
     subject, before, after = comparison.subject, comparison.before, comparison.after
     changed = sorted(before.nodes & {each.node for each in prediction.nodes})
+    is_for_all = any(_decides_for_all(change, key) for key in change.objects)
     if comparison.outcome is Outcome.CHANGED:
-        if not changed:
+        cluster = gpu_cluster(prediction.after.view) if is_for_all else None
+        if cluster is not None and (shares := cluster_driver(cluster, prediction.after.view).shares):
+            every = f"request all shares of a GPU in its claims (capacity.requests.shares: {shares}), or "
+            return f"{every if shares.isdecimal() else ''}leave CONSUMABLE_SHARES out of GPUCluster {name_of(cluster)}"
+        if is_for_all or not changed:
             return "let its pods request what they need by a node selector, a wish or a claim first"
         return f"leave as many of {format_list(changed, 3)} as they are as its pods need"
     for (kind, _, name), document in change.objects.items():
@@ -270,9 +278,16 @@ def _remedy(comparison: FitComparison, prediction: Prediction, change: PlannedCh
             return f"request {name}.shared in its pods then, or do not rename what is shared"
     if after.room:
         return f"lower its number of pods to {after.room:,}, or leave more nodes as they are"
-    if changed:
+    if changed and not is_for_all:
         return f"leave one of {format_list(changed, 3)} as it is, or change what the pods request"
     return "change what it requests first"
+
+
+def _decides_for_all(change: PlannedChange, key: Key) -> bool:
+    """True for what all nodes follow: a GPUCluster, or a ClusterPolicy that is created or deleted."""
+    kind, namespace, name = key
+    is_replaced = change.objects[key] is None or change.before.view.get(kind, name, namespace) is None
+    return kind == "GPUCluster" or (kind == "ClusterPolicy" and is_replaced)
 
 
 def _largest_requests(subject: Subject) -> dict[str, int]:

@@ -5,81 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from policies.analyses.migrate.migrated_cluster import claims_of_pods, free_devices
+from policies.analyses.migrate.migrated_cluster import claim_key, claimed_pod, claims_of_pods, free_devices
+from policies.analyses.plan.node_changes import ChangedObjects, has_gpus, node_change, slice_key
 from policies.analyses.plan.node_configuration import Configurations
-from policies.fleet.device_plugin import WORKLOADS
 from policies.fleet.offers import (
-    Cut,
-    Hardware,
-    MemoryEstimate,
-    NodeState,
-    estimated_sizes,
     estimates_clause,
-    measured_sizes,
-    possible_hardware,
-    read_hardware,
 )
-from policies.fleet.offers.hardware import is_label_of_hardware, shown_driver
-from policies.fleet.offers.offer import is_label_of_state, label_offer, plugin_offer
-from policies.fleet.offers.published import gpu_slices, node_slices
-from policies.fleet.operands import cluster_classes, cluster_labels
-from policies.kubernetes.names import format_count, format_list
-from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
-from policies.kubernetes.quantities import ONE, billionths
+from policies.fleet.operands import cluster_classes
+from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.view import ChangedView
-from policies.nvidia.identifiers import CUDA_VERSION_LABEL, DRIVER_VERSION_LABEL, GPU_RESOURCE
-from policies.nvidia.mig import is_for_machines, parse_resource
-from policies.nvidia.mig_configs import WHOLE
-from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
-from policies.nvidia.mig_products import PRODUCTS, device_ids
-from policies.nvidia.releases import NVIDIAFeature
-from policies.outcome import Certainty, Situation
+from policies.outcome import Situation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
-    from policies.analyses.plan.node_configuration import NodeConfiguration
-    from policies.fleet.offers import DriverState
+    from policies.analyses.plan.node_changes import NodeChange
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
-    from policies.nvidia.mig import MIGProfile
-    from policies.nvidia.mig_products import MIGSize
+    from policies.outcome import FitComparison
     from policies.rules.settings import GPUAdmissionPolicy
-
-
-_DYNAMIC = (
-    "the DRA driver makes MIG devices for claims (DynamicMIG), and publishes all that are possible: it destroys those that the "
-    "MIG manager makes when it starts again, and until then claims that need their place fail on the node"
-)
-"""Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin driver.go DestroyUnknownMIGDevices."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeChange:
-    """A node whose GPUs are configured otherwise after the change."""
-
-    node: str
-    before: str
-    """The offer: `8 nvidia.com/gpu`, `2 GPUs of the DRA driver`, `nothing`."""
-    after: str
-    """The same after the change; `unknown` if that is not known."""
-    reasons: tuple[str, ...]
-    """The changes, as clauses."""
-    interrupts: str = ""
-    """The reason why pods that hold its GPUs cannot go on, as a clause; empty if they can."""
-    unknown: str = ""
-    """The reason why the later offer is unknown; empty if it is known."""
-    refusal: str = ""
-    """The message with which the device plugin exits on the node afterwards; empty if it starts, or does not run."""
-    certainty: Certainty = Certainty.PREDICTED
-    """The certainty of `after`: predicted or unknown."""
-    estimates: tuple[MemoryEstimate, ...] = ()
-    """The MIG devices afterwards whose memory is estimated; everything else that is predicted is exact."""
-    resources: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
-    """The resources of the device plugin that it offers afterwards. pydantic leaves them out of JSON."""
-    gone: frozenset[str] = field(default=frozenset(), metadata={"exclude": True})
-    """The resources of virtual machines that it certainly offers no more; left out of JSON as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,23 +48,26 @@ class Prediction:
         """A cluster of the prediction in which no GPU is free that a running pod holds."""
         return situation._replace(view=ChangedView(situation.view, self.held)) if self.held else situation
 
+    def with_new_pods(self, situation: Situation, fits: Iterable[FitComparison]) -> Situation:
+        """A cluster of the prediction in which pods that get claims have started again, as quotas count them.
+
+        Args:
+            situation: The cluster.
+            fits: The places of all pods that the change concerns.
+        """
+        objects: dict[Key, Object | None] = {}
+        for each in fits if self.held else ():
+            for pod in each.subject.pods if each.after.is_possible else ():
+                claim = claim_key(each.subject.namespace, name_of(pod))
+                if claim in self.held:
+                    key = "Pod", each.subject.namespace, name_of(pod)
+                    objects[key], objects[claim] = claimed_pod(pod, self.held[claim])
+        return situation._replace(view=ChangedView(situation.view, objects)) if objects else situation
+
     @property
     def estimated(self) -> str:
         """The estimated part, as a clause; empty if nothing is estimated."""
         return estimates_clause(estimate for node in self.nodes for estimate in node.estimates)
-
-
-@dataclass(frozen=True, slots=True)
-class _Objects:
-    """The objects that differ after a change."""
-
-    changed: dict[Key, Object | None]
-    ends: tuple[dict[Key, Object | None], dict[Key, Object | None]] = field(default_factory=lambda: ({}, {}))
-    """Those with estimates, with the least and with the most that is possible."""
-    labels: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """As `Prediction.labels`."""
-    moved: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    """The nodes where a DRA driver takes the place of the device plugin, each with its labels before."""
 
 
 def predict(before: Situation, objects: Mapping[Key, Object | None], settings: GPUAdmissionPolicy) -> Prediction:
@@ -134,11 +81,11 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
     stored = Situation(ChangedView(before.view, objects), settings)
     was = Configurations(before)
     will_be = Configurations(stored, was)
-    found = _Objects({**objects, **_changed_classes(was, will_be, stored.view)})
+    found = ChangedObjects({**objects, **_changed_classes(was, will_be, stored.view, objects)})
     nodes: list[NodeChange] = []
     for node in stored.view.known_objects("Node") if not will_be.conflict else ():
         old = before.view.get("Node", name_of(node))
-        if not isinstance(old, dict) or not _has_gpus(old, before.view):
+        if not isinstance(old, dict) or not has_gpus(old, before.view):
             continue
         first, second = was.of(old), will_be.of(node, old)
         if not second.has_mig_manager:
@@ -146,11 +93,11 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
                 second, mig_config=first.mig_config, mig_entries=first.mig_entries, unknown_cut=first.unknown_cut
             )
         if first != second:
-            change = _node_change(old, node, first, second, before.view, found)
+            change = node_change(old, node, first, second, before.view, found)
             nodes += [] if change is None else [change]
     gone = {name for (kind, _, name), document in objects.items() if kind == "Node" and document is None}
     changed = found.changed | {
-        _slice_key(each): None
+        slice_key(each): None
         for each in (before.view.known_objects("ResourceSlice") if gone else ())
         if lookup(each, ("spec", "nodeName")) in gone
     }
@@ -167,8 +114,6 @@ def predict(before: Situation, objects: Mapping[Key, Object | None], settings: G
 def _held_devices(before: ClusterView, after: ClusterView, moved: Mapping[str, Mapping[str, str]]) -> dict[Key, Object]:
     """Claims for the devices that pods hold where a DRA driver takes the place of the device plugin.
 
-    Shares are left out, because they do not say which of them a pod holds.
-
     Args:
         before: The cluster before the change.
         after: The cluster after it.
@@ -180,7 +125,9 @@ def _held_devices(before: ClusterView, after: ClusterView, moved: Mapping[str, M
     return claims_of_pods(before, {node: labels for node, labels in moved.items() if node in free}, free)[0]
 
 
-def _changed_classes(was: Configurations, will_be: Configurations, view: ClusterView) -> dict[Key, Object | None]:
+def _changed_classes(
+    was: Configurations, will_be: Configurations, view: ClusterView, objects: Iterable[Key]
+) -> dict[Key, Object | None]:
     """The DeviceClasses that the operator creates, overwrites or removes with a GPUCluster.
 
     It writes them anew every minute, so that one that a user deletes is there again.
@@ -192,392 +139,12 @@ def _changed_classes(was: Configurations, will_be: Configurations, view: Cluster
         return {}
     after = {} if will_be.cluster is None else cluster_classes(will_be.cluster)
     owned = {} if was.cluster is None or was.conflict else cluster_classes(was.cluster)
+    written = {name for kind, _, name in objects if kind == "DeviceClass"}
     found: dict[Key, Object | None] = {("DeviceClass", "", name): None for name in owned if name not in after}
     for name, document in after.items():
         stored = view.get("DeviceClass", name)
         if not isinstance(stored, dict):
             found["DeviceClass", "", name] = document
-        elif stored.get("spec") != document["spec"]:
+        elif stored.get("spec") != document["spec"] and (name not in owned or name in written):
             found["DeviceClass", "", name] = {**stored, "spec": document["spec"]}
     return found
-
-
-def _node_change(
-    old: Object, node: Object, was: NodeConfiguration, will_be: NodeConfiguration, view: ClusterView, found: _Objects
-) -> NodeChange | None:
-    """The changes on a node; its new objects are added to those found."""
-    name, slices = name_of(node), view.derive(gpu_slices).get(name_of(node), ())
-    node, gone = _without_resources_of_machines(node, was, will_be)
-    leaves_machines = was.workload not in (WORKLOADS[0], will_be.workload)
-    interrupts = _LEAVES_MACHINES if leaves_machines else ""
-    if WORKLOADS[0] not in (was.workload, will_be.workload):
-        if not gone and not leaves_machines:
-            return None
-        found.changed["Node", "", name] = node
-        missing = f"which resources of {will_be.workload} it offers is not predicted" if will_be.serves_machines else ""
-        return NodeChange(
-            name,
-            _offers(old, slices),
-            "unknown" if missing else _offers(node, slices),
-            tuple(_reasons(was, will_be)),
-            interrupts,
-            missing,
-            certainty=Certainty.UNKNOWN if missing else Certainty.PREDICTED,
-            gone=gone,
-        )
-    devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
-    shown = read_hardware(old, devices, view.derive(measured_sizes))
-    driver, loses_driver = _later_driver(was, will_be, slices), will_be.loses_driver(was)
-    unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
-    if shown is None and (will_be.advertises or driver is not None):
-        unknown = unknown or "its labels do not say which GPUs it has"
-    elif shown is not None and not unknown:
-        _, unknown = _state(*shown, was, will_be)
-    if unknown:
-        found.changed["Node", "", name] = _without_gpus(node)
-        found.changed.update((_slice_key(each), _without_devices(each)) for each in slices)
-        reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
-        return NodeChange(
-            name,
-            _offers(old, slices),
-            "unknown",
-            reasons,
-            interrupts,
-            unknown,
-            certainty=Certainty.UNKNOWN,
-            gone=gone,
-        )
-    hardware, cut = shown or (Hardware("", 0, None, None), Cut(0))
-    (was_state, _), (state, _) = (_state(hardware, cut, was, each) for each in (was, will_be))
-    state = replace(state, driver=driver)
-    if will_be.reloads_driver(was):
-        hardware = _with_driver_version(hardware, will_be.new_driver_version)
-        if not will_be.has_mig_manager:
-            cut = state.cut.after_reload(hardware.gpus, turns_freely=hardware.turns_mig_freely)
-            state = replace(state, cut=cut)
-    is_recut = (was_state.cut.whole, was_state.cut.devices) != (state.cut.whole, state.cut.devices)
-    plugin = plugin_offer(hardware.gpus, state)
-    resources = dict(plugin.resources)
-    if will_be.has_foreign_plugin:
-        resources = _resources(old)
-    elif not is_recut:
-        resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
-    new_node = _with_offer(node, resources, _later_labels(node, hardware, state, will_be))
-    is_republished = will_be.manages_dra(was) and (was.driver, was.missing_driver) != (driver, will_be.missing_driver)
-    is_same = _same_offers(old, new_node) and not is_recut and not is_republished
-    if is_same and not loses_driver and not leaves_machines:
-        return None
-    new_slices: Mapping[Key, Object | None] | str = {}
-    if driver is None:
-        new_slices = dict.fromkeys(map(_slice_key, slices))
-    elif is_republished or (slices and is_recut):
-        new_slices = node_slices(name, slices, hardware, state)
-    if isinstance(new_slices, str):
-        unknown, new_slices = new_slices, {_slice_key(each): _without_devices(each) for each in slices}
-    found.changed.update({("Node", "", name): new_node, **new_slices})
-    if new_slices and was.advertises and not will_be.advertises and driver is not None and not driver.shares:
-        found.moved[name] = labels_of(old)
-    published_by = driver if new_slices else None
-    sizes = {} if unknown else estimated_sizes(hardware, replace(state, driver=published_by))
-    if sizes:
-        _add_ends(found, node, slices, hardware, replace(state, driver=published_by), resources, will_be, sizes)
-    if loses_driver:
-        interrupts = "the driver is taken from the node"
-    elif is_recut and not will_be.reloads_driver(was):
-        interrupts = (
-            "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
-        )
-    else:
-        interrupts = _interruption(was, will_be, driver) or interrupts
-    after = {_slice_key(each): each for each in slices} | {**new_slices}
-    reasons = tuple(_reasons(was, will_be))
-    if plugin.refusal:
-        reasons = (*reasons, f"the device plugin exits with: {plugin.refusal}")
-    if is_recut and will_be.reloads_driver(was):
-        reasons = (*reasons, _NOT_RECUT)
-    elif is_recut and driver is not None and "DynamicMIG" in driver.gates:
-        reasons = (*reasons, _DYNAMIC)
-    return NodeChange(
-        name,
-        _offers(old, slices),
-        "unknown" if unknown else _offers(new_node, [each for each in after.values() if each is not None]),
-        reasons,
-        interrupts,
-        unknown,
-        plugin.refusal,
-        Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
-        MemoryEstimate.of(sizes),
-        frozenset(_resources(new_node)),
-        gone,
-    )
-
-
-_NOT_RECUT = "MIG devices do not survive that the driver is loaded anew, and there is no MIG manager to make them again"
-
-
-def _later_driver(was: NodeConfiguration, will_be: NodeConfiguration, slices: Sequence[Object]) -> DriverState | None:
-    """The DRA driver on a node after the change: the operator's, or another one that publishes there."""
-    if will_be.loses_driver(was):
-        return None
-    return will_be.driver or (shown_driver(slices) if was.driver is None else None)
-
-
-def _interruption(was: NodeConfiguration, will_be: NodeConfiguration, driver: DriverState | None) -> str:
-    """The reason why pods cannot go on when the operator follows another resource; empty if they can.
-
-    Source: github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go updateGPUStateLabels;
-    github.com/NVIDIA/k8s-driver-manager, which ends pods with GPUs before it loads a driver.
-    """
-    if will_be.reloads_driver(was):
-        return f"{will_be.gpu_driver} loads the driver of the node anew, which ends its pods or fails"
-    if was.driver is not None and driver is None:
-        return "without the DRA driver their claims are not unprepared, so that pods with claims stay Terminating"
-    if was.advertises and was.driver is None and will_be.driver is not None:
-        return "the DRA driver hands the same GPUs out again, for claims"
-    return ""
-
-
-def _is_of_discovery(label: str) -> bool:
-    return is_label_of_hardware(label) or is_label_of_state(label)
-
-
-def _with_driver_version(hardware: Hardware, version: str) -> Hardware:
-    """The hardware with another driver, whose version is empty if it is unknown."""
-    kept = {
-        name: value for name, value in hardware.labels.items() if name not in (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
-    }
-    return replace(hardware, labels=kept | ({DRIVER_VERSION_LABEL: version} if version else {}))
-
-
-def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: NodeConfiguration) -> Mapping[str, str]:
-    """The labels of a node after its components have started again, or are gone."""
-    labels = labels_of(node)
-    if will_be.stack == "GPUCluster":
-        labels = cluster_labels(labels)
-    if not will_be.keeps_labels:
-        clique = f"{GPU_RESOURCE}.clique" if will_be.has_domains else ""
-        return {name: value for name, value in labels.items() if name == clique or not _is_of_discovery(name)}
-    offer = label_offer(hardware, state)
-    if will_be.stack != "ClusterPolicy" or offer.refusal:
-        return labels
-    return {name: value for name, value in labels.items() if not is_label_of_state(name)} | {**offer.labels}
-
-
-def _add_ends(
-    found: _Objects,
-    node: Object,
-    slices: Sequence[Object],
-    hardware: Hardware,
-    state: NodeState,
-    resources: Mapping[str, int],
-    will_be: NodeConfiguration,
-    sizes: Mapping[MIGProfile, MIGSize],
-) -> None:
-    """Add the node, and slices that change, with the least and the most memory that is possible."""
-    labels = []
-    for end, possible in zip(found.ends, possible_hardware(hardware, sizes), strict=True):
-        labels.append(_later_labels(node, possible, state, will_be))
-        end["Node", "", name_of(node)] = _with_offer(node, resources, labels[-1])
-        recut = node_slices(name_of(node), slices, possible, state) if state.driver is not None else {}
-        if not isinstance(recut, str):
-            end.update(recut)
-    least, most = labels
-    for name in label_offer(hardware, state).predicted & least.keys():
-        known = found.labels.get(name, (int(least[name]), int(most[name])))
-        found.labels[name] = min(known[0], int(least[name])), max(known[1], int(most[name]))
-
-
-def _state(
-    hardware: Hardware, cut: Cut, was: NodeConfiguration, configuration: NodeConfiguration
-) -> tuple[NodeState, str]:
-    """The state of a node's GPUs by a configuration; `cut` is that by the configuration before it.
-
-    Where MIG is on and no label counts the devices, as under the strategy `none`, they are those of the configuration. The
-    second value says why mig-parted fails, as a clause; empty if it does not.
-    """
-    failure = ""
-    is_cut_anew = _is_cut_anew(was, configuration) and bool(configuration.mig_config)
-    is_unknown = cut.has_mig(hardware.gpus) and not cut.devices and not cut.by_gpu
-    if is_cut_anew and configuration.mig_config in WHOLE:
-        cut = Cut.of([None] * hardware.gpus)
-    elif configuration.mig_entries and (is_cut_anew or is_unknown):
-        ids = device_ids(hardware.product)
-        before = [GPUState(gpu is not None, gpu or {}) for gpu in cut.by_gpu]
-        runs = [
-            apply_entries(configuration.mig_entries, [GPUModel(geometry, ids)] * hardware.gpus, before)
-            for product in ([hardware.mig] if hardware.mig is not None else PRODUCTS)
-            for geometry in product.geometries
-        ]
-        run = min(runs, key=lambda each: (len(each.ignored), each.error is not None))
-        cut = Cut.of(state.devices if state.is_mig_enabled else None for state in run.states)
-        failure = "" if run.error is None else f"mig-parted fails on GPU {run.error.gpu}: {run.error.words}"
-    state = NodeState(cut, configuration.strategy, configuration.config, has_plugin=configuration.advertises)
-    return state, failure
-
-
-def _is_cut_anew(was: NodeConfiguration, will_be: NodeConfiguration) -> bool:
-    return (was.mig_config, was.mig_entries) != (will_be.mig_config, will_be.mig_entries)
-
-
-def _without_unhealthy(
-    resources: dict[str, int], node: Object, gpus: int, was: NodeState, will_be: NodeState
-) -> dict[str, int]:
-    """The resources without the unhealthy GPUs, which a node has and does not offer."""
-    (old_name, old_replicas), (name, replicas) = (_gpu_resource(each) for each in (was, will_be))
-    offered, expected = _resources(node).get(old_name, 0), plugin_offer(gpus, was).resources.get(old_name, 0)
-    if not 0 < offered < expected or name not in resources:
-        return resources
-    return {**resources, name: max(0, resources[name] - (expected - offered) // old_replicas * replicas)}
-
-
-def _gpu_resource(state: NodeState) -> tuple[str, int]:
-    """The name of `nvidia.com/gpu` after it is shared, and the number of shares of a GPU."""
-    sharing = state.config.sharing
-    return (
-        (GPU_RESOURCE, 1) if sharing is None else (sharing.offered_name(GPU_RESOURCE), sharing.replicas(GPU_RESOURCE))
-    )
-
-
-def _with_offer(node: Object, resources: Mapping[str, int], labels: Mapping[str, str]) -> Object:
-    """The node after its components start again; resources that are gone stay with an amount of 0."""
-    status = dict(mapping_at(node, ("status",)))
-    for field_name in ("allocatable", "capacity"):
-        amounts = mapping_at(status, (field_name,))
-        gone = {name: "0" for name in amounts if parse_resource(name) is not None}
-        status[field_name] = {**amounts, **gone, **{name: str(count) for name, count in resources.items()}}
-    return {**node, "metadata": {**node["metadata"], "labels": {**labels}}, "status": status}
-
-
-def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str]:
-    if was.stack and not will_be.stack:
-        yield "the operator removes its components"
-    elif will_be.missing_driver and (was.stack, was.missing_driver) != (will_be.stack, will_be.missing_driver):
-        yield f"the DRA driver does not run there: {will_be.missing_driver}"
-    elif will_be.driver is not None and was.driver != will_be.driver:
-        replaced = " in place of the device plugin" if was.advertises and not will_be.advertises else ""
-        yield f"the DRA driver runs there{replaced}{_driver_words(will_be.driver)}"
-    elif was.driver is not None and will_be.driver is None:
-        replaced = " in place of the DRA driver" if will_be.advertises else ""
-        yield f"the device plugin runs there{replaced}" if replaced else "the DRA driver does not run there any more"
-    if will_be.loses_driver(was) and will_be.workload in ("", WORKLOADS[0]):
-        yield "the operator removes its driver, and its host is not known to have one"
-    if was.keeps_labels and not will_be.keeps_labels:
-        yield "GPU Feature Discovery is removed, and its labels with it"
-    if was.stack != will_be.stack:
-        return
-    if was.workload != will_be.workload:
-        purposes = {WORKLOADS[0]: "containers", "": ""}
-        old, new = (purposes.get(each.workload, each.workload) for each in (was, will_be))
-        yield f"its GPUs are for {new} instead of {old}" if new else f"its GPUs are no longer for {old}"
-    elif was.serves_machines and not will_be.serves_machines:
-        yield "the device plugin for virtual machines does not run there any more"
-    elif was.advertises != will_be.advertises:
-        yield "the device plugin runs there" if will_be.advertises else "the device plugin does not run there any more"
-    if _is_cut_anew(was, will_be):
-        yield f"MIG configuration {will_be.mig_config or 'none'}"
-    if was.strategy != will_be.strategy:
-        yield f"MIG strategy {will_be.strategy}"
-    sharing = will_be.config.sharing
-    if was.config.sharing != sharing:
-        renamed = ", renamed" if sharing is not None and sharing.is_renamed else ""
-        entries = () if sharing is None else sharing.entries
-        parts = [f"{name} {sharing.strategy} by {replicas}{renamed}" for name, replicas in entries if sharing]
-        yield f"sharing: {'; '.join(parts)}" if parts else "GPUs are no longer shared"
-
-
-def _driver_words(driver: DriverState) -> str:
-    """The feature gates and shares of the DRA driver, as the end of a clause."""
-    shares = {"": "", "memory": "GPUs shared by memory", "unlimited": "GPUs shared without a limit"}
-    words = [
-        *sorted(driver.gates - {NVIDIAFeature.ConsumableShares.name}),
-        shares.get(driver.shares, f"GPUs in {driver.shares} shares each"),
-    ]
-    found = [each for each in words if each]
-    return f", with {format_list(found)}" if found else ""
-
-
-def _has_gpus(node: Object, view: ClusterView) -> bool:
-    labels = labels_of(node)
-    slices = view.derive(gpu_slices).get(name_of(node), ())
-    is_published = any(mappings_at(each, ("spec", "devices")) for each in slices)
-    offers = bool(_resources(node)) or bool(_resources_of_machines(node))
-    return offers or "nvidia.com/gpu.present" in labels or is_published
-
-
-def _resources(node: Object) -> dict[str, int]:
-    """The resources of the device plugin that a node offers, with an amount above 0."""
-    offered = mapping_at(node, ("status", "allocatable"))
-    found = {name: billionths(amount) // ONE for name, amount in offered.items()}
-    return {name: amount for name, amount in found.items() if amount and parse_resource(name) is not None}
-
-
-def _resources_of_machines(node: Object) -> dict[str, int]:
-    """The GPUs and vGPUs that a node offers to virtual machines, with an amount above 0."""
-    offered = mapping_at(node, ("status", "allocatable"))
-    found = {name: billionths(amount) // ONE for name, amount in offered.items() if is_for_machines(name)}
-    return {name: amount for name, amount in found.items() if amount}
-
-
-_LEAVES_MACHINES = "the operator takes its GPUs from virtual machines, which fails while they are in use"
-
-
-def _without_resources_of_machines(
-    node: Object, was: NodeConfiguration, will_be: NodeConfiguration
-) -> tuple[Object, frozenset[str]]:
-    """The node without the GPUs and vGPUs that virtual machines lose, and the names of these resources.
-
-    Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go gpuStateLabels.
-    """
-    is_served = will_be.serves_machines and will_be.workload == was.workload
-    gone = frozenset(_resources_of_machines(node)) if was.serves_machines and not is_served else frozenset()
-    status = dict(mapping_at(node, ("status",)))
-    for field_name in ("allocatable", "capacity"):
-        status[field_name] = {**mapping_at(status, (field_name,)), **dict.fromkeys(gone, "0")}
-    return ({**node, "status": status} if gone else node), gone
-
-
-def _same_offers(old: Object, new: Object) -> bool:
-    """True if resources and labels are the same, other than the numbers of memory, which are estimates."""
-    labels = [
-        {name: value for name, value in labels_of(node).items() if not name.endswith(".memory")} for node in (old, new)
-    ]
-    return _resources(old) == _resources(new) and labels[0] == labels[1]
-
-
-def _without_gpus(node: Object) -> Object:
-    offered = mapping_at(node, ("status", "allocatable"))
-    kept = {name: "0" if parse_resource(name) is not None else amount for name, amount in offered.items()}
-    return {**node, "status": {**mapping_at(node, ("status",)), "allocatable": kept}}
-
-
-def _offers(node: Object, slices: Sequence[Object]) -> str:
-    """The offer of a node: `8 nvidia.com/gpu`, `2 GPUs and 4 1g.10gb of the DRA driver`."""
-    resources = {**_resources(node), **_resources_of_machines(node)}
-    parts = [f"{amount} {name}" for name, amount in sorted(resources.items())]
-    published: dict[str, int] = {}
-    for document in slices:
-        for device in mappings_at(document, ("spec", "devices")):
-            kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
-            published[profile or kind] = published.get(profile or kind, 0) + 1
-    devices = [
-        format_count(count, "GPU")
-        if kind in ("", "gpu")
-        else f"{format_count(count, 'GPU')} for virtual machines"
-        if kind == "vfio"
-        else f"{count} {kind}"
-        for kind, count in published.items()
-    ]
-    if devices:
-        driver = shown_driver(slices)
-        shared = {"": "", "memory": " (shared by memory)", "unlimited": " (shared without a limit)"}
-        shares = "" if driver is None else shared.get(driver.shares, f" ({driver.shares} shares each)")
-        parts.append(f"{', '.join(devices)}{shares} of the DRA driver")
-    return "; ".join(parts) or "nothing"
-
-
-def _slice_key(document: Object) -> Key:
-    return "ResourceSlice", "", name_of(document)
-
-
-def _without_devices(document: Object) -> Object:
-    return {**document, "spec": {**document["spec"], "devices": []}}

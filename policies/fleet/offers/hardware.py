@@ -489,7 +489,8 @@ def estimated_sizes(hardware: Hardware, state: NodeState) -> Mapping[MIGProfile,
     With DynamicMIG that can be every partition of a GPU.
     """
     profiles = set(state.cut.devices)
-    if state.driver is not None and "DynamicMIG" in state.driver.gates and hardware.mig is not None:
+    is_dynamic = state.driver is not None and "DynamicMIG" in state.driver.gates
+    if is_dynamic and hardware.mig is not None and (hardware.turns_mig_freely or state.cut.has_mig(hardware.gpus)):
         profiles |= {match.profile for match in hardware.mig.geometries[0].matches}
     sizes = {profile: hardware.size(profile) for profile in sorted(profiles)}
     return {profile: size for profile, size in sizes.items() if size.bounds is not None}

@@ -54,9 +54,10 @@ def command(
 ) -> None:
     """Show which pods, workloads and quotas a change of GPU configuration would break.
 
-    Takes what is to be applied: ClusterPolicies, ConfigMaps of the device plugin and of mig-parted, Nodes with new labels or
-    taints, DeviceClasses, DeviceTaintRules, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may have only
-    what changes; a null removes a label. All others are whole. They are reviewed first, and planned only if nothing is refused.
+    Takes what is to be applied: ClusterPolicies, GPUClusters, ConfigMaps of the device plugin and of mig-parted, Nodes with new
+    labels or taints, DeviceClasses, DeviceTaintRules, GPUQuotas, Namespaces and GPUAdmissionPolicies. Nodes and Namespaces may
+    have only what changes; a null removes a label. All others are whole. They are reviewed first, and planned only if nothing
+    is refused.
 
     Predicts what the device plugin, GPU Feature Discovery, the MIG manager and the DRA driver make of the change on each
     node. Then names the pods that cannot go on, the workloads whose pods would not start again, and the quotas that would
@@ -68,6 +69,8 @@ def command(
     The same in the files of a snapshot:
       gpu-admission snapshot cluster/
       gpu-admission plan --cluster cluster/ time-slicing.yaml
+    NVIDIA's DRA driver in place of the device plugin:
+      gpu-admission plan --delete clusterpolicy/cluster-policy gpu-cluster.yaml
     What uses a DeviceClass?
       gpu-admission plan --delete deviceclass/mig.nvidia.com
     Which pods would a DeviceTaintRule end, and where can they start again?
