@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
-from policies.conversion.exemptions import exemptions, existing_strategy, strategy_of
+from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
 from policies.conversion.gpu_semantics import (
     GPUSemantics,
@@ -26,6 +26,7 @@ from policies.conversion.record import (
 from policies.conversion.slices import wished_slices
 from policies.conversion.strategies import STRATEGIES, classes_of, existing_classes
 from policies.conversion.surroundings import own_template
+from policies.kubernetes.neighbours import HAMI_MEMORY
 from policies.kubernetes.pod_templates import container_defaults
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.resourceslices import LONGEST_SELECTOR
@@ -79,7 +80,10 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
         return _convert_again(pod, earlier, namespace, view)
     if not requests_gpus(pod):
         return Conversion()
-    if exempt := (*exemptions(pod, settings), *existing_strategy(namespace, view)):
+    strategy, foreign = strategy_of(namespace, view), {}
+    if strategy in ("template", "auto") and (memory := foreign_memory(pod, wish, settings)) is not None:
+        wish, foreign = replace(wish, gpu_memory=memory), {HAMI_MEMORY: memory}
+    if exempt := (*exemptions(pod, settings, foreign), *existing_strategy(namespace, view)):
         return Conversion(obstacles=exempt)
     if too_large := tuple(reviewable_size(pod)):
         return Conversion(obstacles=too_large)
@@ -87,7 +91,6 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
     if amounts.findings:
         return Conversion(obstacles=amounts.findings)
     places = _places(pod, amounts)
-    strategy = strategy_of(namespace, view)
     if not places:
         edits = Editor(pod.document)
         if strategy != "leave" and not _has_gpu_default(pod, namespace, view):
@@ -95,6 +98,7 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
                 remove_resources(container, gpu_resources(container), edits)
         return Conversion(edits=edits)
     record, obstacles = _build_record(pod, amounts, places, view, wish)
+    record = replace(record, foreign=foreign) if foreign else record
     return STRATEGIES[strategy](ConversionCandidate(pod, namespace, view, settings, record, places, obstacles))
 
 

@@ -96,7 +96,7 @@ def remove_readded(pod: Pod, record: ConversionRecord) -> tuple[Editor, tuple[Fi
     if findings := amounts.findings or tuple(equal_to_the_converted(pod, record, amounts)):
         return edits, findings
     for container in pod.all_containers:
-        remove_resources(container, gpu_resources(container), edits)
+        remove_resources(container, [*gpu_resources(container), *record.foreign], edits)
     return edits, ()
 
 
@@ -211,7 +211,7 @@ def _restore(pod: Pod, stored: Pod, record: ConversionRecord, edits: Editor) -> 
                 if name in wanted and name not in there:
                     edits.add(resources / section / name, wanted[name])
         _give_back(edits, resources / "claims", list(before.claims), ours)
-        remove_resources(container, _added_resources(container, before), edits)
+        remove_resources(container, [*_added_resources(container, before), *record.foreign], edits)
     _give_back(edits, _CLAIMS, stored.resource_claims, ours)
     record.constraints.restore(edits, stored.spec)
 
@@ -319,9 +319,21 @@ def _amount_differences(pod: Pod, record: ConversionRecord) -> Iterator[Problem]
                 is_now = f"is {now[resource]}" if resource in now else f"lacks {resource}"
                 text = f"{is_now} and the pod was created with {before.get(resource) or 'none'}, {_REFUSED}"
                 yield Problem(path, text)
+        yield from _foreign_differences(container, record, has_gpu=any(now.values()))
     for (name, _), resources in recorded.items():
         if any(resources.values()):
             yield Problem(SPEC / "containers", f'container "{name}", which has GPUs, is missing, {_REFUSED}')
+
+
+def _foreign_differences(container: Container, record: ConversionRecord, *, has_gpu: bool) -> Iterator[Problem]:
+    """Problems with resources of another system that differ from those from which the wish was read."""
+    named = {**container.requests, **container.limits}
+    for resource, count in record.foreign.items():
+        now = quantity_or_none(named[resource]) if resource in named else 0
+        if now != (count if has_gpu else 0):
+            is_now = f"is {shown(named[resource])}" if resource in named else f"lacks {resource}"
+            path = limit_path(container, resource) if resource in named else container.path / "resources" / "limits"
+            yield Problem(path, f"{is_now} and the pod was created with {count if has_gpu else 'none'}, {_REFUSED}")
 
 
 def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:

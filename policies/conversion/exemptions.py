@@ -7,9 +7,10 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from policies.kubernetes.names import DRA_LABEL, STRATEGY_LABEL, printable, shown
-from policies.kubernetes.neighbours import foreign_requests, kueue_mark, neighbour_of_scheduler
+from policies.kubernetes.neighbours import HAMI, HAMI_MEMORY, foreign_requests, kueue_mark, neighbour_of_scheduler
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
 from policies.nvidia.mig import MIGProfile
@@ -17,11 +18,13 @@ from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
+    from fractions import Fraction
 
     from policies.kubernetes.neighbours import ForeignRequest
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
+    from policies.nvidia.wishes import Wish
     from policies.rules.decision import Finding
     from policies.rules.settings import GPUAdmissionPolicy
 
@@ -80,12 +83,17 @@ def existing_strategy(namespace: str, view: ClusterView) -> Iterator[Problem]:
 _LABELS = FieldPath(["metadata", "labels"])
 
 
-def exemptions(pod: Pod, settings: GPUAdmissionPolicy) -> Iterator[Finding]:
-    """One finding per reason to leave the pod as it is; none if it is to be converted."""
+def exemptions(pod: Pod, settings: GPUAdmissionPolicy, read: Container[str] = ()) -> Iterator[Finding]:
+    """One finding per reason to leave the pod as it is; none if it is to be converted.
+
+    `read` are resources of other systems that conversion reads as a wish.
+    """
     yield from (replace(found, exempt=True) for found in exempt_user(settings))
     foreign: dict[str, ForeignRequest] = {}
     if any(GPU_RESOURCE in amounts for each in pod.all_containers for amounts in (each.limits, each.requests)):
         for each in foreign_requests(pod):
+            if each.path[-1] in read:
+                continue
             foreign.setdefault(each.neighbour.name, each)
     yield from allocating_scheduler(pod, settings, foreign)
     yield from not_counted_by_kueue(pod)
@@ -182,7 +190,29 @@ def foreign_gpus(pod: Pod, requests: Iterable[ForeignRequest]) -> Iterator[Probl
         remedy = "remove it if the pod needs whole GPUs"
         if (profile := MIGProfile.parse(str(lookup(pod.document, request.path)))) is not None:
             remedy = f"for a claim of such a device, request nvidia.com/mig-{profile.label} and remove the label"
-        yield Problem(request.path, text, remedy)
+        administrator = "list HAMi in conversion.readWishesOf" if request.path[-1] == HAMI_MEMORY else None
+        yield Problem(request.path, text, remedy, administrator=administrator)
+
+
+def foreign_memory(pod: Pod, wish: Wish, settings: GPUAdmissionPolicy) -> int | None:
+    """The memory in MiB that HAMi gives each GPU of a pod, if the settings let it be read as a wish.
+
+    None if containers differ, if the pod says something else to HAMi that no claim expresses, such as a part of the compute,
+    or if the pod's own wishes contradict it.
+    """
+    if HAMI.name not in settings.conversion.read_wishes_of:
+        return None
+    amounts: set[Fraction | None] = set()
+    for container in pod.all_containers:
+        named = {**container.requests, **container.limits}
+        if GPU_RESOURCE in named or HAMI_MEMORY in named:
+            amounts.add(quantity_or_none(named.get(HAMI_MEMORY)) if quantity_or_none(named.get(GPU_RESOURCE)) else None)
+    memory = amounts.pop() if len(amounts) == 1 else None
+    others = any(each.path[-1] != HAMI_MEMORY for each in foreign_requests(pod))
+    if memory is None or others or memory.denominator != 1 or memory <= 0:
+        return None
+    wished = replace(wish, gpu_memory=int(memory))
+    return None if wish.gpu_memory not in (None, wished.gpu_memory) or wished.contradictions() else int(memory)
 
 
 @PODS.rule(

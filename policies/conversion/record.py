@@ -26,6 +26,7 @@ from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.bounds import BoundedCache, remember, text_length
 from policies.kubernetes.names import is_dns_label, is_dns_subdomain
+from policies.kubernetes.neighbours import HAMI_MEMORY
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.nvidia.labels import Subject, device_predicate, profile_is
 from policies.nvidia.mig import MIGProfile, parse_resource
@@ -236,6 +237,8 @@ class ConversionRecord:
     """The pod's wish when it was converted; its annotations may have been edited since."""
     slices: tuple[Slice, ...] = ()
     """The alternatives for the part of a GPU that it wishes, if it wishes one; the preferred one first."""
+    foreign: Mapping[str, int] = field(default_factory=dict)
+    """The resources of another system, in each container with a GPU, from which the wish was read."""
     classes: Mapping[str, str] = field(default_factory=dict)
     """The DeviceClass whose implicit name replaced each resource, if the pod was renamed and has no template."""
 
@@ -346,6 +349,8 @@ class ConversionRecord:
             document["wish"] = self.wish.words()
         if self.slices:
             document["slices"] = [str(each) for each in self.slices]
+        if self.foreign:
+            document["foreign"] = dict(sorted(self.foreign.items()))
         if self.classes:
             document["classes"] = dict(sorted(self.classes.items()))
         return _to_json(document)
@@ -371,6 +376,10 @@ class ConversionRecord:
             and all(type(count) is int and count > 0 for count in self.shares.values())
             and len(set(self.slices)) == len(self.slices) <= MOST_SLICES
             and (not self.slices or (self.wish.gpu_memory is not None and not self.classes))
+            and all(
+                name == HAMI_MEMORY and type(count) is int and count == self.wish.gpu_memory
+                for name, count in self.foreign.items()
+            )
             and (not self.classes or self.classes.keys() == {*self.requested})
             and all(map(is_dns_subdomain, self.classes.values()))
             and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
@@ -391,6 +400,7 @@ def _parse(text: str) -> ConversionRecord | None:
             shares=document.get("shares", {}),
             wish=Wish.of(document.get("wish", {})),
             slices=tuple(map(Slice.parse, document.get("slices", ()))),
+            foreign=document.get("foreign", {}),
             classes=document.get("classes", {}),
         )
         return record if record.is_sound() and json.loads(record.annotation) == document else None

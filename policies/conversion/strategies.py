@@ -82,7 +82,7 @@ def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor
             uses = [{"name": claim, "request": request} for request in requests[container.name]]
             edits.extend(container.path / "resources" / "claims", uses)
     for container in pod.all_containers:
-        remove_resources(container, gpu_resources(container), edits)
+        remove_resources(container, [*gpu_resources(container), *record.foreign], edits)
     edits.extend(SPEC / "resourceClaims", [{"name": claim, "resourceClaimTemplateName": template_name}])
 
 

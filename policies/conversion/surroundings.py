@@ -183,6 +183,8 @@ def _kind(wanted_type: str) -> str:
 
 def _remedy_without_slices(record: ConversionRecord, groups: Sequence[DeviceGroup]) -> str | None:
     """The remedy if no device has the part of a GPU that a pod wishes; None for that of the rule."""
+    if record.foreign:
+        return None  # The annotation would contradict the resource.
     if (sold := amount_as_sold(record.wish, record.constraints, groups)) is not None:
         return f'write gpu-admission.io/gpu-memory: "{sold}"'
     whole = replace(record.wish, gpu_memory=None, min_memory=record.wish.gpu_memory)
@@ -322,16 +324,18 @@ def effective_quotas(
         if isinstance(hard := lookup(quota, ("spec", "hard")), dict)
     ]
     for resource, path in places.items():
-        key = f"requests.{resource}"
+        keys = [f"requests.{name}" for name in (resource, *record.foreign)]
         unlimited = [
             name
             for name in record.device_classes(resource)
             if not any(f"{name}{DEVICES_OF_CLASS}" in hard for _, hard, scoped in limits if not scoped)
         ]
         for quota, hard, scoped in limits:
-            uncounted = (each for each in unlimited if scoped or not counts_as_resource(each, resource, view))
+            counted = resource if f"requests.{resource}" in hard else ""
+            uncounted = (each for each in unlimited if scoped or not counts_as_resource(each, counted, view))
             name = next(uncounted, None)
-            if key not in hard or name is None:
+            key = next((each for each in keys if each in hard), None)
+            if key is None or name is None:
                 continue
             yield Problem(
                 path,

@@ -119,7 +119,8 @@ HAMI = Neighbour(
     "HAMi",
     effect="hands out parts of GPUs: the resources nvidia.com/gpumem, gpumem-percentage, gpucores and priority, and its "
     "annotations, say what nvidia.com/gpu beside them means; its webhook sets the scheduler",
-    answer="such a pod keeps its resource names (GA337)",
+    answer="such a pod keeps its resource names (GA337), unless `conversion.readWishesOf: [HAMi]` lets nvidia.com/gpumem be "
+    "read as the wish gpu-memory",
     source="Project-HAMi/HAMi pkg/device/nvidia/device.go MutateAdmission, GenerateResourceRequests; "
     "pkg/scheduler/webhook.go Handle; charts/hami/values.yaml",
     version="v2.10.0",
@@ -150,7 +151,7 @@ KAI = Neighbour(
     effect="shares GPUs by the annotations gpu-fraction and gpu-memory of pods that request no nvidia.com/gpu; its "
     "scheduler allocates claims, and makes none for extended resources of DeviceClasses",
     answer="its pods are converted once the settings list its scheduler (GA315); their extended resources of DeviceClasses "
-    "count as no GPU request even then",
+    "count as no GPU request even then; pods with these annotations are not reviewed, because they request no GPU by a resource",
     source="NVIDIA/KAI-Scheduler pkg/admission/webhook/v1alpha2/gpusharing/gpu_sharing.go; "
     "pkg/scheduler/plugins/dynamicresources; pkg/binder/plugins/k8s-plugins/dynamicresources/dra.go",
     version="v0.13.0-rc1",
@@ -217,6 +218,10 @@ RESOURCES_OF_NEIGHBOURS = frozenset(name for each in NEIGHBOURS for name in each
 """Resources that a neighbour reads and no node advertises."""
 KEYS_READ = ("kueue.x-k8s.io/", *sorted(key for each in NEIGHBOURS for key in each.annotations))
 """Prefixes of the labels and annotations of pods by which a neighbour is recognized."""
+
+
+HAMI_MEMORY = "nvidia.com/gpumem"
+"""HAMi's resource for the memory in MiB of each GPU that the container requests, unless its `memoryFactor` is not 1."""
 
 
 class ForeignRequest(NamedTuple):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from policies.devices.published_devices import gpu_groups
 from policies.fleet.gpu_nodes import gpu_nodes
-from policies.kubernetes.names import format_count, format_ranges, printable
+from policies.kubernetes.names import DRA_LABEL, format_count, format_ranges, printable
+from policies.kubernetes.objects import lookup, namespace_of
 from policies.kubernetes.selectors import ALWAYS, both
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GPU_RESOURCE
@@ -285,7 +286,7 @@ def _add_conditions(
         text = f"neither labels of nodes nor ResourceSlices show which nodes have such a GPU for {gpu.name}"
         yield from effective_wishes(wishes, text, "request it by a claim with such a selector")
     yield from met_by_labels(wanted, wishes)
-    yield from claimed_parts(requested, view, wishes)
+    yield from claimed_parts(pod, requested, view, wishes)
     yield from shared
 
 
@@ -315,10 +316,12 @@ def met_by_labels(wanted: WantedNodes, wishes: PodWishes) -> Iterator[Problem]:
     "GA410",
     "A part of a GPU must be wished for where pods are converted to claims",
     default=Severity.WARN,
-    remedy="let the pod request by a claim (label gpu-admission.io/dra: enabled on the namespace)",
+    remedy="let the pod request by a claim, or request a MIG device",
     source="docs/placement.md",
 )
-def claimed_parts(requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes) -> Iterator[Problem]:
+def claimed_parts(
+    pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wishes: PodWishes
+) -> Iterator[Problem]:
     """Only a claim can request a part of a GPU by its memory.
 
     A device plugin hands out devices by number. A pod that is not converted runs where GPUs have the memory, and gets
@@ -328,12 +331,16 @@ def claimed_parts(requested: tuple[RequestedGPU, ...], view: ClusterView, wishes
     if part is None:
         return
     names = [gpu.name for gpu in requested if gpu.labels is None or not gpu.labels.mig]
+    namespace = view.get("Namespace", namespace_of(pod.document))
+    claim = "let the pod request by a claim (label gpu-admission.io/dra: enabled on the namespace)"
+    if lookup(namespace, ("metadata", "labels", DRA_LABEL)) == "enabled":
+        claim = "change what keeps the pod from being converted"
     for name in names[:1]:
         text = f"the pod is not converted, so it gets {name} as the node hands it out, and no part of {part}Mi"
         mig = _smallest_mig_resource(part, view)
-        label = "label the namespace gpu-admission.io/dra: enabled"
-        remedy = None if mig is None else f"remove the annotation and request {mig}, or {label}"
-        yield wishes.problem("gpu-memory", text, remedy)
+        yield wishes.problem(
+            "gpu-memory", text, f"remove the annotation and request {mig}, or {claim}" if mig else claim
+        )
 
 
 def _smallest_mig_resource(memory: int, view: ClusterView) -> str | None:

@@ -201,6 +201,8 @@ SPECS = {
     "schedulers": {"conversion": {"schedulers": ["a"]}},
     "no schedulers": {"conversion": {"schedulers": []}},
     "one scheduler": {"conversion": {"schedulers": "a"}},
+    "wishes of HAMi": {"conversion": {"readWishesOf": ["HAMi"]}},
+    "wishes of a system that is not read": {"conversion": {"readWishesOf": ["KAI"]}},
     "opt-out": {"conversion": {"allowPodOptOut": False}},
     "opt-out as text": {"conversion": {"allowPodOptOut": "no"}},
     "opt-out as number": {"conversion": {"allowPodOptOut": 1}},

@@ -75,6 +75,7 @@ def test_every_setting_is_read():
                 "schedulers": ["a", "b"],
                 "allowPodOptOut": False,
                 "keepTranslatedLabels": True,
+                "readWishesOf": ["HAMi"],
                 "nativeQuota": "warn",
                 "unsatisfiable": "deny",
             },
@@ -105,7 +106,7 @@ def test_every_setting_is_read():
             RuleOverride("GA307", Severity.WARN, ("research-*", "b")),
             RuleOverride("GA301", Severity.OFF, ("*",)),
         ),
-        conversion=Conversion(("a", "b"), False, True, "warn", "deny"),
+        conversion=Conversion(("a", "b"), False, True, ("HAMi",), "warn", "deny"),
         configuration=Configuration(("nvidia",), "deny"),
         dra_driver=DRADriver({"MPSSupport": True}, "25.8.0"),
         placement=Placement(

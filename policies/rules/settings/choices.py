@@ -73,6 +73,8 @@ class Conversion:
     """True if the pod label `gpu-admission.io/dra: disabled` is honoured."""
     keep_translated_labels: bool = False
     """True if node labels that became device selectors stay in the pod as well; they vanish from nodes without GFD."""
+    read_wishes_of: tuple[Literal["HAMi"], ...] = ()
+    """Other systems whose resources for a part of a GPU are read as the wish `gpu-memory` when a pod is converted."""
     native_quota: Literal["deny", "warn"] = "deny"
     """The action when conversion would switch a ResourceQuota of the namespace off."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
