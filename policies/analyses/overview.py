@@ -1,20 +1,21 @@
-"""Overviews: GPUs, quotas, migration and findings of a cluster, as data that pages render.
+"""Overviews: waiting pods, GPUs, quotas and findings of a cluster, as data that pages render.
 
-`overview` combines the usage report, the quota reports and the audit; it decides nothing itself. `visible_overview` returns
+`overview` combines the wait list, the usage report, the quota reports and the audit; it decides nothing itself. `visible_overview` returns
 the part that an audience may see, and `limited_overview` the part that fits on a page.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from policies.analyses.explain import name_redactor
 from policies.analyses.usage import usage_report
 from policies.analyses.usage.cells import node_cells
-from policies.analyses.waiting import stuck_pods
+from policies.analyses.wait_list import WaitList, wait_list
 from policies.devices.resource_claims import Holder
 from policies.kubernetes.view import Unknown
+from policies.outcome import EVERYTHING
 from policies.quota.quota_report import quota_reports
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from policies.analyses.usage import UsageReport
     from policies.analyses.usage.cells import GPUCell
     from policies.analyses.usage.node_gpus import NodeGPUs, UnusableReason
-    from policies.fleet.bound_pods import StuckPod
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
     from policies.quota.quota_report import LimitUse, QuotaReport
@@ -73,7 +73,7 @@ class QuotaOverview:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """GPUs, quotas, migration and findings of a cluster."""
+    """Waiting pods, GPUs, quotas, migration and findings of a cluster."""
 
     usage: UsageReport
     nodes: tuple[NodeOverview, ...]
@@ -81,8 +81,8 @@ class Overview:
     """Sorted by namespace; None if GPUQuotas cannot be read."""
     audit: AuditReport | None
     """None if the cluster was not audited."""
-    stuck: tuple[StuckPod, ...] = ()
-    """The pods that hold devices on a node and do not run."""
+    waiting: WaitList = field(default_factory=WaitList)
+    """The pods and workloads that wait for GPUs."""
     namespace: str = ""
     """The only namespace whose objects are named; empty for all."""
     hidden_nodes: int = 0
@@ -97,8 +97,9 @@ def overview(
     now: datetime,
     audit: AuditReport | None = None,
     before: ClusterView | None = None,
+    audience: Audience = EVERYTHING,
 ) -> Overview:
-    """The overview of a cluster.
+    """The overview of a cluster; `visible_overview` returns the part that the audience may see.
 
     Args:
         view: The cluster.
@@ -106,12 +107,13 @@ def overview(
         now: The time from which ages are computed.
         audit: The report of an audit of the same cluster.
         before: The same cluster earlier, to compare quotas with.
+        audience: Who reads the reasons why pods wait; those of other namespaces than its own are not computed.
     """
     usage = usage_report(view, settings=settings.quota)
     nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
     reports = quota_reports(view, settings, now)
     quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
-    return Overview(usage, nodes, quotas, audit, stuck_pods(view, now))
+    return Overview(usage, nodes, quotas, audit, wait_list(view, settings, now, audience))
 
 
 def _quota_overviews(
@@ -185,11 +187,7 @@ def visible_overview(overview: Overview, view: ClusterView, audience: Audience) 
         if quotas is None
         else tuple(_visible_quota(each, redact) for each in quotas if each.report.namespace == namespace),
         audit=overview.audit and _visible_audit(overview.audit, namespace, redact),
-        stuck=tuple(
-            _visible_stuck_pod(each, redact, sees_nodes=audience.sees_nodes)
-            for each in overview.stuck
-            if each.namespace == namespace
-        ),
+        waiting=_visible_wait_list(overview.waiting, namespace, redact),
         namespace=namespace,
         hidden_nodes=0 if audience.sees_nodes else len(overview.nodes),
     )
@@ -238,18 +236,9 @@ def _visible_holder(holder: Holder, namespace: str) -> Holder:
     return holder if holder.namespace == namespace else HIDDEN
 
 
-def _visible_stuck_pod(stuck: StuckPod, redact: _Redact, *, sees_nodes: bool) -> StuckPod:
-    reasons = tuple(
-        replace(
-            each,
-            cause=redact(each.cause),
-            text=redact(each.text),
-            remedy=redact(each.remedy),
-            administrator=redact(each.administrator),
-        )
-        for each in stuck.reasons
-    )
-    return replace(stuck, node=stuck.node if sees_nodes else "", reasons=reasons)
+def _visible_wait_list(waiting: WaitList, namespace: str, redact: _Redact) -> WaitList:
+    rows = (row for row in waiting.rows if row.namespace == namespace)
+    return replace(waiting, rows=tuple(replace(row, why=redact(row.why), remedy=redact(row.remedy)) for row in rows))
 
 
 def _visible_quota(quota: QuotaOverview, redact: _Redact) -> QuotaOverview:

@@ -75,12 +75,12 @@ def pod_state(pod: Object) -> PodState | None:
     """
     found = _condition(pod, SCHEDULABLE)
     written = None if found is None else (str(found.get("reason") or ""), str(found.get("message") or ""))
-    is_pending = _is_pending(pod) and may_request_gpu(pod)
-    if not is_pending and written is None:
+    is_unbound = is_pending(pod) and may_request_gpu(pod)
+    if not is_unbound and written is None:
         return None
     scheduled = _condition(pod, _SCHEDULED)
     is_rejected = scheduled is not None and scheduled.get("status") == "False"
-    return PodState(pod, is_pending, is_rejected, written)
+    return PodState(pod, is_unbound, is_rejected, written)
 
 
 def is_waiting(state: PodState, now: datetime) -> bool:
@@ -119,12 +119,20 @@ def _may_be_stuck(pod: Object) -> bool:
     return not is_deleted and not has_ended(pod) and is_not_running(pod) and may_request_gpu(pod)
 
 
-def _is_pending(pod: Object) -> bool:
-    spec = lookup(pod, ("spec",))
-    if lookup(spec, ("nodeName",)) or lookup(spec, ("schedulingGates",)):
-        return False
+def is_pending(pod: Object) -> bool:
+    """True if the scheduler may bind a pod: no node, no scheduling gates, and not being deleted."""
+    return _is_unbound(pod) and not lookup(pod, ("spec", "schedulingGates"))
+
+
+def is_gated(pod: Object) -> bool:
+    """True if scheduling gates keep a pod from the scheduler."""
+    return _is_unbound(pod) and bool(lookup(pod, ("spec", "schedulingGates")))
+
+
+def _is_unbound(pod: Object) -> bool:
     is_deleted = lookup(pod, ("metadata", "deletionTimestamp")) is not None
-    return not is_deleted and lookup(pod, ("status", "phase")) in (None, "", "Pending")
+    has_node = bool(lookup(pod, ("spec", "nodeName")))
+    return not is_deleted and not has_node and lookup(pod, ("status", "phase")) in (None, "", "Pending")
 
 
 def _condition(pod: Object, kind: str) -> dict[str, Any] | None:
@@ -156,7 +164,7 @@ def alike_key(question: Question) -> str:
     parts = {
         "namespace": question.namespace,
         "obstacles": [*map(asdict, question.obstacles)],
-        "pod": _spec(question.pod.spec) if question.pod is not None else None,
+        "pod": _key_spec(question.pod.spec) if question.pod is not None else None,
         "claims": [*map(_claim, question.claims)],
         "allocated": [*map(_claim, question.allocated)],
     }
@@ -184,6 +192,11 @@ def _spec(spec: Object) -> Object:
         "initContainers": [*_containers(spec, "initContainers")],
         "containers": [*_containers(spec, "containers")],
     }
+
+
+def _key_spec(spec: Object) -> Object:
+    """The same without the claims, of which the key has the content."""
+    return {**_spec(spec), "resourceClaims": [each.get("name") for each in mappings_at(spec, ("resourceClaims",))]}
 
 
 def _containers(spec: Object, listed: str) -> Iterator[Object]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import timedelta
     from fractions import Fraction
 
 
@@ -64,6 +65,16 @@ def format_amount(amount: Fraction | int | None) -> str:
         return "?"
     whole, part = divmod(amount, 1)
     return f"{whole:,}" if not part else f"{whole:,} {part}" if whole else str(part)
+
+
+_AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+
+
+def format_age(age: timedelta | None) -> str:
+    """An age in its largest unit, as kubectl prints it; empty if it is unknown, as for manifests."""
+    seconds = int(age.total_seconds()) if age else 0
+    size, suffix = next((each for each in _AGES if seconds >= each[0]), (1, ""))
+    return f"{seconds // size}{suffix}" if suffix else ""
 
 
 def format_list(items: Sequence[str], most: int = _MOST) -> str:

@@ -50,6 +50,10 @@ class Subject:
     """The stored pods."""
     count: int = 1
     """The number of such pods, or, if there are none, of those that the workload would have."""
+    workload: Object | None = field(default=None, repr=False)
+    """The workload above the pods; None if there is none, or the view does not have it."""
+    wanted: int | None = None
+    """The number of pods that the workload runs at once; None if it does not say so."""
 
     @property
     def is_pod(self) -> bool:
@@ -154,7 +158,15 @@ def _workload_subjects(
     for template, pod in templates:
         wanted = 1 if template.count is None else template.count.pods
         named = label if len(templates) == 1 else f"{label}, {template.path}"
-        yield Subject(named, home, pod, tuple(pods), len(pods) or max(1, wanted))
+        yield Subject(
+            named,
+            home,
+            pod,
+            tuple(pods),
+            len(pods) or max(1, wanted),
+            workload,
+            None if template.count is None else wanted,
+        )
 
 
 def _pods_subject(pods: Sequence[Object]) -> Subject:

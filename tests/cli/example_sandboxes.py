@@ -10,12 +10,12 @@ from tests.sandbox.faults import FaultySandbox
 
 
 @asynccontextmanager
-async def example_sandbox(tmp_path, *clusters, kinds=None, definitions=()):
+async def example_sandbox(tmp_path, *clusters, kinds=None, definitions=(), **options):
     """A sandbox with the objects of these clusters, of all kinds by default; its kubeconfig is in `sandbox.file`.
 
-    Definitions are files of CustomResourceDefinitions in deploy/base/api.
+    Definitions are files of CustomResourceDefinitions in deploy/base/api; options are those of a sandbox.
     """
-    sandbox = FaultySandbox(seed=1)
+    sandbox = FaultySandbox(seed=1, **options)
     for name in definitions:
         sandbox.create(libyaml.load((ROOT / "deploy" / "base" / "api" / name).read_text()))
     there = {each["metadata"]["name"] for each in sandbox.objects("Namespace")}

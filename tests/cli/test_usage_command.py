@@ -27,7 +27,7 @@ def test_json_has_the_same_content(run):
     done = run("usage", *BUSY, "-o", "json", **AWAY)
     assert (done.returncode, done.stderr) == (0, "")
     reported = json.loads(done.stdout)
-    parts = ["namespace", "products", "nodes", "namespaces", "holders", "stuckPods", "problems", "notes"]
+    parts = ["namespace", "products", "nodes", "namespaces", "holders", "stuckPods", "waiting", "problems", "notes"]
     assert list(reported) == parts
     totals = {(each["product"], each["profile"]): (each["total"], each["held"]) for each in reported["products"]}
     assert totals["NVIDIA-H100-80GB-HBM3", ""] == ("16", "12")
@@ -78,7 +78,8 @@ def test_facts_missing_from_the_files_are_noted(invoke):
 
 def test_unknown_numbers_are_question_marks(invoke):
     lines = invoke("usage", "--cluster", EXAMPLES / "cluster").stdout.splitlines()
-    assert lines[0] == "28 GPUs: ? held, ? free, ? free but unusable"
+    assert lines[0] == "It is unknown which pods wait for GPUs, because pods are unknown."
+    assert lines[2] == "28 GPUs: ? held, ? free, ? free but unusable"
     assert "Tesla-T4                           [????????????????????]      2     ?     ?         ?" in lines
 
 
@@ -93,7 +94,7 @@ def test_more_held_than_exist_fails(invoke, write):
 
 def test_cluster_without_gpus_is_reported(invoke, write):
     done = invoke("usage", "--cluster", write("all.yaml", *NOTHING))
-    assert (done.exit_code, done.stdout) == (0, "The cluster has no GPUs.\n")
+    assert (done.exit_code, done.stdout) == (0, "No pod waits for GPUs.\n\nThe cluster has no GPUs.\n")
 
 
 @pytest.mark.parametrize(

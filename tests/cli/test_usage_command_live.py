@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -36,7 +37,27 @@ def live(sandbox, run):
 async def test_running_cluster_is_reported(live):
     done = await live()
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (EXAMPLES / "usage" / "expected.txt").read_text()
+    # Its pods were created a moment ago, so that none of them waits yet.
+    _, blank, expected = (EXAMPLES / "usage" / "expected.txt").read_text().partition("\n\n")
+    assert done.stdout == f"No pod waits for GPUs.{blank}{expected}"
+
+
+@pytest.mark.parametrize(
+    ("hidden", "reason", "why"),
+    [
+        ("", "noNode", "no node fits: request gpu requests 4 devices of class gpu.nvidia.com; none of 8 can serve it"),
+        ("*/deviceclasses", "unknown", "you may not list everything that decides where it fits"),
+    ],
+    ids=["all is listed", "classes are not"],
+)
+async def test_pod_that_waits_in_a_running_cluster_is_explained(tmp_path, run, hidden, reason, why):
+    created = datetime.now(UTC) - timedelta(hours=1)
+    async with example_sandbox(tmp_path, *CLUSTERS, kinds={*READ, "DeviceClass"}, clock=lambda: created) as sandbox:
+        if hidden:
+            sandbox.faults.add(faults.failing(403, "forbidden"), path=hidden)
+        done = await asyncio.to_thread(run, "usage", "--kubeconfig", sandbox.file, "-o", "json", **AWAY)
+    (row,) = json.loads(done.stdout)["waiting"]
+    assert (row["name"], row["reason"], row["why"]) == ("pretrain", reason, why)
 
 
 async def test_running_cluster_is_only_read(live, sandbox):

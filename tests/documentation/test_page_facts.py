@@ -11,6 +11,7 @@ from policies.analyses.audit import MOST_FINDINGS
 from policies.analyses.audit.checks import KARPENTER, TEMPLATE_MISSING
 from policies.analyses.plan import KINDS
 from policies.analyses.usage.node_gpus import UnusableKind
+from policies.analyses.wait_list import WaitReason
 from policies.kubernetes.versions import Feature
 from policies.nvidia.product_proposals import choose_products
 from policies.outcome import MOST_SUBJECTS
@@ -20,6 +21,7 @@ ROOT = Path(__file__).parents[2]
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 VERSIONS = (ROOT / "docs" / "versions.md").read_text()
 AUDIT = (ROOT / "docs" / "audit.md").read_text()
+EXPLAIN = (ROOT / "docs" / "explain.md").read_text()
 GENERATE = (ROOT / "docs" / "generate.md").read_text()
 PLAN = (ROOT / "docs" / "plan.md").read_text()
 USAGE = (ROOT / "docs" / "usage.md").read_text()
@@ -69,6 +71,13 @@ def test_page_on_plans_has_every_kind():
 def test_page_on_usage_has_every_reason():
     table = section(USAGE, "Why free GPUs are unusable")
     assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)[1:] == [str(kind) for kind in UnusableKind]
+
+
+def test_page_on_explanations_has_every_reason_to_wait():
+    table = section(EXPLAIN, "What waits")
+    assert re.findall(r"^\| `(\w+)` \| ([^|]+) \|", table, re.MULTILINE) == [
+        (str(reason), reason.words) for reason in WaitReason
+    ]
 
 
 def test_page_on_generation_shows_each_kind():

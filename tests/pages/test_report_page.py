@@ -69,7 +69,7 @@ def test_page_allows_its_own_style_and_script_only(report_page):
 
 def test_page_names_no_address(tree):
     links = {each.get(name) for each in tree.iter() for name in ("href", "src", "action") if each.get(name)}
-    assert links == {"#main", "#nodes", "#quotas", "#migration", "#findings", "data:,"}
+    assert links == {"#main", "#waiting", "#nodes", "#quotas", "#migration", "#findings", "data:,"}
 
 
 def test_every_picture_has_words(tree):
@@ -191,9 +191,9 @@ def test_pods_that_do_not_run_and_unhealthy_gpus_are_shown(report_page):
         pod("stuck", 1, status={"phase": "Pending", "containerStatuses": [{"name": "main", "state": waiting}]}),
     ]
     tree = parse(report_page(objects))
-    summary, nodes = (text_of(part(tree, name)) for name in ("summary", "nodes"))
+    waiting, summary, nodes = (text_of(part(tree, name)) for name in ("waiting", "summary", "nodes"))
+    assert "team-a/stuck" in waiting
+    assert "does not know the handler of the pod's runtime class" in waiting
     assert "4 GPUs: 2 held (1 of them unhealthy), 2 free" in summary
-    assert "team-a/stuck" in summary
-    assert "does not know the handler of the pod's runtime class" in summary
     assert "1 held, unhealthy" in nodes
     assert "unhealthy: the kubelet reports it as unhealthy" in nodes

@@ -159,6 +159,7 @@ def test_json_has_every_table():
             }
         ],
         "stuckPods": [],
+        "waiting": None,
         "problems": [],
         "notes": [],
     }

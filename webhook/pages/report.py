@@ -1,4 +1,4 @@
-"""The report: GPUs, quotas, migration and findings of a cluster as a page, or as the parts of one."""
+"""The report: waiting pods, GPUs, quotas and findings of a cluster as a page, or as its parts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.analyses.overview import HIDDEN
 from policies.analyses.usage.cells import CellState
 from policies.analyses.usage.node_gpus import Provider, UnusableKind
-from policies.kubernetes.names import format_count, format_list, format_ranges
+from policies.kubernetes.names import format_age, format_count, format_list, format_ranges, with_capital
 from policies.rules.decision import Severity
 from webhook.pages.rendering import one_word, render_page, render_part
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from policies.rules.decision import Rule
 
 
-PARTS = ("summary", "nodes", "quotas", "migration", "findings")
+PARTS = ("waiting", "summary", "nodes", "quotas", "migration", "findings")
 """The parts of a report, in their order."""
 _MOST_ROWS = 500
 """Rows of a table of namespaces or of holders; the others are counted."""
@@ -70,6 +70,7 @@ class Facet(NamedTuple):
 def _facts(overview: Overview) -> dict[str, Any]:
     return {
         "overview": overview,
+        "waiting": overview.waiting,
         "usage": overview.usage,
         "rules": _rules(overview),
         "holder_text": _holder_text,
@@ -78,6 +79,8 @@ def _facts(overview: Overview) -> dict[str, Any]:
         "hidden": HIDDEN,
         "most": _MOST_ROWS,
         "count": format_count,
+        "age": format_age,
+        "sentence": with_capital,
         "ranges": format_ranges,
     }
 
@@ -113,6 +116,7 @@ def _rules(overview: Overview) -> list[RuleFindings]:
 
 def _facets(overview: Overview) -> list[Facet]:
     namespaces = {each.namespace for each in overview.usage.namespaces if each.namespace}
+    namespaces |= {row.namespace for row in overview.waiting.rows}
     namespaces |= {each.report.namespace for each in overview.quotas or ()}
     if overview.audit is not None:
         namespaces |= {each.namespace for each in overview.audit.readiness}

@@ -139,7 +139,7 @@ def part_maker(
     """A function that renders the parts of the report; arguments as for `create_ui_calls`."""
 
     def make_parts(audience: Audience, now: datetime) -> Mapping[str, str]:
-        found = overview(view, settings(), now, last_audit())
+        found = overview(view, settings(), now, last_audit(), audience=audience)
         return render_report_parts(limited_overview(visible_overview(found, view, audience), MOST_PARTS))
 
     return make_parts

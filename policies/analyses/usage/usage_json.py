@@ -7,6 +7,7 @@ from fractions import Fraction  # noqa: TC003 - pydantic reads the annotation
 from typing import TYPE_CHECKING
 
 from policies.analyses.usage.node_gpus import DeviceForm, Provider, UnusableKind  # noqa: TC001 - pydantic reads the annotation
+from policies.analyses.wait_list import WaitRow  # noqa: TC001 - pydantic reads the annotation
 from policies.kubernetes.objects import filled_record
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.usage.node_gpus import NodeGPUs
     from policies.analyses.usage.usage_report import HolderUse, UsageReport
+    from policies.analyses.wait_list import WaitList
     from policies.fleet.bound_pods import StuckPod
 
 
@@ -147,12 +149,15 @@ class UsageJSON:
     namespaces: tuple[_NamespaceUseJSON, ...]
     holders: tuple[_HolderUseJSON, ...]
     stuck_pods: tuple[_StuckPodJSON, ...]
+    waiting: tuple[WaitRow, ...] | None
     problems: tuple[str, ...]
     notes: tuple[str, ...]
 
 
-def usage_json(report: UsageReport, notes: Sequence[str] = (), stuck: Sequence[StuckPod] = ()) -> UsageJSON:
-    """The report, notes on it, and the pods that hold devices and do not run, as their JSON has them."""
+def usage_json(
+    report: UsageReport, notes: Sequence[str] = (), stuck: Sequence[StuckPod] = (), waiting: WaitList | None = None
+) -> UsageJSON:
+    """The report, notes on it, pods that do not run, and the wait list, as their JSON has them."""
 
     def devices(gpus: NodeGPUs) -> _NodeDevicesJSON:
         return filled_record(
@@ -194,6 +199,7 @@ def usage_json(report: UsageReport, notes: Sequence[str] = (), stuck: Sequence[S
             )
             for each in stuck
         ),
+        waiting=waiting.rows if waiting is not None and waiting.is_known else None,
         notes=tuple(notes),
     )
 

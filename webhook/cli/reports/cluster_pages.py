@@ -82,8 +82,9 @@ def _earlier_cluster(files: Sequence[str]) -> ClusterView | None:
 def _page_of(audited: Audited, namespace: str, cluster: str, before: ClusterView | None) -> str:
     """The page of a cluster that was audited; the heading calls it `cluster`."""
     now = datetime.now(UTC)
-    found = overview(audited.view, audited.settings, now, audited.report, before)
-    shown = visible_overview(found, audited.view, Audience(namespace))
+    audience = Audience(namespace)
+    found = overview(audited.view, audited.settings, now, audited.report, before, audience)
+    shown = visible_overview(found, audited.view, audience)
     title = f"GPUs of {cluster}{f', namespace {namespace}' if namespace else ''}"
     return render_report(shown, title=title, moment=f"{now:%Y-%m-%d %H:%M} UTC", notes=audited.notes)
 

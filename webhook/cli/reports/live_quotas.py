@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from policies.analyses.usage import READ_FROM, usage_report
+from policies.analyses.wait_list import WaitList, wait_list
 from policies.devices.device_taint_rules import KIND as TAINT_RULE
 from policies.kubernetes.objects import name_of, namespace_of
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import PassingView, Unknown
+from policies.outcome import Audience
 from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
@@ -36,7 +39,7 @@ from webhook.cluster.resources import RESOURCES
 from webhook.cluster.store import OtherPods
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -127,15 +130,40 @@ async def _report_usage(client: APIClient, namespace: str, progress: Progress) -
             notes.append(f"{found.clause}, so {USAGE_WITHOUT[kind]}")
     if isinstance(rules, Unreadable) and Feature.DRADeviceTaintRules.is_on(known) is True:
         notes.append(f"{rules.clause}, so GPUs that they taint count as free")
-    settings = DEFAULTS.quota
-    if unlimited_remark(known, settings):
-        # Only shares without limit depend on the settings, which few users may read.
-        policy, of_settings = await stored_settings(client)
-        settings = policy.quota
-        notes += [*of_settings, *sharing_notes(known, settings)]
+    policy, of_settings = await stored_settings(client)
+    if unlimited_remark(known, DEFAULTS.quota):
+        # Of usage, only shares without limit depend on the settings, which few users may read.
+        notes += [*of_settings, *sharing_notes(known, policy.quota)]
     with_events, note = await with_pod_events(client, known, namespace)
-    report = usage_report(_WithOtherPods(known, others), namespace, partial=partial, settings=settings)
-    return Usage(report, (*notes, *note), stuck_in(with_events, namespace))
+    report = usage_report(_WithOtherPods(known, others), namespace, partial=partial, settings=policy.quota)
+    now = datetime.now(UTC)
+    is_whole = not partial and not report.unknown
+    waiting = await _wait_list(client, facts, others, policy, namespace, now, is_whole=is_whole)
+    return Usage(report, (*notes, *note), stuck_in(with_events, namespace, now), waiting)
+
+
+_EXPLAINED_FROM = ("DeviceClass", "Namespace", "PriorityClass", "ResourceClaimTemplate", "ResourceQuota")
+"""The kinds that explanations of stored pods need beside those of usage."""
+_NOT_LISTED = "you may not list everything that decides where it fits"
+
+
+async def _wait_list(
+    client: APIClient,
+    facts: Sequence[Object],
+    others: OtherPods,
+    settings: GPUAdmissionPolicy,
+    namespace: str,
+    now: datetime,
+    *,
+    is_whole: bool,
+) -> WaitList:
+    """The pods that wait; not explained unless everything that decides where they fit can be listed."""
+    server = await server_facts(client)
+    listed = await asyncio.gather(*(list_trimmed(client, kind) for kind in _EXPLAINED_FROM))
+    more = [found for found in listed if not isinstance(found, Unreadable)]
+    known, _ = await with_pod_events(client, ManifestsView([*facts, server, *more]), namespace)
+    unexplained = "" if is_whole and len(more) == len(listed) else _NOT_LISTED
+    return wait_list(_WithOtherPods(known, others), settings, now, Audience(namespace), unexplained=unexplained)
 
 
 async def _list_widely(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from policies.kubernetes.names import format_age
 from policies.kubernetes.view import UNKNOWN, Unknown
 from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.limits.amounts import amount_with_unit
@@ -36,7 +37,6 @@ from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from datetime import timedelta
     from fractions import Fraction
 
     from policies.kubernetes.view import ClusterView
@@ -126,7 +126,6 @@ _FAILING = {
     False: "The namespace does not enforce it: while it cannot be checked, all pods are admitted",
     None: "Whether the namespace enforces it is unknown",
 }
-_AGES = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def text(quotas: QuotaReports, width: int | None = None) -> str:
@@ -163,7 +162,7 @@ def _sections(report: QuotaReport) -> Iterator[Section]:
         ]
         yield Section([Table(["LIMIT", "USE", *numbers("USED", "RESERVED", "LEFT"), "HARD"], rows)])
         if report.holders is not None:
-            held = [(each.name, _age(each.age), _amounts(report, each.amounts)) for each in report.holders]
+            held = [(each.name, format_age(each.age), _amounts(report, each.amounts)) for each in report.holders]
             nothing = Lines(["No pod or claim holds any of it."])
             yield Section([_table("HELD BY", "HOLDS", held) if held else nothing])
         yield Section([_table("ON ITS WAY", "RESERVES", [*map(partial(_reservation, report), report.reservations)])])
@@ -195,7 +194,7 @@ def _reservation(report: QuotaReport, each: Reservation) -> tuple[str, str, str]
     counted = f", counted with {owner} {each.of}" if each.of else ""
     takes = _amounts(report, each.amounts) or "nothing of a limit"
     seen = f"{' and '.join(each.waits_for)} {'is' if len(each.waits_for) == 1 else 'are'} seen"
-    return f"{each.kind} {each.name}", _age(each.age), f"{takes}{counted}; until {seen}"
+    return f"{each.kind} {each.name}", format_age(each.age), f"{takes}{counted}; until {seen}"
 
 
 def _table(name: str, sentence: str, rows: Sequence[tuple[str, str, str]]) -> Table:
@@ -222,10 +221,3 @@ def _amount(unit: Unit, amount: Fraction | None) -> str:
     if amount is None:
         return "?"
     return amount_with_unit(unit, amount) if unit == "memory" else str(amount)
-
-
-def _age(age: timedelta | None) -> str:
-    """An age in its largest unit, as kubectl prints it; empty if it is unknown, as for manifests."""
-    seconds = int(age.total_seconds()) if age else 0
-    size, suffix = next((each for each in _AGES if seconds >= each[0]), (1, ""))
-    return f"{seconds // size}{suffix}" if suffix else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from fractions import Fraction
@@ -12,10 +12,12 @@ import click
 
 from policies.analyses.usage import READ_FROM, UsageJSON, UsageReport, usage_json, usage_report
 from policies.analyses.usage.usage_report import sum_if_known
+from policies.analyses.wait_list import WaitList, wait_list
 from policies.analyses.waiting import stuck_pods
 from policies.devices.resource_claims import UNUSED
 from policies.kubernetes.names import format_amount, format_list, format_ranges
 from policies.kubernetes.view import UNKNOWN
+from policies.outcome import Audience
 from policies.quota.demands.device_kinds import unlimited_remark
 from webhook.cli.options import check_namespace_exists
 from webhook.cli.settings import read_cluster_files
@@ -23,6 +25,7 @@ from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report_model import Bar, BarPart, Bullets, Column, Lines, Section, Table, Tone, notes, numbers
 from webhook.pages.text_report import render_text
+from webhook.pages.wait_list import wait_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -58,6 +61,8 @@ class Usage:
     """Sentences without full stops."""
     stuck: tuple[StuckPod, ...] = ()
     """The pods of the report that hold devices on a node and do not run."""
+    waiting: WaitList = field(default_factory=WaitList)
+    """The pods and workloads that wait for GPUs."""
 
     @property
     def is_sound(self) -> bool:
@@ -74,7 +79,7 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
         NoNamespaceError: The namespace does not exist.
     """
     files = read_cluster_files(source.cluster, None)
-    view, settings = ManifestsView(files.facts), files.settings.quota
+    view = ManifestsView(files.facts)
     if view.list("Node") is UNKNOWN and view.list("ResourceSlice") is UNKNOWN:
         raise click.UsageError(
             f"nothing to show: no Node and no ResourceSlice in {', '.join(source.cluster)}; "
@@ -82,9 +87,11 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
         )
     check_namespace_exists(view, source.namespace)
     notes = [f"the files have no {kind}s, so {USAGE_WITHOUT[kind]}" for kind in READ_FROM if view.list(kind) is UNKNOWN]
-    notes += sharing_notes(view, settings)
-    report = usage_report(view, source.namespace, settings=settings)
-    return Usage(report, tuple(notes), stuck_in(view, source.namespace))
+    notes += sharing_notes(view, files.settings.quota)
+    now, namespace = datetime.now(UTC), source.namespace
+    report = usage_report(view, namespace, settings=files.settings.quota)
+    waiting = wait_list(view, files.settings, now, Audience(namespace))
+    return Usage(report, tuple(notes), stuck_in(view, namespace, now), waiting)
 
 
 def sharing_notes(view: ClusterView, settings: Quotas) -> list[str]:
@@ -93,14 +100,14 @@ def sharing_notes(view: ClusterView, settings: Quotas) -> list[str]:
     return [f"pods can also get GPUs that are held: {remark}"] if remark else []
 
 
-def stuck_in(view: ClusterView, namespace: str) -> tuple[StuckPod, ...]:
+def stuck_in(view: ClusterView, namespace: str, now: datetime) -> tuple[StuckPod, ...]:
     """The pods of a namespace, or of all, that hold devices on a node and do not run now."""
-    return tuple(each for each in stuck_pods(view, datetime.now(UTC)) if namespace in ("", each.namespace))
+    return tuple(each for each in stuck_pods(view, now) if namespace in ("", each.namespace))
 
 
 def as_json(usage: Usage) -> str:
     """The report and the notes as one mapping."""
-    return output_text(usage_json(usage.report, usage.notes, usage.stuck), UsageJSON)
+    return output_text(usage_json(usage.report, usage.notes, usage.stuck, usage.waiting), UsageJSON)
 
 
 _MOST_SHOWN = 20
@@ -130,6 +137,8 @@ def text(usage: Usage, by: View | None = None, width: int | None = None) -> str:
 
 def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
     report, most = usage.report, None if by else _MOST_SHOWN
+    if by is None:
+        yield wait_section(usage.waiting, most)
     if not report.gpus:
         yield Section([Lines(["No GPU can be seen." if report.unknown else "The cluster has no GPUs."])])
     else:
@@ -150,12 +159,6 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
             for problem in use.problems
         ]
         yield Section([Lines(["Held, but unhealthy:"]), Bullets(unhealthy, most)] if unhealthy else [])
-        stuck = [f"{each.namespace}/{each.pod} on {each.node}: {each.reason}" for each in usage.stuck]
-        yield Section(
-            [Lines(["Held by pods that do not run; gpu-admission explain has what to do:"]), Bullets(stuck, most)]
-            if stuck
-            else []
-        )
         if by in (None, View.NODE):
             shown = report.nodes[:most]
             rows: list[_Row] = [

@@ -168,7 +168,7 @@
 
   // What the user has chosen stays: values of filters, what is unfolded, what was scrolled, and the focus.
   function keep(old, part) {
-    for (const filters of part.querySelectorAll(".filters")) filters.hidden = false;
+    for (const each of part.querySelectorAll(".filters, [data-explain]")) each.hidden = false;
     for (const filter of part.querySelectorAll("[data-filter]")) {
       const before = old.querySelector(`[data-filter="${CSS.escape(filter.dataset.filter)}"]`);
       if (before) filter.value = before.value;
@@ -188,7 +188,7 @@
 
   function showOnly(names) {
     for (const part of [...report.children]) if (!names.includes(part.dataset.part)) part.remove();
-    for (const filters of report.querySelectorAll(".filters")) filters.hidden = false;
+    for (const each of report.querySelectorAll(".filters, [data-explain]")) each.hidden = false;
   }
 
   async function ask() {
@@ -219,6 +219,16 @@
   });
   question.addEventListener("submit", (event) => {
     event.preventDefault();
+    ask();
+  });
+  report.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-explain]");
+    if (!button) return;
+    question.elements.kind.value = "pod";
+    question.elements.namespace.value = button.closest("[data-item]").dataset.namespace;
+    question.elements.name.value = button.dataset.name;
+    find("why").scrollIntoView();
+    explanation.focus({ preventScroll: true });
     ask();
   });
   signOutButton.addEventListener("click", () => signOut());

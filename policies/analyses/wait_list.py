@@ -1,0 +1,553 @@
+"""The wait list: pods and workloads that wait for GPUs, since when, why, and what would help.
+
+The reasons and remedies are those of `policies.analyses.explain`. Pods with one explanation are one row. Workloads appear if
+their controllers were seen to run and pods are missing, because admission or a quota refuses them, or the workload is suspended.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from policies.analyses.explain import explain, name_redactor
+from policies.analyses.waiting import alike_key, is_gated, is_pending, stuck_pods
+from policies.fleet import gpu_requests, may_request_gpu
+from policies.kubernetes.names import format_count, printable, shorten
+from policies.kubernetes.neighbours import QUEUE
+from policies.kubernetes.nodes import labels_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mappings_at, name_of, namespace_of
+from policies.kubernetes.pod_templates import pod_priority
+from policies.kubernetes.view import UNKNOWN
+from policies.outcome import EVERYTHING, Feasibility, ObstacleKind, ReasonKind, pod_question, questions, subjects_of
+from policies.quota.demands.claims import demands_of_claim
+from policies.quota.demands.pods import demands_of_pod
+from policies.quota.outcomes import within_quota
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from policies.analyses.explain import Explanation
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView
+    from policies.outcome import Audience, Obstacle, Question, Subject
+    from policies.rules.charges import DeviceDemand
+    from policies.rules.settings import GPUAdmissionPolicy
+
+
+class WaitReason(StrEnum):
+    """The kind of a reason why pods wait; also the value of the label `reason` of a metric."""
+
+    IN_USE = "inUse"
+    """All nodes that fit are in use."""
+    NO_NODE = "noNode"
+    """No node fits, even if nothing were in use."""
+    QUOTA = "quota"
+    """A GPUQuota or a ResourceQuota has too little left."""
+    REFUSED = "refused"
+    """Admission refuses the pods of a workload, for another reason than a quota."""
+    MISSING = "missing"
+    """A claim, template or DeviceClass does not exist."""
+    CLAIM = "claim"
+    """A claim is full, or is being deleted."""
+    INVALID = "invalid"
+    """The scheduler fails with an error, or an object does not have the fields of its kind."""
+    GATED = "gated"
+    """A scheduling gate or a suspension holds the pods back, for example of Kueue."""
+    NOT_STARTED = "notStarted"
+    """The pod is bound to a node, holds its devices, and does not start."""
+    NOT_CREATED = "notCreated"
+    """The controller has not created the pods, and nothing says why."""
+    FITS = "fits"
+    """The pod fits a node now, and the scheduler has not bound it yet."""
+    UNKNOWN = "unknown"
+    """Facts are missing, or the pod was not explained."""
+
+    @property
+    def words(self) -> str:
+        """The reason in a few words: `in use`, `over quota`."""
+        return _WORDS[self]
+
+
+_WORDS = {
+    WaitReason.IN_USE: "in use",
+    WaitReason.NO_NODE: "no node fits",
+    WaitReason.QUOTA: "over quota",
+    WaitReason.REFUSED: "refused",
+    WaitReason.MISSING: "something is missing",
+    WaitReason.CLAIM: "claim not available",
+    WaitReason.INVALID: "invalid",
+    WaitReason.GATED: "held back",
+    WaitReason.NOT_STARTED: "bound, not started",
+    WaitReason.NOT_CREATED: "not created",
+    WaitReason.FITS: "fits now",
+    WaitReason.UNKNOWN: "unknown",
+}
+
+_BRAND = "NVIDIA-"
+
+_REASONS = {
+    ObstacleKind.MALFORMED: WaitReason.INVALID,
+    ObstacleKind.REFUSED: WaitReason.REFUSED,
+    ObstacleKind.FACT_UNKNOWN: WaitReason.UNKNOWN,
+    ObstacleKind.MISSING: WaitReason.MISSING,
+    ObstacleKind.CLAIM_FULL: WaitReason.CLAIM,
+    ObstacleKind.CLAIM_DELETED: WaitReason.CLAIM,
+    ObstacleKind.TOO_COSTLY: WaitReason.INVALID,
+    ObstacleKind.QUOTA_EXCEEDED: WaitReason.QUOTA,
+    ObstacleKind.ALLOCATION_FAILS: WaitReason.INVALID,
+    ObstacleKind.START_FAILS: WaitReason.NOT_STARTED,
+    ObstacleKind.DEVICE_UNHEALTHY: WaitReason.NOT_STARTED,
+}
+"""The reasons by the kind of the worst obstacle of an explanation."""
+
+
+_NO_NODE_RULES = ("GA405", "GA409", "GA404", "GA313", "GA413")
+"""Rules whose warnings say why no node fits; misspelt names first."""
+
+
+class WaitCause(NamedTuple):
+    """The reason why pods wait, and what would help; both without full stops."""
+
+    reason: WaitReason
+    why: str
+    """A clause: `all 6 fitting nodes are in use`."""
+    remedy: str = ""
+    """An imperative; empty if there is nothing to do but wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """Pods of one namespace that wait for the same reason, or the missing pods of a workload."""
+
+    namespace: str
+    kind: str
+    """`Pod`, or the kind of the workload whose pods are missing."""
+    name: str
+    """The pod that waits longest, or the workload."""
+    count: int
+    """The number of pods."""
+    wants: str
+    """The devices that one pod requests: `8 x H100-80GB-HBM3`; empty if they are unknown."""
+    since: datetime | None
+    """The creation of the pod that waits longest, or of the workload; None if unknown."""
+    priority: int | None
+    """Of the pods; None if unknown."""
+    reason: WaitReason
+    why: str
+    """A clause without a full stop."""
+    remedy: str
+    """An imperative without a full stop; empty if there is nothing to do but wait."""
+    fit_now: int | None
+    """The number of these pods that would fit now; None if it is unknown, or the pods are bound already."""
+    pods: tuple[str, ...] = ()
+    """The names of the pods, that which waits longest first; empty if they do not exist."""
+
+    @property
+    def label(self) -> str:
+        """`team-a/train`, `team-a/train-0 (x8)`, `Deployment team-a/web (x2)`."""
+        kind = "" if self.kind == "Pod" else f"{self.kind} "
+        return f"{kind}{self.namespace}/{self.name}{f' (x{self.count:,})' if self.count > 1 else ''}"
+
+    @property
+    def fit_text(self) -> str:
+        """The number that would fit now: `0`, `3`, or `?`; empty for pods that are bound already."""
+        return "" if self.reason is WaitReason.NOT_STARTED else "?" if self.fit_now is None else f"{self.fit_now:,}"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitList:
+    """Everything that waits for GPUs, the highest priority first, then what waits longest."""
+
+    rows: tuple[WaitRow, ...] = ()
+    is_known: bool = True
+    """False if pods are unknown."""
+    now: datetime | None = None
+    """The time from which ages are computed."""
+
+    def age_of(self, row: WaitRow) -> timedelta | None:
+        """The time that the oldest pod of a row has waited; None if unknown."""
+        return None if row.since is None or self.now is None else self.now - row.since
+
+    @property
+    def counts(self) -> Mapping[WaitReason, int]:
+        """The number of pods by reason, the most frequent reason first."""
+        counts = Counter[WaitReason]()
+        for row in self.rows:
+            counts[row.reason] += row.count
+        return dict(counts.most_common())
+
+    @property
+    def summary(self) -> str:
+        """`7 pods wait for GPUs: 4 in use, 3 no node fits`, without a full stop."""
+        if not self.is_known:
+            return "it is unknown which pods wait for GPUs, because pods are unknown"
+        if not self.rows:
+            return "no pod waits for GPUs"
+        total = sum(row.count for row in self.rows)
+        reasons = ", ".join(f"{count:,} {reason.words}" for reason, count in self.counts.items())
+        return f"{format_count(total, 'pod')} {'waits' if total == 1 else 'wait'} for GPUs: {reasons}"
+
+
+_MIN_AGE = timedelta(seconds=30)
+"""The scheduler has usually not tried younger pods on all nodes yet, and controllers have not created theirs."""
+_MOST_EXPLAINED = 200
+"""Different pods that are explained, those that wait longest first."""
+_NOT_EXPLAINED = f"more than {_MOST_EXPLAINED} different pods wait, so this one was not explained"
+_LONGEST_WHY = 300
+"""Characters."""
+
+
+def wait_list(
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    now: datetime,
+    audience: Audience = EVERYTHING,
+    *,
+    unexplained: str = "",
+) -> WaitList:
+    """The pods and workloads that wait for GPUs, with the reasons that `explain` gives for each.
+
+    Args:
+        view: The cluster.
+        settings: The administrator's settings.
+        now: The time from which ages are computed.
+        audience: Who reads it; one of a single namespace sees the rows of that namespace only.
+        unexplained: Why no pod without a node can be explained, a clause; empty if they can.
+    """
+    flags = view.derive_each("Pod", _may_wait)
+    if flags is UNKNOWN:
+        return WaitList(is_known=False)
+    waiting = [
+        pod
+        for pod, may_wait in zip(view.known_objects("Pod"), flags, strict=True)
+        if may_wait and audience.may_name(_home(pod)) and not _is_younger(pod, now)
+    ]
+    rows = [
+        *_pending_rows(waiting, view, settings, audience, unexplained),
+        *_stuck_rows(view, settings, now, audience),
+        *_workload_rows(view, settings, now, audience),
+    ]
+    return WaitList(tuple(sorted(rows, key=_order)), now=now)
+
+
+def _order(row: WaitRow) -> tuple[int, float, str, str]:
+    since = float("inf") if row.since is None else row.since.timestamp()
+    return -(row.priority or 0), since, row.namespace, row.name
+
+
+def _home(document: Object) -> str:
+    return namespace_of(document) or DEFAULT_NAMESPACE
+
+
+def _may_wait(pod: Object) -> bool:
+    return (is_pending(pod) or is_gated(pod)) and may_request_gpu(pod)
+
+
+def _since(document: Object) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(lookup(document, ("metadata", "creationTimestamp"))))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
+
+
+def _is_younger(document: Object, now: datetime) -> bool:
+    since = _since(document)
+    return since is not None and now - since < _MIN_AGE
+
+
+@dataclass(slots=True)
+class _AlikePods:
+    """Pods with one explanation."""
+
+    question: Question
+    pods: list[Object] = field(default_factory=list)
+
+    @property
+    def oldest(self) -> Object:
+        return self.pods[0]
+
+
+def _pending_rows(
+    pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy, audience: Audience, unexplained: str
+) -> Iterator[WaitRow]:
+    """The rows of pods without a node."""
+    groups: dict[tuple[str, tuple[str, ...]], _AlikePods] = {}
+    pods = sorted(pods, key=_age_order)
+    users = Counter((_home(pod), claim) for pod in pods for claim in _named_claims(pod))
+    for pod in pods:
+        (question,) = questions(pod, _home(pod), view, settings, found=True)
+        question = _with_own_claims(question, users)
+        gates = tuple(str(each.get("name")) for each in mappings_at(pod, ("spec", "schedulingGates")))
+        groups.setdefault((alike_key(question), gates), _AlikePods(question)).pods.append(pod)
+    explained = 0
+    for (_, gates), alike in groups.items():
+        if not any(gpu_requests(alike.oldest, alike.question.namespace, view)):
+            continue
+        explained += 1
+        if unexplained or explained > _MOST_EXPLAINED:
+            why = unexplained or _NOT_EXPLAINED
+            cause, fit_now = WaitCause(WaitReason.UNKNOWN, why, _explain_command(alike.oldest)), None
+        else:
+            explanation = explain(alike.question, view, settings, audience=audience)
+            cause, fit_now = wait_cause(explanation, len(alike.pods)), explanation.replicas
+        if gates:
+            cause = _gated_cause(alike.oldest, gates)
+        yield _row(alike.pods, alike.question, cause, fit_now, view, settings)
+
+
+def _named_claims(pod: Object) -> Iterator[str]:
+    """The claims that a pod names by `resourceClaimName`."""
+    for entry in mappings_at(pod, ("spec", "resourceClaims")):
+        if isinstance(name := entry.get("resourceClaimName"), str):
+            yield name
+
+
+def _with_own_claims(question: Question, users: Mapping[tuple[str, str], int]) -> Question:
+    """The question in which a claim that no other pod names counts as the pod's own."""
+    claims = tuple(
+        replace(named, shared=False)
+        if named.shared and not named.group and users[question.namespace, name_of(named.claim.document)] == 1
+        else named
+        for named in question.claims
+    )
+    return replace(question, claims=claims)
+
+
+def _age_order(pod: Object) -> tuple[float, str, str]:
+    since = _since(pod)
+    return float("inf") if since is None else since.timestamp(), namespace_of(pod), name_of(pod)
+
+
+def _explain_command(pod: Object) -> str:
+    return f"run gpu-admission explain pod/{printable(name_of(pod))} -n {_home(pod)}"
+
+
+def _row(
+    pods: Sequence[Object],
+    question: Question,
+    cause: WaitCause,
+    fit_now: int | None,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+) -> WaitRow:
+    """The row of pods with one reason, the oldest first."""
+    oldest = pods[0]
+    priority = pod_priority(lookup(oldest, ("spec",)), view)
+    return WaitRow(
+        question.namespace,
+        "Pod",
+        name_of(oldest),
+        len(pods),
+        _wants(question, view, settings),
+        _since(oldest),
+        None if priority is UNKNOWN else priority,
+        cause.reason,
+        shorten(cause.why, _LONGEST_WHY),
+        cause.remedy,
+        None if fit_now is None else min(fit_now, len(pods)),
+        tuple(name_of(pod) for pod in pods),
+    )
+
+
+def _wants(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> str:
+    """The devices that one pod requests, as quotas count them."""
+    if question.pod is None:
+        return ""
+    demands = [*demands_of_pod(question.pod, (), view, settings.quota).pieces.get("", ())]
+    for claim in (*question.claims, *question.allocated):
+        demands += demands_of_claim(claim.claim.document, view, settings.quota).demands
+    amounts = Counter[str]()
+    for demand in demands:
+        amounts[_devices_text(demand)] += demand.count
+    return " + ".join(f"{count:,} x {devices}" for devices, count in amounts.items())
+
+
+def _devices_text(demand: DeviceDemand) -> str:
+    """The devices of a demand: `H100-80GB-HBM3`, `MIG 1g.10gb`, `share of Tesla-T4`, `GPU`."""
+    kinds = demand.kinds or demand.unseen
+    products = sorted({kind.product.removeprefix(_BRAND) for kind in kinds if kind.product})
+    profiles = {kind.profile for kind in kinds}
+    text = products[0] if len(products) == 1 else ""
+    if len(profiles) == 1 and (profile := profiles.pop()):
+        text = f"{text} MIG {profile}".lstrip()
+    elif kinds and all(kind.gpus < 1 and not kind.profile for kind in kinds):
+        text = f"share of {text or 'a GPU'}"
+    return text or "GPU"
+
+
+def wait_cause(explanation: Explanation, count: int = 1) -> WaitCause:
+    """The reason why `count` pods with one explanation wait, in the words of the explanation."""
+    if explanation.obstacles:
+        return _cause_of_obstacle(explanation.obstacles[0])
+    suggestion = next(iter(explanation.suggestions), None)
+    remedy = "" if suggestion is None else f"{suggestion.sentence}; {suggestion.outcome}"
+    nearest = next((group for group in explanation.groups if group.reason is not None), None)
+    reason = None if nearest is None else nearest.reason
+    match explanation.verdict:
+        case Feasibility.FITS if explanation.replicas is not None and explanation.replicas < count:
+            why = f"{explanation.replicas:,} of {count:,} fit now; for the others, all fitting nodes are in use"
+            return WaitCause(WaitReason.IN_USE, why)
+        case Feasibility.FITS:
+            why = f"fits {format_count(explanation.fit_now, 'node')} now, and the scheduler has not bound it yet"
+            return WaitCause(WaitReason.FITS, why, "kubectl describe pod shows what the scheduler says")
+        case Feasibility.FULL | Feasibility.IMPOSSIBLE if reason is not None and reason.kind is ReasonKind.QUOTA:
+            return WaitCause(WaitReason.QUOTA, reason.sentence, next(iter(reason.details), ""))
+        case Feasibility.FULL:
+            nodes = explanation.fit_if_empty
+            which = {1: "the only fitting node is", 2: "both fitting nodes are"}
+            why = f"{which.get(nodes, f'all {nodes:,} fitting nodes are')} in use"
+            return WaitCause(WaitReason.IN_USE, why, remedy)
+        case Feasibility.IMPOSSIBLE:
+            warnings = {each.rule: each for each in reversed(explanation.warnings)}
+            if warning := next((warnings[rule] for rule in _NO_NODE_RULES if rule in warnings), None):
+                return WaitCause(WaitReason.NO_NODE, warning.message, warning.remedy or warning.administrator)
+            why = explanation.headline if reason is None else f"no node fits: {reason.sentence}"
+            return WaitCause(WaitReason.NO_NODE, why, remedy)
+    return WaitCause(WaitReason.UNKNOWN, explanation.headline)
+
+
+def _cause_of_obstacle(obstacle: Obstacle) -> WaitCause:
+    if obstacle.rule == within_quota.rule.id:
+        # The rest of the message names the holders.
+        return WaitCause(WaitReason.QUOTA, f"over quota: {obstacle.sentence.partition('; ')[0]}", obstacle.remedy)
+    return WaitCause(_REASONS[obstacle.kind], obstacle.sentence, obstacle.remedy)
+
+
+def _gated_cause(document: Object, gates: Sequence[str]) -> WaitCause:
+    """The cause for pods with scheduling gates, or for a suspended workload without any."""
+    queue = labels_of(document).get(QUEUE)
+    kueue = QUEUE.partition("/")[0]
+    if queue is not None or any(gate.startswith(kueue) for gate in gates):
+        where = f" to queue {shorten(queue)}" if queue else ""
+        remedy = f"kubectl get workloads.{kueue} -n {_home(document)} shows what Kueue waits for"
+        return WaitCause(WaitReason.GATED, f"Kueue has not admitted it{where}", remedy)
+    if gates:
+        return WaitCause(
+            WaitReason.GATED,
+            f"scheduling gate {shorten(gates[0])} keeps it from the scheduler",
+            "the controller that sets the gate must remove it",
+        )
+    return WaitCause(WaitReason.GATED, "it is suspended", "set suspend to false")
+
+
+def _stuck_rows(
+    view: ClusterView, settings: GPUAdmissionPolicy, now: datetime, audience: Audience
+) -> Iterable[WaitRow]:
+    """The rows of bound pods that do not start; those that differ in the names of pods only are one row."""
+    stuck = {(each.namespace, each.pod): each for each in stuck_pods(view, now) if audience.may_name(each.namespace)}
+    pods = view.known_objects("Pod", audience.namespace) if stuck else ()
+    rows: dict[tuple[object, ...], WaitRow] = {}
+    for pod in sorted((pod for pod in pods if (_home(pod), name_of(pod)) in stuck), key=_age_order):
+        home = _home(pod)
+        (question,) = questions(pod, home, view, settings, found=True)
+        obstacle = next(iter(explain(question, view, settings, audience=audience).obstacles), None)
+        where = f"bound to node {printable(question.node_name)}" if audience.sees_nodes else "bound"
+        why = stuck[home, name_of(pod)].reason if obstacle is None else obstacle.sentence
+        remedy = _explain_command(pod) if obstacle is None else obstacle.remedy
+        cause = WaitCause(WaitReason.NOT_STARTED, f"{where}, and does not start: {why}", remedy)
+        row = _row([pod], question, cause, None, view, settings)
+        key = row.namespace, row.wants, row.priority, row.why, row.remedy
+        first = rows.get(key)
+        rows[key] = row if first is None else replace(first, count=first.count + 1, pods=(*first.pods, *row.pods))
+    return rows.values()
+
+
+_COUNTED_KINDS = frozenset({"Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
+"""Kinds that run exactly as many pods as they say, until they end."""
+_SUSPENSIONS = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
+_FAILED = "FailedCreate"
+"""The reason of events and conditions of controllers whose pods are refused."""
+_EXCEEDED = "exceeded quota"
+"""In refusals by quotas, those of Kubernetes and ours."""
+
+
+def _workload_rows(
+    view: ClusterView, settings: GPUAdmissionPolicy, now: datetime, audience: Audience
+) -> Iterator[WaitRow]:
+    """The rows of workloads whose pods are missing."""
+    for subject in subjects_of(view, settings):
+        workload = subject.workload
+        if workload is None or not audience.may_name(subject.namespace) or _is_younger(workload, now):
+            continue
+        missing = _missing_pods(subject, workload)
+        # A manifest without a status was never given to a controller.
+        if not missing or not lookup(workload, ("status",)):
+            continue
+        document = {**subject.document, "metadata": {**subject.document.get("metadata", {}), "ownerReferences": []}}
+        question = pod_question(document, subject.label, subject.namespace, view, settings, stored=False)
+        if not any(gpu_requests(document, subject.namespace, view)):
+            continue
+        fit_now: int | None = None
+        if any(lookup(workload, path) is True for path in _SUSPENSIONS):
+            cause = _gated_cause(workload, ())
+        else:
+            cause, fit_now = _missing_cause(subject, workload, question, missing, view, settings, audience)
+        priority = pod_priority(lookup(subject.document, ("spec",)), view)
+        yield WaitRow(
+            subject.namespace,
+            str(workload["kind"]),
+            name_of(workload),
+            missing,
+            _wants(question, view, settings),
+            _since(workload),
+            None if priority is UNKNOWN else priority,
+            cause.reason,
+            shorten(cause.why, _LONGEST_WHY),
+            cause.remedy,
+            None if fit_now is None else min(fit_now, missing),
+        )
+
+
+def _missing_pods(subject: Subject, workload: Object) -> int:
+    """The number of pods that a workload should have and does not; 0 if that is unknown."""
+    is_suspended = any(lookup(workload, path) is True for path in _SUSPENSIONS)
+    if subject.wanted is None or not (is_suspended or workload.get("kind") in _COUNTED_KINDS):
+        return 0
+    wanted = subject.wanted
+    completions, succeeded = lookup(workload, ("spec", "completions")), lookup(workload, ("status", "succeeded"))
+    if isinstance(completions, int) and isinstance(succeeded, int):
+        wanted = min(wanted, completions - succeeded)
+    return max(wanted - len(subject.pods), 0)
+
+
+def _missing_cause(
+    subject: Subject,
+    workload: Object,
+    question: Question,
+    missing: int,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    audience: Audience,
+) -> tuple[WaitCause, int | None]:
+    """The reason why a workload has too few pods, by review or its controller, and how many fit now."""
+    explanation = explain(question, view, settings, audience=audience)
+    if explanation.obstacles and explanation.obstacles[0].kind in (ObstacleKind.REFUSED, ObstacleKind.QUOTA_EXCEEDED):
+        return _cause_of_obstacle(explanation.obstacles[0]), 0
+    kind, name = str(workload["kind"]), name_of(workload)
+    remedy = f"kubectl describe {kind.lower()} {printable(name)} -n {subject.namespace} shows its events"
+    if message := _refusal_of_pods(workload, view):
+        reason = WaitReason.QUOTA if _EXCEEDED in message else WaitReason.REFUSED
+        message = message if audience == EVERYTHING else name_redactor(view, audience)(message)
+        return WaitCause(reason, f"its pods are refused: {message}", remedy), 0
+    total = missing + len(subject.pods)
+    why = f"{len(subject.pods):,} of {format_count(total, 'pod')} exist, and nothing says why the others do not"
+    return WaitCause(WaitReason.NOT_CREATED, why, remedy), explanation.replicas
+
+
+def _refusal_of_pods(workload: Object, view: ClusterView) -> str:
+    """The last message of a controller whose pods are refused; empty if there is none."""
+    for condition in mappings_at(workload, ("status", "conditions")):
+        if condition.get("reason") == _FAILED and condition.get("status") == "True":
+            return str(condition.get("message") or "")
+    about = {"kind": workload.get("kind"), "name": name_of(workload)}
+    events = [
+        event
+        for event in view.known_objects("Event", _home(workload))
+        if event.get("reason") == _FAILED and {key: lookup(event, ("involvedObject", key)) for key in about} == about
+    ]
+    last = max(events, key=lambda event: str(event.get("lastTimestamp") or ""), default={})
+    return str(last.get("message") or "")
