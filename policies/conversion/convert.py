@@ -7,15 +7,10 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
+from policies.conversion.device_parts import offered_shares, offered_wish_for_shares, requested_parts
 from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
-from policies.conversion.gpu_semantics import (
-    GPUSemantics,
-    gpu_semantics,
-    offered_shares,
-    offered_wish_for_shares,
-    requested_shares,
-)
+from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics
 from policies.conversion.record import (
     ContainerRequest,
     Conversion,
@@ -146,9 +141,9 @@ def _build_record(
     if wish.gpu_memory is not None:
         record = replace(record, slices=wished_slices(wish, constraints, view))
     whole = {resource: path for resource, path in places.items() if not record.slices_of(resource)}
-    shares, unoffered = requested_shares(record, whole, view, shared_gpu=meaning.shared)
-    if shares:
-        record = replace(record, shares=shares)
+    parts, apart, unoffered = requested_parts(record, pod.spec, whole, view, shared_gpu=meaning.shared)
+    if parts or apart:
+        record = record.with_parts(parts, apart)
     found = (*offered_shares(record, unoffered, view), *offered_wish_for_shares(record, unoffered))
     return record, _obstacles(record, (*found, *_claim_findings(record, places, view)), view)
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+import re
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,12 +26,14 @@ from policies.conversion.templates import ExactRequest, PrioritizedRequest, cel_
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.bounds import BoundedCache, remember, text_length
-from policies.kubernetes.names import is_dns_label, is_dns_subdomain
+from policies.kubernetes.names import format_count, is_dns_label, is_dns_subdomain
 from policies.kubernetes.neighbours import HAMI_MEMORY
 from policies.kubernetes.pods import has_pod_constraints_shape
+from policies.kubernetes.quantities import mebibytes_text
+from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.labels import Subject, device_predicate, profile_is
 from policies.nvidia.mig import MIGProfile, parse_resource
-from policies.nvidia.predicates import TRUE, Predicate, all_of, any_of
+from policies.nvidia.predicates import TRUE, Predicate, Shareable, all_of, any_of, negate
 from policies.nvidia.wishes import Wish
 from policies.rules.decision import Template
 
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from policies.conversion.constraints import ConstraintError
     from policies.kubernetes.objects import FieldPath
     from policies.kubernetes.pods import Pod
+    from policies.kubernetes.resourceslices import Device
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
     from policies.rules.patch import Editor
@@ -206,9 +210,9 @@ class RecordedClaim:
     pieces: tuple[Piece, ...]
     """The requests of the claim."""
     predicates: Mapping[str, Predicate]
-    """The predicate that a device must meet to serve each resource."""
+    """The predicate that a device must meet to serve each resource, whatever part of it the pod gets."""
     expressions: Mapping[str, list[str]]
-    """The same in CEL."""
+    """The selectors of the devices of each resource, in CEL."""
     name: str
     """The name of the template."""
     spec: dict[str, Any]
@@ -217,6 +221,54 @@ class RecordedClaim:
 
 _CLAIMS: BoundedCache[str, RecordedClaim] = BoundedCache(_MOST_CLAIMS)
 """By annotation: the predicates and the hash take a third of the time of a conversion."""
+
+
+_CAPACITY = re.compile(r"[A-Za-z][A-Za-z0-9]{0,31}")
+
+
+@dataclass(frozen=True, slots=True)
+class DevicePart:
+    """The part of each device that a resource stands for.
+
+    Without values, it is the device as the driver hands it out by default.
+    """
+
+    shares: int = 0
+    """The requested shares."""
+    memory: int = 0
+    """The requested memory in MiB."""
+    unused: tuple[str, ...] = ()
+    """Capacities of which it takes nothing, and a claim that does not name them takes all; sorted."""
+    is_shareable: bool | None = None
+    """True for devices that claims share, False for those that one claim holds alone; None for both."""
+
+    @property
+    def condition(self) -> Predicate:
+        """The predicate that such devices meet."""
+        if self.is_shareable is None:
+            return TRUE
+        return Shareable() if self.is_shareable else negate(Shareable())
+
+    def words(self) -> str:
+        """The part for people: `1 share of a device`."""
+        if self.shares:
+            return f"{format_count(self.shares, 'share')} of a device"
+        if self.memory:
+            return f"{mebibytes_text(self.memory)} of the memory of a device"
+        return "a device that claims share" if self.is_shareable else "a device that is not shared"
+
+    def fits(self, device: Device) -> bool:
+        """True if the device has the part while nothing holds it."""
+        amounts = {"shares": self.shares, "memory": self.memory * 2**20, **dict.fromkeys(self.unused, 0)}
+        return self.condition.matches(device) and all(
+            device.capacity.get(f"{DRIVER}/{name}", -1) >= amount
+            for name, amount in amounts.items()
+            if amount or name in self.unused
+        )
+
+
+UUID = f"{DRIVER}/uuid"
+"""The attribute in which the devices of a claim differ. MIG devices have none with DynamicMIG."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +293,14 @@ class ConversionRecord:
     """The resources of another system, in each container with a GPU, from which the wish was read."""
     classes: Mapping[str, str] = field(default_factory=dict)
     """The DeviceClass whose implicit name replaced each resource, if the pod was renamed and has no template."""
+    memory: Mapping[str, int] = field(default_factory=dict)
+    """The memory in MiB of a device that a resource stands for, if the driver shares devices by memory."""
+    unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Capacities of which a resource takes nothing, and a claim that does not name them takes all."""
+    shareable: Mapping[str, bool] = field(default_factory=dict)
+    """Whether a resource stands for devices that claims share, or for those that one claim holds alone, where both exist."""
+    apart: tuple[str, ...] = ()
+    """Resources that stand for parts of different devices, sorted."""
 
     @property
     def requested(self) -> tuple[str, ...]:
@@ -268,15 +328,19 @@ class ConversionRecord:
                 predicates[resource] = any_of(alternatives)
                 expressions[resource] = [text for each in alternatives for text in cel_expressions(each)]
                 continue
-            subject = self.subject(resource)
-            profile = profile_is(subject.profile) if subject.profile else TRUE
-            conditions = [profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)]
-            predicates[resource] = all_of(conditions)
-            expressions[resource] = cel_expressions(predicates[resource])
-        template = claim_template("", [self._request(piece, predicates[piece.resource]) for piece in pieces])
+            predicates[resource] = self.predicate(resource)
+            expressions[resource] = cel_expressions(self._condition(resource, predicates[resource]))
+        requests = [self._request(piece, predicates[piece.resource]) for piece in pieces]
+        apart = [piece.request for piece in pieces if piece.resource in self.apart]
+        constraints = [{"requests": apart, "distinctAttribute": UUID}] if apart else []
+        template = claim_template("", requests, constraints)
         made = RecordedClaim(pieces, predicates, expressions, template.name, template.spec)
         _CLAIMS.put(self.annotation, made, len(self.annotation) + len(str(made.spec)))
         return made
+
+    def _condition(self, resource: str, predicate: Predicate) -> Predicate:
+        """The predicate of a resource, with that of the part that it stands for."""
+        return all_of([predicate, self.part(resource).condition])
 
     def _request(self, piece: Piece, predicate: Predicate) -> ExactRequest | PrioritizedRequest:
         """The request for one piece."""
@@ -286,8 +350,42 @@ class ConversionRecord:
         if parts:
             requests = [part.request(part.name, piece.count, self.wish, self.constraints) for part in parts]
             return PrioritizedRequest(piece.request, requests)
-        device_class, shares = self.device_class(piece.resource), self.shares.get(piece.resource, 0)
-        return ExactRequest(piece.request, device_class, piece.count, predicate, shares)
+        part, condition = self.part(piece.resource), self._condition(piece.resource, predicate)
+        device_class = self.device_class(piece.resource)
+        return ExactRequest(piece.request, device_class, piece.count, condition, part.shares, part.memory, part.unused)
+
+    def predicate(self, resource: str) -> Predicate:
+        """The predicate that a device must meet to serve a resource, whatever part of it the pod gets.
+
+        Raises:
+            ConstraintError: a condition on node labels has no equivalent.
+        """
+        subject = self.subject(resource)
+        profile = profile_is(subject.profile) if subject.profile else TRUE
+        return all_of([profile, self.constraints.predicate(subject), device_predicate(self.wish, subject)])
+
+    def part(self, resource: str) -> DevicePart:
+        """The part of each device that a resource stands for."""
+        return DevicePart(
+            self.shares.get(resource, 0),
+            self.memory.get(resource, 0),
+            tuple(self.unused.get(resource, ())),
+            self.shareable.get(resource),
+        )
+
+    def with_parts(self, parts: Mapping[str, DevicePart], apart: tuple[str, ...]) -> ConversionRecord:
+        """The record with the parts that resources stand for.
+
+        The parts of the resources in `apart` are of different devices.
+        """
+        return replace(
+            self,
+            shares={resource: part.shares for resource, part in parts.items() if part.shares},
+            memory={resource: part.memory for resource, part in parts.items() if part.memory},
+            unused={resource: part.unused for resource, part in parts.items() if part.unused},
+            shareable={name: part.is_shareable for name, part in parts.items() if part.is_shareable is not None},
+            apart=apart,
+        )
 
     def shared_condition(self) -> ConstraintError | None:
         """The first condition on node labels that selects shared GPUs, for any resource of the pod."""
@@ -345,6 +443,14 @@ class ConversionRecord:
             document["profile"] = str(self.profile)
         if self.shares:
             document["shares"] = dict(sorted(self.shares.items()))
+        if self.memory:
+            document["memory"] = dict(sorted(self.memory.items()))
+        if self.unused:
+            document["unused"] = {resource: [*names] for resource, names in sorted(self.unused.items())}
+        if self.shareable:
+            document["shareable"] = dict(sorted(self.shareable.items()))
+        if self.apart:
+            document["apart"] = [*self.apart]
         if self.wish:
             document["wish"] = self.wish.words()
         if self.slices:
@@ -374,6 +480,10 @@ class ConversionRecord:
             )
             and self.gpu in ("gpu", "mig")
             and all(type(count) is int and count > 0 for count in self.shares.values())
+            and all(type(memory) is int and memory > 0 for memory in self.memory.values())
+            and all(_CAPACITY.fullmatch(name) for names in self.unused.values() for name in names)
+            and all(type(is_shareable) is bool for is_shareable in self.shareable.values())
+            and set(self.apart) <= set(self.requested)
             and len(set(self.slices)) == len(self.slices) <= MOST_SLICES
             and (not self.slices or (self.wish.gpu_memory is not None and not self.classes))
             and all(
@@ -398,6 +508,10 @@ def _parse(text: str) -> ConversionRecord | None:
             gpu=document.get("gpu", "gpu"),
             profile=MIGProfile.parse(document["profile"]) if "profile" in document else None,
             shares=document.get("shares", {}),
+            memory=document.get("memory", {}),
+            unused={resource: tuple(names) for resource, names in document.get("unused", {}).items()},
+            shareable=document.get("shareable", {}),
+            apart=tuple(document.get("apart", ())),
             wish=Wish.of(document.get("wish", {})),
             slices=tuple(map(Slice.parse, document.get("slices", ()))),
             foreign=document.get("foreign", {}),

@@ -288,9 +288,10 @@ def translations(candidate: ConversionCandidate) -> Iterator[tuple[FieldPath, st
     if any(device_predicate(record.wish, subject) != TRUE for subject in subjects):
         word = next(word for word in record.wish.words() if word != "sharing")
         yield _ANNOTATIONS / (PREFIX + word), f"the wish for {word} becomes a selector on devices"
-    for resource, count in record.shares.items():
-        shares = "1 share" if count == 1 else f"{count} shares"
-        yield places[resource], f"{resource} stands for {shares} of a device"
+    for resource in dict.fromkeys((*record.shares, *record.memory, *record.shareable)):
+        yield places[resource], f"{resource} stands for {record.part(resource).words()}"
+    for resource in record.apart:
+        yield places[resource], f"{resource} stands for devices that must differ"
     if record.gpu == "mig" and GPU_RESOURCE in places:
         yield places[GPU_RESOURCE], f"{GPU_RESOURCE} stands for MIG devices on the nodes of this pod"
 

@@ -13,7 +13,6 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.conversion.gpu_semantics import shares_of
 from policies.conversion.slices import amount_as_sold, has_slice
 from policies.conversion.templates import without_nulls
 from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
@@ -118,10 +117,9 @@ def device_findings(
         if wanted_type is None:
             continue
         candidates = [group for group in groups if group.type == wanted_type]
-        predicate = record.claim.predicates[resource]
+        predicate, part = record.claim.predicates[resource], record.part(resource)
         matching = [group for group in candidates if predicate.matches(group.first)]
-        shares = record.shares.get(resource, 0)
-        if not any((shares_of(group.first) or 0) >= shares for group in matching):
+        if not any(part.fits(group.first) for group in matching):
             conditions = f" matches {predicate.words()}" if predicate != TRUE else ""
             if matching:
                 mismatch = f"no device that{conditions or ' there is'} is offered in shares; "
@@ -129,7 +127,7 @@ def device_findings(
                 mismatch = f"no device{conditions}; " if conditions else ""
             text, remedy = mismatch + _existing_devices(candidates, wanted_type), None if candidates else _NO_DEVICE
             yield from existing_device(resource, path, record, settings, text, remedy)
-        elif not shares:
+        elif not (part.shares or part.is_shareable):
             yield from _too_few(resource, path, record.claim, matching)
 
 

@@ -50,6 +50,8 @@ class ExactRequest:
     """Requested shares of each device, if the driver shares devices (`shares`, ConsumableShares)."""
     memory: int = 0
     """Requested memory of each device in MiB, if the driver shares devices by memory."""
+    unused: tuple[str, ...] = ()
+    """Capacities of which nothing is requested; a request that does not name them takes all."""
 
     def manifest(self) -> dict[str, Any]:
         """The request as JSON."""
@@ -64,7 +66,9 @@ class ExactRequest:
         }
         if expressions := cel_expressions(self.predicate):
             exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
-        capacity = {"memory": mebibytes_text(self.memory)} if self.memory else {}
+        capacity = dict.fromkeys(self.unused, "0")
+        if self.memory:
+            capacity["memory"] = mebibytes_text(self.memory)
         if self.shares:
             capacity["shares"] = str(self.shares)
         if capacity:
@@ -95,12 +99,14 @@ def cel_expressions(predicate: Predicate) -> list[str]:
     return [part.cel() for part in parts] if len(parts) <= _MOST_SELECTORS else [predicate.cel()]
 
 
-def claim_template(namespace: str, requests: Sequence[ExactRequest | PrioritizedRequest]) -> Template:
-    """The template with these requests, named by its content."""
-    spec = {
-        "metadata": {"labels": {MANAGED: "true"}},
-        "spec": {"devices": {"requests": [request.manifest() for request in requests]}},
-    }
+def claim_template(
+    namespace: str, requests: Sequence[ExactRequest | PrioritizedRequest], constraints: Sequence[dict[str, Any]] = ()
+) -> Template:
+    """The template with these requests and constraints, named by its content."""
+    devices: dict[str, Any] = {"requests": [request.manifest() for request in requests]}
+    if constraints:
+        devices["constraints"] = [*constraints]
+    spec = {"metadata": {"labels": {MANAGED: "true"}}, "spec": {"devices": devices}}
     return Template(namespace, content_name(spec), spec)
 
 

@@ -250,6 +250,11 @@ class PublishedDevices:
                 found[node] = found[node] | alone if node in found else alone
         return found
 
+    @cached_property
+    def sharing_nodes(self) -> frozenset[str]:
+        """The nodes with GPUs that NVIDIA's driver shares between claims."""
+        return frozenset[str]().union(*(group.by_node for group in self.gpus if group.is_shareable))
+
     def find(self, driver: str, pool: str, name: str) -> Device | None:
         """The device that an allocation names; None if no slice has it any more."""
         found = (each.find(name) for each in self._by_pool.get((driver, pool), ()))

@@ -217,9 +217,12 @@ class GPUNodes:
         return {product: count for product, count in counts.items() if count}
 
     @cached_property
-    def names_mig_without_plugin(self) -> bool:
-        """True if the labels of a node without a device plugin say that its `nvidia.com/gpu` is a MIG device."""
-        return any(traits.plugin_product.profile and not traits.has_device_plugin for traits in self.traits)
+    def names_parts_without_plugin(self) -> bool:
+        """True if labels of a node without a device plugin say that `nvidia.com/gpu` is a part of a GPU."""
+        return any(
+            (traits.plugin_product.profile or traits.plugin_product.shared) and not traits.has_device_plugin
+            for traits in self.traits
+        )
 
     @cached_property
     def _with_product(self) -> Mapping[Product, int]:

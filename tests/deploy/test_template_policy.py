@@ -66,6 +66,10 @@ ALLOWED = {
         claim_template("team-a", [ExactRequest("a", "b", 2, Present("uuid"), 4), ExactRequest("c", "d", 1)]).manifest(),
         None,
     ),
+    "created with devices that differ": (
+        created(devices={"constraints": [{"requests": ["a"], "distinctAttribute": "gpu.nvidia.com/uuid"}]}),
+        None,
+    ),
     "marked": (marked(**SINCE), template()),
     "marked beside another annotation": (marked(a="b", **SINCE), marked(a="b")),
     "unmarked": (template(annotations={}), marked(**SINCE)),
@@ -92,6 +96,10 @@ REFUSED = {
     "created with an annotation of claims": (created(annotations={"a": "b"}), None),
     "created with a configuration": (created(devices={"config": [{"opaque": {}}]}), None),
     "created with a constraint": (created(devices={"constraints": [{"matchAttribute": "a/b"}]}), None),
+    "created with devices that differ otherwise": (
+        created(devices={"constraints": [{"distinctAttribute": "a/b"}]}),
+        None,
+    ),
     "created with alternatives": (created(devices={"requests": [{"name": "a", "firstAvailable": []}]}), None),
     "created with admin access": (created(exact={**EXACT, "adminAccess": True}), None),
     "created with tolerations": (created(exact={**EXACT, "tolerations": [{"operator": "Exists"}]}), None),
