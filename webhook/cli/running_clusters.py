@@ -30,7 +30,7 @@ from webhook.cluster.kind_reads import (
     read_object,
     read_version,
 )
-from webhook.cluster.lists import LARGE_PAGE
+from webhook.cluster.lists import LARGE_PAGE, workload_resources
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.sync import Sync
@@ -348,6 +348,11 @@ class RunningCluster:
         """The facts of the cluster, with the objects under review."""
         return LiveFacts(self, settings, reviewed)
 
+    def view_with_workloads(self, settings: GPUAdmissionPolicy) -> LiveFacts:
+        """The facts of the cluster, with Deployments, Jobs and all other kinds that create pods."""
+        resources: list[Resource] = self._wait(workload_resources(self._client, settings))
+        return LiveFacts(self, settings, (), map(Watched, resources))
+
     def version(self) -> tuple[int, int] | Unknown:
         """The version of the API server; unknown if RBAC hides it."""
         return parse_version(self._wait(read_version(self._client)))
@@ -410,8 +415,14 @@ class LiveFacts(ManifestsView):
     read is unknown. Secrets, and ConfigMaps outside the namespaces of the GPU Operator, are never read.
     """
 
-    def __init__(self, cluster: RunningCluster, settings: GPUAdmissionPolicy, reviewed: Iterable[Object]) -> None:
-        """`settings` name the namespaces of the GPU Operator."""
+    def __init__(
+        self,
+        cluster: RunningCluster,
+        settings: GPUAdmissionPolicy,
+        reviewed: Iterable[Object],
+        others: Iterable[Watched] = (),
+    ) -> None:
+        """`settings` name the namespaces of the GPU Operator; `others` are read besides what rules need."""
         super().__init__((), reviewed)
         self._cluster = cluster
         self._watched: dict[str, list[Watched]] = {}
@@ -421,7 +432,7 @@ class LiveFacts(ManifestsView):
         """None before it is read."""
         self._feature_gates: Mapping[str, bool] | None = None
         """None before they are read."""
-        for each in watched_kinds(settings.configuration.operator_namespaces):
+        for each in (*watched_kinds(settings.configuration.operator_namespaces), *others):
             self._watched.setdefault(each.kind, []).append(each)
 
     def server_version(self) -> tuple[int, int] | Unknown:

@@ -39,6 +39,9 @@ class RunningFacts(Protocol):
     def view(self, settings: GPUAdmissionPolicy, reviewed: Iterable[Object]) -> ManifestsView:
         """The facts of the cluster, with the objects under review."""
 
+    def view_with_workloads(self, settings: GPUAdmissionPolicy) -> ManifestsView:
+        """The facts of the cluster, with all objects that create pods."""
+
 
 class ClusterFiles(NamedTuple):
     """A cluster in files."""

@@ -21,6 +21,8 @@ from policies.analyses.cutover.waves import plan_waves
 from policies.analyses.migrate import migrate_pod
 from policies.analyses.migrate.migrated_cluster import migrated_cluster
 from policies.analyses.migrate.proof import quota_cell
+from policies.analyses.plan import predict
+from policies.configuration.v1alpha1 import LEAST_BRANCH, is_old_branch
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, inflect
@@ -44,8 +46,6 @@ if TYPE_CHECKING:
 
 REDACTED = "redacted"
 """The value of variables in snapshots."""
-_LEAST_DRIVER = 580
-"""The branch of the driver that the DRA driver needs. Source: docs.nvidia.com GPU Operator, DRA."""
 
 
 class CutoverError(ValueError):
@@ -140,7 +140,7 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
     subjects = [each for each in subjects_of(view, settings) if each.is_pod]
     inventory = take_inventory(view, settings, subjects)
     members = plan_waves(inventory, view)
-    simulation = _Simulation(view, settings, subjects, inventory)
+    simulation = _Simulation(view, settings, subjects, inventory, gpu_cluster(policy, consumable_shares(inventory)))
     waves = tuple(simulation.wave(each) for each in members)
     after = simulation.exchange()
 
@@ -189,8 +189,14 @@ class _Simulation:
     """The cluster after each wave, compared with the cluster as it is."""
 
     def __init__(
-        self, view: ClusterView, settings: GPUAdmissionPolicy, subjects: Sequence[Subject], inventory: Inventory
+        self,
+        view: ClusterView,
+        settings: GPUAdmissionPolicy,
+        subjects: Sequence[Subject],
+        inventory: Inventory,
+        cluster: Object,
     ) -> None:
+        self._cluster = cluster
         self._view, self._settings, self._subjects, self._inventory = view, settings, subjects, inventory
         self._before = Situation(view, settings)
         self._comparer = FitComparer(self._before, self._before)
@@ -217,17 +223,22 @@ class _Simulation:
         return replace(self._with_effects(wave, self._after, concerned), quotas=tuple(self._quotas(changed)))
 
     def exchange(self) -> Wave:
-        """The cluster with the operator's DeviceClasses, and without labels of GPU Feature Discovery."""
+        """The cluster with the GPUCluster, as `plan` predicts it, and without labels of GPU Feature Discovery."""
         check_cancelled()
+        planned: dict[Key, Object | None] = {
+            ("ClusterPolicy", "", self._inventory.policy): None,
+            ("GPUCluster", "", name_of(self._cluster)): self._cluster,
+        }
+        after = predict(Situation(self._after, self._settings), planned, self._settings).after.view
         objects: dict[Key, Object | None] = {("DeviceClass", "", name_of(each)): each for each in device_classes()}
-        for node in self._after.known_objects("Node"):
+        for node in after.known_objects("Node"):
             labels = labels_of(node)
             if not labels.keys().isdisjoint(self._inventory.discovery_labels):
                 kept = {key: value for key, value in labels.items() if key not in self._inventory.discovery_labels}
                 objects["Node", "", name_of(node)] = {**node, "metadata": {**node["metadata"], "labels": kept}}
         nothing = Wave(0, (), {}, (), (), (), (), (), {}, (), ())
         concerned = [each for each in self._subjects if requests_plugin(each) or selected_labels(each.document)]
-        return self._with_effects(nothing, ChangedView(self._after, objects), concerned)
+        return self._with_effects(nothing, ChangedView(after, objects), concerned)
 
     def _is_concerned(self, subject: Subject, members: WaveMembers) -> bool:
         """False if a wave takes no place from a subject that was kept, and does not convert it."""
@@ -323,9 +334,9 @@ def _by_hand(inventory: Inventory, members: Sequence[WaveMembers], policy: Objec
             f"keep the ClusterPolicy, or free {format_list(inventory.virtual)}: a GPUCluster has no parts for virtual machines "
             "(sandboxWorkloads)"
         )
-    old = [each.name for each in nodes if each.driver and _branch(each.driver) < _LEAST_DRIVER]
+    old = [each.name for each in nodes if is_old_branch(each.driver)]
     if old:
-        yield f"upgrade the driver to {_LEAST_DRIVER} or newer on {format_list(old)}: the DRA driver needs it"
+        yield f"upgrade the driver to {LEAST_BRANCH} or newer on {format_list(old)}: the DRA driver needs it"
     if inventory.twice:
         yield (
             f"empty {format_list(inventory.twice)} now: the device plugin and the DRA driver hand out the same GPUs there; "
@@ -382,8 +393,3 @@ def _of_sharing(nodes: Sequence[CutoverNode]) -> Iterator[str]:
             f"choose one number of shares: {'; '.join(parts)}; the DRA driver has one setting for the whole cluster, and the files "
             "have the smallest, by which no pod gets less"
         )
-
-
-def _branch(version: str) -> int:
-    head = version.partition(".")[0]
-    return int(head) if head.isascii() and head.isdecimal() and len(head) <= 6 else _LEAST_DRIVER

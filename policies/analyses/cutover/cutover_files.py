@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
+from policies.devices.selected_types import shipped_class
 from policies.fleet.operands import is_deployed
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, name_of
-from policies.nvidia.identifiers import DRIVER, DRIVER_VERSION_LABEL
+from policies.nvidia.identifiers import DRIVER_VERSION_LABEL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -140,19 +142,7 @@ def _fields(part: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 def device_classes() -> list[Object]:
     """The DeviceClasses of the driver, without `extendedResourceName`, as the operator writes them."""
-    return [
-        {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": name},
-            "spec": {"selectors": [{"cel": {"expression": _selector(kind)}}]},
-        }
-        for name, kind in (("gpu.nvidia.com", "gpu"), ("mig.nvidia.com", "mig"))
-    ]
-
-
-def _selector(kind: str) -> str:
-    return f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == '{kind}'"
+    return [shipped_class(name) for name in (GPU_CLASS, MIG_CLASS)]
 
 
 def driver_chart_values(policy: Object, inventory: Inventory, shares: str) -> Object:

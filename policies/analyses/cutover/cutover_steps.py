@@ -30,6 +30,7 @@ from policies.analyses.cutover.inventory import (
     plugin_namespaces,
     serves_gpu_cluster,
 )
+from policies.configuration.cluster_policy.policy_driver import ALLOW_DELETION
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.names import DRA_LABEL, format_count, format_list
 from policies.kubernetes.nodes import labels_of
@@ -285,7 +286,8 @@ def _last_steps(inventory: Inventory, folder: str) -> Iterator[_Draft]:
     delete = f"kubectl delete gpuclusters.nvidia.com {GPU_CLUSTER}"
     if operator := inventory.policy_release:
         upgrade = f"helm upgrade {quote(operator.name)} {OPERATOR_CHART} -n {quote(operator.namespace)} --reset-then-reuse-values"
-        exchange = [f"{upgrade} -f {where}/operator-values.yaml"]
+        # Helm creates what is new before it deletes, and a GPUCluster beside a ClusterPolicy is refused.
+        exchange = [f"{upgrade} --set clusterPolicy.deployCR=false", f"{upgrade} -f {where}/operator-values.yaml"]
         back = (
             delete,
             keep_off,
@@ -308,6 +310,7 @@ def _last_steps(inventory: Inventory, folder: str) -> Iterator[_Draft]:
         (
             f"helm uninstall {quote(release.name)} -n {quote(release.namespace)}",
             f"kubectl apply -f {where}/deviceclasses.yaml",
+            f"kubectl annotate clusterpolicies.nvidia.com {quote(inventory.policy)} --overwrite {ALLOW_DELETION}=true",
             *exchange,
         ),
         back,

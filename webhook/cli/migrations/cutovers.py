@@ -56,7 +56,7 @@ def read_cluster(source: ClusterOptions, running: RunningFacts | None) -> tuple[
     reader = ManifestReader()
     files = read_facts(source, running, reader)
     reader.check()
-    return files.view(), files.settings
+    return files.view() if running is None else running.view_with_workloads(files.settings), files.settings
 
 
 def make_plan(source: ClusterOptions, running: RunningFacts | None, progress: Progress, folder: str) -> CutoverPlan:
@@ -170,7 +170,8 @@ def _effects(wave: Wave) -> Iterator[str]:
 
 
 def _effect(effect: Effect) -> str:
-    return f"{effect.workload} ({format_count(effect.pods, 'pod')}): {effect.outcome}; {effect.sentence}"
+    pods = "" if effect.workload.startswith("pod ") else f" ({format_count(effect.pods, 'pod')})"
+    return f"{effect.workload}{pods}: {effect.outcome}; {effect.sentence}"
 
 
 def _inventory_texts(plan: CutoverPlan) -> Iterator[str]:
