@@ -23,10 +23,12 @@ _WATCHED_UNTIL = pytest.StashKey[float]()
 
 def pytest_configure(config):
     config.stash[_STDERR] = os.dup(2)  # not yet redirected to what pytest captures
+    # Tens of thousands of tests are collected, which are no garbage, and most tests make more objects than the usual 700.
+    gc.set_threshold(20_000, 10, 20)
 
 
 def pytest_collection_finish(session):
-    """Keep the collected tests out of garbage collections: there are tens of thousands."""
+    """Keep the collected tests out of garbage collections."""
     gc.collect()
     gc.freeze()
 
