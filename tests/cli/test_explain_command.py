@@ -17,6 +17,7 @@ from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.objects import json_document
 from policies.outcome import questions
 from policies.rules.settings import DEFAULTS
+from tests.cli.quota_files import EXAMPLES
 from webhook.cli.explain.explanations import as_json, text
 from webhook.cli.manifest_reader import ManifestReader
 from webhook.cluster.manifests import ManifestsView
@@ -194,10 +195,27 @@ def test_names_are_not_looked_up_in_a_cluster_that_cannot_be_read(invoke):
     assert done.stderr == "nowhere: no such file or directory\n1 problem; nothing was done\n"
 
 
-def test_nothing_asked_is_wrong_usage(invoke):
-    done = invoke("explain")
+def test_without_arguments_all_that_waits_is_listed(invoke):
+    cluster = ("--cluster", EXAMPLES / "cluster", "--cluster", EXAMPLES / "cluster-in-use")
+    done = invoke("explain", *cluster)
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, "1 pod waits for GPUs: 1 no node fits.")
+    (row,) = json.loads(invoke("explain", *cluster, "-o", "json").stdout)
+    assert (row["namespace"], row["name"], row["reason"]) == ("team-a", "pretrain", "noNode")
+    done = invoke("explain", *cluster, "-n", "team-legacy")
+    assert (done.exit_code, done.stdout) == (0, "No pod waits for GPUs.\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ((), "it is unknown which pods wait for GPUs, because pods are unknown"),
+        (("-o", "html"), "gpu-admission report writes a page with all that waits"),
+    ],
+)
+def test_without_arguments_unknown_pods_and_pictures_are_wrong_usage(invoke, arguments, reason):
+    done = invoke("explain", "--cluster", EXAMPLES / "cluster", *arguments)
     assert done.exit_code == 2
-    assert "nothing to explain: name files, folders, - for standard input, or KIND/NAME" in done.stderr
+    assert reason in " ".join(done.stderr.split())
 
 
 def test_nothing_that_finds_a_place_is_wrong_usage(invoke, write):

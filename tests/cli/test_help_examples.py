@@ -60,6 +60,8 @@ def examples_of(name):
 
 def needs_a_cluster(line):
     command = re.findall(r"gpu-admission ([\w-]+)", line)[-1]
+    if line == "gpu-admission explain":
+        return True
     return "--cluster" not in line and (command in LIVE or "--live" in line or "--context" in line or "/train" in line)
 
 

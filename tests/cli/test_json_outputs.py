@@ -47,7 +47,11 @@ RUNS = {
     "usage": [*IN_USE, f"--cluster={ROOT}/tests/cli/stuck_pod.yaml"],
 }
 """Arguments of commands that print much, in the folder of the examples."""
-RARE = {"plan": {"FoundPlace", "MemoryEstimate", "PlannedEviction", "Refusal"}, "quota": {"Problem"}}
+RARE = {
+    "explain": {"WaitRow"},
+    "plan": {"FoundPlace", "MemoryEstimate", "PlannedEviction", "Refusal"},
+    "quota": {"Problem"},
+}
 """Types that are not in these documents; tests of the commands print them."""
 SAMPLES = {
     "doctor": {

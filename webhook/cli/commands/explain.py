@@ -61,7 +61,11 @@ def command(
     Pods of namespaces that opt in are explained as converted pods. Nodes are checked as Kubernetes' scheduler
     does: cordons, taints, selectors, resources, then devices.
 
+    Without arguments, lists the pods and workloads that wait for GPUs, each with the reason and what would help.
+
     \b
+    What waits for GPUs, and why?
+      gpu-admission explain
     Why does my pod not start?
       gpu-admission explain pod/train -n team-a
     Where would the pods of a chart fit in the running cluster, for a program?
@@ -72,15 +76,23 @@ def command(
     Which device of which node was passed over, and why, as a page:
       gpu-admission explain -o html -n team-a pod/train > train.html
 
-    Exit code: 0 if at least one replica of everything fits now, or is scheduled already; 1 if something does not fit, or
-    it is unknown; 2 if the input cannot be read, and nothing is explained; 3 if gpu-admission has an internal error;
+    Exit code: 0 if at least one replica of everything fits now, or is scheduled already, and without arguments if nothing
+    waits; 1 if something does not fit or waits, or it is unknown; 2 if the input cannot be read, and nothing is explained; 3 if gpu-admission has an internal error;
     please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
-    if not files and not names:
-        raise click.UsageError("nothing to explain: name files, folders, - for standard input, or KIND/NAME")
-    from webhook.cli.explain.explanations import as_json, explanations_of, has_names, text
+    from webhook.cli.explain.explanations import as_json, explanations_of, has_names, text, what_waits
 
     source.check()
+    if not files and not names:
+        from webhook.cli.reports.usage_reports import wait_text
+
+        if output in ("html", "svg"):
+            raise click.UsageError(
+                f"-o {output} draws what is named; gpu-admission report writes a page with all that waits"
+            )
+        waiting = what_waits(source)
+        click.echo(as_json(waiting.rows) if output == "json" else wait_text(waiting))
+        ctx.exit(1 if waiting.rows else 0)
     if source.is_running or (not source.cluster and has_names(names)):
         from webhook.cli.explain.live_explanations import LiveQuestion, explain_running_cluster
 

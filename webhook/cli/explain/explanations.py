@@ -10,6 +10,7 @@ import click
 
 from policies.analyses.explain import Explanation, explain
 from policies.analyses.explain.explanations import fit_word, left_out_sentence, replicas_text, why_sentences
+from policies.analyses.wait_list import WaitRow
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
@@ -24,6 +25,7 @@ from webhook.pages.text_report import render_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from policies.analyses.wait_list import WaitList
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.outcome import NodeGroup
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from webhook.cluster.resources import Resource
     from webhook.pages.report_model import Cell
 
-ExplanationsJSON = list[Explanation]
-"""The output of `gpu-admission explain -o json`."""
+ExplanationsJSON = list[Explanation] | list[WaitRow]
+"""The output of `gpu-admission explain -o json`, and without arguments."""
 _ENDINGS = (".yaml", ".yml", ".json")
 
 
@@ -93,9 +95,36 @@ def check_found(found: Sequence[object], sources: Iterable[str]) -> None:
         raise click.UsageError(f"nothing to explain: no pods, workloads, claims or claim templates in {where}")
 
 
-def as_json(explanations: Iterable[Explanation]) -> str:
-    """A list with one mapping for each explanation."""
-    return output_text(list(explanations), ExplanationsJSON)
+def as_json(found: Iterable[Explanation] | Iterable[WaitRow]) -> str:
+    """A list with one mapping for each explanation, or for each row of the wait list."""
+    return output_text(list(found), ExplanationsJSON)
+
+
+def what_waits(source: ClusterOptions) -> WaitList:
+    """The pods and workloads that wait for GPUs in a cluster in files, or a running one.
+
+    Users who may not list the pods of all namespaces get those of the namespace of their context.
+
+    Raises:
+        UnreadableInputError: Files have problems.
+        NoClusterError: The cluster cannot be read.
+        click.UsageError: It is unknown which pods wait.
+    """
+    if source.cluster:
+        from webhook.cli.reports.usage_reports import report_usage_of_files
+
+        found = report_usage_of_files(source).waiting
+    else:
+        from webhook.cli.reports.live_quotas import report_usage
+
+        found = report_usage(source).waiting
+        if not found.is_known and not source.namespace:
+            found = report_usage(source._replace(live=True).with_namespace()).waiting
+    if not found.is_known:
+        raise click.UsageError(
+            f"nothing to explain: name files, folders, - for standard input, or KIND/NAME; {found.summary}"
+        )
+    return found
 
 
 def read_sources(

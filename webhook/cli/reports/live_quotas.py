@@ -104,10 +104,13 @@ def report_usage(source: ClusterOptions) -> Usage:
         NoNamespaceError: The namespace does not exist.
     """
     with Progress() as progress:
-        return run_connected(source, lambda client: _report_usage(client, source.namespace, progress))
+        chosen = chosen_settings(source.settings)
+        return run_connected(source, lambda client: _report_usage(client, source.namespace, chosen, progress))
 
 
-async def _report_usage(client: APIClient, namespace: str, progress: Progress) -> Usage:
+async def _report_usage(
+    client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
+) -> Usage:
     others = OtherPods()
     listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others, progress) for kind in READ_FROM))
     facts = [found for found, _ in listed if not isinstance(found, Unreadable)]
@@ -130,7 +133,7 @@ async def _report_usage(client: APIClient, namespace: str, progress: Progress) -
             notes.append(f"{found.clause}, so {USAGE_WITHOUT[kind]}")
     if isinstance(rules, Unreadable) and Feature.DRADeviceTaintRules.is_on(known) is True:
         notes.append(f"{rules.clause}, so GPUs that they taint count as free")
-    policy, of_settings = await stored_settings(client)
+    policy, of_settings = (chosen, []) if chosen else await stored_settings(client)
     if unlimited_remark(known, DEFAULTS.quota):
         # Of usage, only shares without limit depend on the settings, which few users may read.
         notes += [*of_settings, *sharing_notes(known, policy.quota)]

@@ -15,7 +15,14 @@ from policies.analyses.usage.usage_report import sum_if_known
 from policies.analyses.wait_list import WaitList, wait_list
 from policies.analyses.waiting import stuck_pods
 from policies.devices.resource_claims import UNUSED
-from policies.kubernetes.names import format_amount, format_list, format_ranges
+from policies.kubernetes.names import (
+    format_age,
+    format_amount,
+    format_list,
+    format_ranges,
+    with_capital,
+    with_full_stop,
+)
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Audience
 from policies.quota.demands.device_kinds import unlimited_remark
@@ -25,7 +32,6 @@ from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report_model import Bar, BarPart, Bullets, Column, Lines, Section, Table, Tone, notes, numbers
 from webhook.pages.text_report import render_text
-from webhook.pages.wait_list import wait_section
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -78,7 +84,7 @@ def report_usage_of_files(source: ClusterOptions) -> Usage:
         click.UsageError: The files have no nodes and no slices.
         NoNamespaceError: The namespace does not exist.
     """
-    files = read_cluster_files(source.cluster, None)
+    files = read_cluster_files(source.cluster, source.settings)
     view = ManifestsView(files.facts)
     if view.list("Node") is UNKNOWN and view.list("ResourceSlice") is UNKNOWN:
         raise click.UsageError(
@@ -108,6 +114,37 @@ def stuck_in(view: ClusterView, namespace: str, now: datetime) -> tuple[StuckPod
 def as_json(usage: Usage) -> str:
     """The report and the notes as one mapping."""
     return output_text(usage_json(usage.report, usage.notes, usage.stuck, usage.waiting), UsageJSON)
+
+
+def wait_text(waiting: WaitList, width: int | None = None) -> str:
+    """The wait list as text; `width` is that of the terminal if None."""
+    return render_text([wait_section(waiting)], width)
+
+
+def wait_section(waiting: WaitList, most: int | None = None) -> Section:
+    """The pods and workloads that wait for GPUs, with counts by reason above them.
+
+    Args:
+        waiting: The wait list.
+        most: The most rows; all if None.
+    """
+    rows: list[list[Cell]] = [
+        [
+            row.label,
+            row.wants or "?",
+            format_age(waiting.age_of(row)) or "?",
+            row.fit_text,
+            [row.why, *([f"- {row.remedy}"] if row.remedy else [])],
+        ]
+        for row in waiting.rows
+    ]
+    columns = [
+        Column("WAITING", wraps=True, share=4),
+        Column("EACH WANTS", wraps=True, share=5),
+        *numbers("FOR", "FIT NOW"),
+        Column("WHY, AND WHAT WOULD HELP", wraps=True),
+    ]
+    return Section([Lines([with_full_stop(with_capital(waiting.summary))]), Table(columns, rows, most)])
 
 
 _MOST_SHOWN = 20
