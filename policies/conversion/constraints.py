@@ -18,7 +18,7 @@ from policies.nvidia.labels import SharedGPUError, UntranslatableError, is_gpu_l
 from policies.nvidia.predicates import Predicate, all_of, any_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
     from policies.nvidia.labels import Subject
     from policies.rules.patch import Editor
@@ -54,9 +54,10 @@ class NodeConstraints:
     """All `nodeSelectorTerms` as the pod has them; None if none is about GPUs."""
 
     @classmethod
-    def of(cls, spec: Mapping[str, Any]) -> NodeConstraints:
-        """The constraints in a pod's spec."""
-        selector = {key: value for key, value in (spec.get("nodeSelector") or {}).items() if is_gpu_label(key)}
+    def of(cls, spec: Mapping[str, Any], others: Container[str] = ()) -> NodeConstraints:
+        """The constraints in a pod's spec, with some other labels of its node selector."""
+        labels = spec.get("nodeSelector") or {}
+        selector = {key: value for key, value in labels.items() if is_gpu_label(key) or key in others}
         terms = required_terms(spec)
         expressions = (item for term in terms for item in term.get("matchExpressions") or [])
         return cls(selector, terms if any(map(_is_about_gpus, expressions)) else None)

@@ -10,7 +10,7 @@ from policies.conversion.converted_pods import conversion_record, remove_readded
 from policies.conversion.device_parts import offered_shares, offered_wish_for_shares, requested_parts
 from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
-from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics
+from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics, translated_gke_labels
 from policies.conversion.record import (
     ContainerRequest,
     Conversion,
@@ -78,7 +78,9 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
     strategy, foreign = strategy_of(namespace, view), {}
     if strategy in ("template", "auto") and (memory := foreign_memory(pod, wish, settings)) is not None:
         wish, foreign = replace(wish, gpu_memory=memory), {HAMI_MEMORY: memory}
-    if exempt := (*exemptions(pod, settings, foreign), *existing_strategy(namespace, view)):
+    is_translated = strategy in ("template", "auto") and wish.gpu_memory is None
+    gke = translated_gke_labels(pod, view) if is_translated else ()
+    if exempt := (*exemptions(pod, settings, (*foreign, *gke)), *existing_strategy(namespace, view)):
         return Conversion(obstacles=exempt)
     if too_large := tuple(reviewable_size(pod)):
         return Conversion(obstacles=too_large)
@@ -92,7 +94,8 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
             for container in pod.all_containers:
                 remove_resources(container, gpu_resources(container), edits)
         return Conversion(edits=edits)
-    record, obstacles = _build_record(pod, amounts, places, view, wish)
+    constraints = NodeConstraints.of(pod.spec, gke if GPU_RESOURCE in places else ())
+    record, obstacles = _build_record(pod, amounts, places, view, wish, constraints)
     record = replace(record, foreign=foreign) if foreign else record
     return STRATEGIES[strategy](ConversionCandidate(pod, namespace, view, settings, record, places, obstacles))
 
@@ -121,10 +124,14 @@ def _places(pod: Pod, amounts: Amounts) -> dict[str, FieldPath]:
 
 
 def _build_record(
-    pod: Pod, amounts: Amounts, places: dict[str, FieldPath], view: ClusterView, wish: Wish
+    pod: Pod,
+    amounts: Amounts,
+    places: dict[str, FieldPath],
+    view: ClusterView,
+    wish: Wish,
+    constraints: NodeConstraints,
 ) -> tuple[ConversionRecord, tuple[Finding, ...]]:
     """The record of everything that the pod requests, and why a claim cannot express it."""
-    constraints = NodeConstraints.of(pod.spec)
     meaning = (
         gpu_semantics(pod.spec, constraints, wish, view, places[GPU_RESOURCE])
         if GPU_RESOURCE in places and wish.gpu_memory is None  # else a part of a GPU, whatever nodes hand out

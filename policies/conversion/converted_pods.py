@@ -15,6 +15,7 @@ from policies.kubernetes.nodes import REQUIRED
 from policies.kubernetes.objects import FieldPath, lookup
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import quantity_or_none
+from policies.nvidia.identifiers import GKE_LABELS
 from policies.nvidia.mig import IMPLICIT_PREFIX
 from policies.nvidia.wishes import WORDS, Wish, WishError
 from policies.rules.checks import PODS, Problem, RulesOn
@@ -194,7 +195,7 @@ def _changes_gpus(pod: Pod, stored: Pod) -> bool:
             for container, before in _pairs(pod, stored)
         )
         or any(container.name not in names and gpu_resources(container) for container in pod.all_containers)
-        or NodeConstraints.of(pod.spec) != NodeConstraints.of(stored.spec)
+        or NodeConstraints.of(pod.spec, GKE_LABELS) != NodeConstraints.of(stored.spec, GKE_LABELS)
     )
 
 
@@ -338,7 +339,8 @@ def _foreign_differences(container: Container, record: ConversionRecord, *, has_
 
 def _selector_differences(pod: Pod, stored: Pod, record: ConversionRecord) -> Iterator[Problem]:
     """Problems with conditions on GPU labels that neither the record nor the stored pod has."""
-    now, there, before = NodeConstraints.of(pod.spec), NodeConstraints.of(stored.spec), record.constraints
+    now, there = (NodeConstraints.of(each.spec, GKE_LABELS) for each in (pod, stored))
+    before = record.constraints
     expected = {**there.node_selector, **before.node_selector}
     for key in sorted({*now.node_selector, *expected}):
         if now.node_selector.get(key) != expected.get(key):

@@ -86,7 +86,7 @@ _LABELS = FieldPath(["metadata", "labels"])
 def exemptions(pod: Pod, settings: GPUAdmissionPolicy, read: Container[str] = ()) -> Iterator[Finding]:
     """One finding per reason to leave the pod as it is; none if it is to be converted.
 
-    `read` are resources of other systems that conversion reads as a wish.
+    `read` are resources and labels of other systems that conversion reads.
     """
     yield from (replace(found, exempt=True) for found in exempt_user(settings))
     foreign: dict[str, ForeignRequest] = {}

@@ -13,10 +13,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from policies.devices.published_devices import published_devices
+from policies.devices.device_sharing import sharing_of
+from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.kubernetes.neighbours import GKE, foreign_requests
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.identifiers import PRODUCT_LABEL
+from policies.nvidia.identifiers import GKE_CLIENTS, GKE_LABELS, GKE_PARTITION, GKE_SHARING, PRODUCT_LABEL
+from policies.nvidia.predicates import attribute_of
 from policies.nvidia.products import Product
 from policies.rules.checks import PODS, Problem
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from policies.conversion.constraints import NodeConstraints
     from policies.fleet.gpu_nodes import GPUNodes
     from policies.kubernetes.objects import FieldPath
+    from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
     from policies.nvidia.mig import MIGProfile
     from policies.nvidia.wishes import Wish
@@ -50,6 +54,10 @@ def gpu_semantics(
     spec: Mapping[str, Any], constraints: NodeConstraints, wish: Wish, view: ClusterView, at: FieldPath
 ) -> GPUSemantics:
     """The meaning of `nvidia.com/gpu` for a pod that requests it at `at`; by default a whole GPU."""
+    if GKE_PARTITION in constraints.node_selector:
+        return GPUSemantics("mig")
+    if GKE_SHARING in constraints.node_selector:
+        return GPUSemantics(shared=True)
     selected = [(path, Product.parse(value)) for path, value in constraints.selected_values(PRODUCT_LABEL)]
     if selected:
         are_mig = {product.profile is not None for _, product in selected}
@@ -68,6 +76,30 @@ def gpu_semantics(
         return GPUSemantics(findings=tuple(one_kind_of_device((), products, at)))
     profile = next(iter(profiles), None)
     return GPUSemantics("mig" if profile else "gpu", profile, all_shared)
+
+
+def translated_gke_labels(pod: Pod, view: ClusterView) -> tuple[str, ...]:
+    """The labels of GKE in a pod's node selector, if such devices are published.
+
+    GKE hands out MIG devices of the profile, or shares of GPUs with as many clients. Shares of MIG devices and MPS have no
+    equivalent: one claim holds a MIG device, and the DRA driver shares GPUs in no other way beside its shares.
+    """
+    selector = pod.spec.get("nodeSelector") or {}
+    named = tuple(key for key in GKE_LABELS if key in selector)
+    groups = gpu_groups(view) if named else UNKNOWN
+    if groups is UNKNOWN or any(
+        each.neighbour is GKE and each.path[1] != "nodeSelector" for each in foreign_requests(pod)
+    ):
+        return ()
+    if named == (GKE_PARTITION,):
+        profile = selector[GKE_PARTITION]
+        exists = any(each.type == "mig" and attribute_of(each.first, "profile") == profile for each in groups)
+    else:
+        shares = {sharing_of(each.first).shares for each in groups if each.type == "gpu"} - {0}
+        clients = selector.get(GKE_CLIENTS)
+        is_time_shared = GKE_PARTITION not in named and selector.get(GKE_SHARING) == "time-sharing"
+        exists = is_time_shared and (bool(shares) if clients is None else clients in map(str, shares))
+    return named if exists else ()
 
 
 def _products_for(spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> Counter[Product]:

@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from policies.conversion.constraints import NodeConstraints
-from policies.conversion.slices import MOST_SLICES, Slice
+from policies.conversion.slices import MOST_SLICES, SHARE, Slice
 from policies.conversion.templates import ExactRequest, PrioritizedRequest, cel_expressions, claim_template
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
@@ -332,6 +332,9 @@ class ConversionRecord:
             expressions[resource] = cel_expressions(self._condition(resource, predicates[resource]))
         requests = [self._request(piece, predicates[piece.resource]) for piece in pieces]
         apart = [piece.request for piece in pieces if piece.resource in self.apart]
+        shared = [piece for piece in pieces if SHARE in self.slices_of(piece.resource)]
+        if sum(piece.count for piece in shared) > 1:
+            apart += [piece.request if len(self.slices) == 1 else f"{piece.request}/{SHARE.name}" for piece in shared]
         constraints = [{"requests": apart, "distinctAttribute": UUID}] if apart else []
         template = claim_template("", requests, constraints)
         made = RecordedClaim(pieces, predicates, expressions, template.name, template.spec)

@@ -180,7 +180,8 @@ GKE = Neighbour(
     "GKE",
     effect="labels nodes whose nvidia.com/gpu is a MIG device (cloud.google.com/gke-gpu-partition-size) or a share of a "
     "GPU (gke-gpu-sharing-strategy, gke-max-shared-clients-per-gpu)",
-    answer="a pod that selects such nodes keeps its resource names (GA337)",
+    answer="a pod whose nodeSelector selects such nodes gets a claim for the same device where ResourceSlices have it; otherwise it "
+    "keeps its resource names (GA337)",
     source="cloud.google.com/kubernetes-engine/docs/concepts/timesharing-gpus and how-to/gpus-multi",
     version="of July 2025",
     node_labels=MappingProxyType(

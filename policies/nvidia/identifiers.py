@@ -161,3 +161,13 @@ def _is_device(item: Any) -> bool:
     if isinstance(item, int) and not isinstance(item, bool):
         return item >= 0
     return isinstance(item, str) and bool(_INDEX.fullmatch(item) or _DEVICE_ID.fullmatch(item))
+
+
+GKE_PARTITION = "cloud.google.com/gke-gpu-partition-size"
+GKE_SHARING = "cloud.google.com/gke-gpu-sharing-strategy"
+GKE_CLIENTS = "cloud.google.com/gke-max-shared-clients-per-gpu"
+GKE_LABELS = (GKE_PARTITION, GKE_SHARING, GKE_CLIENTS)
+"""The labels of nodes on which GKE hands out MIG devices, or shares of a GPU, as `nvidia.com/gpu`.
+
+Source: cloud.google.com/kubernetes-engine/docs/how-to/gpus-multi and how-to/timesharing-gpus.
+"""

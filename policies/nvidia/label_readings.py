@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from policies.nvidia.mig import MIGProfile
 from policies.nvidia.predicates import (
     FALSE,
     TRUE,
@@ -20,10 +21,6 @@ from policies.nvidia.predicates import (
     all_of,
 )
 from policies.nvidia.products import Product
-
-if TYPE_CHECKING:
-    from policies.nvidia.mig import MIGProfile
-
 
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
 _PADDED_NUMBER = re.compile(r"[0-9]{1,9}")
@@ -226,6 +223,31 @@ class Strategy(Label):
 
     def present(self, subject: Subject) -> Predicate:
         return self.equals("", subject)
+
+
+class PartitionSize(Label):
+    """GKE's label for the profile of the MIG devices that a node hands out as `nvidia.com/gpu`."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        profile = MIGProfile.parse(value)
+        if profile is None or subject.kind == "gpu" or subject.profile not in (None, profile):
+            raise UntranslatableError(f'"{value}" is for MIG devices of this profile, and the pod requests others')
+        return profile_is(profile)
+
+    def present(self, subject: Subject) -> Predicate:
+        raise UntranslatableError("is read with a value only")
+
+
+class SharedClients(Label):
+    """GKE's label for the number of pods that share a GPU: the number of its shares."""
+
+    def equals(self, value: str, subject: Subject) -> Predicate:
+        if not _NUMBER.fullmatch(value) or subject.kind != "gpu":
+            raise UntranslatableError("is the number of pods that share a whole GPU")
+        return CapacityIs("shares", (("==", value),))
+
+    def present(self, subject: Subject) -> Predicate:
+        raise UntranslatableError("is read with a value only")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from policies.nvidia.identifiers import VENDOR_PREFIX
+from policies.nvidia.identifiers import GKE_CLIENTS, GKE_PARTITION, GKE_SHARING, VENDOR_PREFIX
 from policies.nvidia.label_readings import (
     MIG_CAPACITIES,
     Family,
@@ -22,7 +22,9 @@ from policies.nvidia.label_readings import (
     Memory,
     NoEquivalent,
     OfProfile,
+    PartitionSize,
     ProductLabel,
+    SharedClients,
     SharedGPUError,
     SharingStrategy,
     Slices,
@@ -140,6 +142,9 @@ _LABELS: dict[str, Label] = {
     "gpu.slices.gi": Slices(),
     "gpu.slices.ci": Slices(),
     **{f"gpu.{name}": label for name, label in MIG_CAPACITIES.items()},
+    GKE_PARTITION: PartitionSize(),
+    GKE_SHARING: Implied("time-sharing", ("gpu",)),
+    GKE_CLIENTS: SharedClients(),
 }
 
 

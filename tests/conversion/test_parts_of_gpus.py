@@ -43,10 +43,20 @@ def shared(kind="gpu", profile=None, **capacity):
     return {**found, "capacity": {**found["capacity"], **capacity}}
 
 
-def converted(objects, wish, version="v1.36.2"):
+def verdict(made, objects, version="v1.36.2"):
+    """The verdict on the claim of a converted pod, alone in the cluster."""
+    metadata = {"name": "gpu", "namespace": "team-a"}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
+    claim["spec"] = made.template.spec["spec"]
+    view = ManifestsView([*FACTS, *objects, {"serverVersion": {"gitVersion": version}}])
+    (question,) = questions(claim, "team-a", view, DEFAULTS)
+    return explain(question, view, DEFAULTS).verdict
+
+
+def converted(objects, wish, version="v1.36.2", count=1):
     view = ManifestsView([*FACTS, *objects, {"serverVersion": {"gitVersion": version}}])
     pod = Pod.read(
-        {"spec": {"containers": [{"name": "train", "resources": {"limits": {GPU: 1}, "requests": {GPU: 1}}}]}}
+        {"spec": {"containers": [{"name": "train", "resources": {"limits": {GPU: count}, "requests": {GPU: count}}}]}}
     )
     return convert(pod, "team-a", view, DEFAULTS, Wish.of(wish), pod)
 
@@ -115,6 +125,16 @@ def test_list_has_at_most_eight_alternatives_the_smallest_first():
     assert slices(*nodes, wish="19Gi") == [f"1g.{size}gb" for size in range(19, 27)]
 
 
+@pytest.mark.parametrize(("gpus", "fits"), [(1, Feasibility.IMPOSSIBLE), (2, Feasibility.FITS)])
+def test_two_shares_of_a_pod_are_of_different_gpus(gpus, fits):
+    devices = [shared() | {"name": f"gpu-{number}"} for number in range(gpus)]
+    for number, each in enumerate(devices):
+        each["attributes"] = {**each["attributes"], "uuid": {"string": f"GPU-{number}"}}
+    cluster = [k8s.node(), k8s.resource_slice(devices)]
+    made = converted(cluster, {"gpu-memory": "10Gi"}, count=2)
+    assert verdict(made, cluster) is fits
+
+
 @pytest.mark.parametrize(
     "document",
     [
@@ -165,17 +185,9 @@ def test_claim_fits_exactly_where_the_driver_publishes_such_a_part(file):
         node = [k8s.node(published[0]["spec"]["nodeName"])] if published else []
         for gibibytes in (4, 9, 18, 39, 79) if published else ():
             made = converted([*node, *published], {"gpu-memory": f"{gibibytes}Gi"}, version)
-            claim = {
-                "apiVersion": "resource.k8s.io/v1",
-                "kind": "ResourceClaim",
-                "metadata": {"name": "gpu", "namespace": "team-a"},
-            }
-            claim["spec"] = made.template.spec["spec"]
-            view = ManifestsView([*FACTS, *node, *published, {"serverVersion": {"gitVersion": version}}])
-            (question,) = questions(claim, "team-a", view, DEFAULTS)
-            found = explain(question, view, DEFAULTS)
             devices = [each for document in published for each in document["spec"].get("devices", ())]
             expected = any(has_part(each, gibibytes * 1024) for each in devices)
-            if (found.verdict is Feasibility.FITS) != expected or bool(made.notices) == expected:
-                wrong.append((name, gibibytes, expected, found.headline, made.record.slices))
+            fits = verdict(made, [*node, *published], version) is Feasibility.FITS
+            if fits != expected or bool(made.notices) == expected:
+                wrong.append((name, gibibytes, expected, made.record.slices))
     assert wrong == []
