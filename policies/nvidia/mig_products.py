@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.nvidia.identifiers import COUNT_LABEL, MEMORY_LABEL, MIG_CAPABLE_LABEL, PRODUCT_LABEL
@@ -31,8 +31,7 @@ class MIGProduct:
 
     def match(self, profile: MIGProfile) -> Match | None:
         """The profile of the GPU that is meant by another, under the driver that comes nearest to it."""
-        found = [match for geometry in self.geometries if (match := geometry.match(profile))]
-        return min(found, key=lambda match: not match.exact, default=None)
+        return _match(self, profile)
 
     @property
     def geometries(self) -> tuple[Geometry, ...]:
@@ -42,6 +41,12 @@ class MIGProduct:
     def profiles(self) -> list[str]:
         """The names of all its profiles, the small ones first."""
         return [str(match.profile) for match in self.geometries[0].matches]
+
+
+@lru_cache(maxsize=1024)
+def _match(product: MIGProduct, profile: MIGProfile) -> Match | None:
+    found = [match for geometry in product.geometries if (match := geometry.match(profile))]
+    return min(found, key=lambda match: not match.exact, default=None)
 
 
 PRODUCTS = (
@@ -269,6 +274,7 @@ github.com/NVIDIA/gpu-operator pull requests 903 and 1303.
 """
 
 
+@lru_cache(maxsize=1024)
 def mig_size(product: str, mig: MIGProduct | None, profile: MIGProfile, memory: int | None) -> MIGSize:
     """The size of a MIG device of a product.
 

@@ -65,7 +65,7 @@ class NVIDIAFeature(Enum):
     ComputeDomainCliques = Row("25.12.0", "gates that need each other (GA199)", _BETA)
     CrashOnNVLinkFabricErrors = Row("25.12.0", _NAMES, _BETA)
     DeviceMetadata = Row("0.4.0", "gates that need each other (GA199)", _ALPHA)
-    DRAListTypeAttributes = Row("0.5.0", f"{_NAMES}; the slices show which attributes are lists", _ALPHA)
+    DRAListTypeAttributes = Row("0.5.0", "attributes that are lists: slices, and those that `plan` predicts", _ALPHA)
     FabricManagerPartitioning = Row("0.5.0", "attributes `gpuModuleID` and `partition1` to `partition8`", _ALPHA)
     HostManagedIMEXDaemon = Row("0.5.0", "IMEX_MODE needs it (GA199); `numNodes` of ComputeDomains (GA257)", _ALPHA)
     ConsumableShares = Row("0.5.0", "capacity `shares`; excludes MPS, and needs CONSUMABLE_SHARES (GA199)", _ALPHA)

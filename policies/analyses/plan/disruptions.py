@@ -25,8 +25,10 @@ from policies.kubernetes.objects import (
     namespace_of,
     replace_at,
 )
+from policies.kubernetes.view import ChangedView
 from policies.nvidia.identifiers import DRIVER
 from policies.nvidia.mig import parse_resource
+from policies.nvidia.mig_products import is_capable
 from policies.nvidia.pod_conditions import requested_names
 from policies.nvidia.products import Product
 from policies.nvidia.releases import NVIDIAFeature
@@ -200,31 +202,39 @@ def cutover_remedies(
     lost = [each.subject for each in fits if each.outcome is Outcome.LOST]
     if cluster is None or gpu_cluster(before.view) is not None or not lost:
         return {}
-    name, gate, gates = name_of(cluster), NVIDIAFeature.DynamicMIG.name, ("spec", "draDriver", "featureGates")
     spaces = {
         each.namespace for each in lost if each.is_pod and any(map(parse_resource, requested_names(each.document)))
     }
     converting = {("Namespace", "", each): converting_namespace(each, after.view) for each in spaces}
-    driver = mapping_at(cluster, ("spec", "draDriver"))
-    driver = {**driver, "featureGates": {**mapping_at(cluster, gates), gate: True}}
-    dynamic = {("GPUCluster", "", name): {**cluster, "spec": {**cluster["spec"], "draDriver": driver}}}
-    turn_on = f"write featureGates: {{{gate}: true}} in GPUCluster {name}, so that the DRA driver makes MIG devices for claims"
     texts: dict[str, str] = {}
-    for changed, clause, is_converted in (
-        (converting, "", True),
-        (dynamic, turn_on, False),
-        ({**dynamic, **converting}, f"{turn_on}, and ", True),
-    ):
-        left = [each for each in lost if each.label not in texts and (each.namespace in spaces or not is_converted)]
-        if not left:
-            continue
-        other = predict(before, {**objects, **changed}, after.settings)
-        situation = other.with_held_devices(other.after)
+
+    def try_out(situation: Situation, beginning: str, ending: str) -> None:
+        left = [each for each in lost if each.label not in texts and (not ending or each.namespace in spaces)]
         for each in compare_fits(left, situation, situation):
             if each.after.is_possible:
-                label = f"label the namespace {each.subject.namespace} gpu-admission.io/dra: enabled, so that its pods use claims"
-                texts[each.subject.label] = f"{clause}{label if is_converted else ''}"
+                texts[each.subject.label] = beginning + ending.format(each.subject.namespace)
+
+    label = "label the namespace {} gpu-admission.io/dra: enabled, so that its pods use claims"
+    try_out(_with_objects(prediction.with_held_devices(after), converting), "", label)
+    if all(each.label in texts for each in lost) or not any(map(is_capable, _labels_of_nodes(before))):
+        return texts
+    name, gate, driver = name_of(cluster), NVIDIAFeature.DynamicMIG.name, mapping_at(cluster, ("spec", "draDriver"))
+    driver = {**driver, "featureGates": {**mapping_at(driver, ("featureGates",)), gate: True}}
+    dynamic = {**cluster, "spec": {**cluster["spec"], "draDriver": driver}}
+    other = predict(before, {**objects, ("GPUCluster", "", name): dynamic}, after.settings)
+    situation = other.with_held_devices(other.after)
+    turn_on = f"write featureGates: {{{gate}: true}} in GPUCluster {name}, so that the DRA driver makes MIG devices for claims"
+    try_out(situation, turn_on, "")
+    try_out(_with_objects(situation, converting), f"{turn_on}, and ", label)
     return texts
+
+
+def _with_objects(situation: Situation, objects: Mapping[Key, Object | None]) -> Situation:
+    return situation._replace(view=ChangedView(situation.view, objects))
+
+
+def _labels_of_nodes(situation: Situation) -> Iterator[Mapping[str, str]]:
+    return map(labels_of, situation.view.known_objects("Node"))
 
 
 def _labels(node: str, situation: Situation) -> Mapping[str, str]:

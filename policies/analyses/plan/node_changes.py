@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from policies.analyses.plan.node_configuration import NodeConfiguration
     from policies.fleet.offers import DriverState
+    from policies.fleet.offers.published import Parts
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
     from policies.nvidia.mig import MIGProfile
@@ -87,6 +88,8 @@ class ChangedObjects:
     """Those with estimates, with the least and with the most that is possible."""
     labels: dict[str, tuple[int, int]] = field(default_factory=dict)
     """As `Prediction.labels`."""
+    parts: Parts = field(default_factory=dict)
+    """The slices that were predicted so far."""
     moved: dict[str, Mapping[str, str]] = field(default_factory=dict)
     """The nodes where a DRA driver takes the place of the device plugin, each with its labels before."""
 
@@ -165,7 +168,7 @@ def node_change(
     if driver is None:
         new_slices = dict.fromkeys(map(slice_key, slices))
     elif is_republished or (slices and is_recut):
-        new_slices = node_slices(name, slices, hardware, state)
+        new_slices = node_slices(name, slices, hardware, state, found.parts)
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, {slice_key(each): _without_devices(each) for each in slices}
     found.changed.update({("Node", "", name): new_node, **new_slices})
@@ -273,7 +276,7 @@ def _add_ends(
     for end, possible in zip(found.ends, possible_hardware(hardware, sizes), strict=True):
         labels.append(_later_labels(node, possible, state, will_be))
         end["Node", "", name_of(node)] = _with_offer(node, resources, labels[-1])
-        recut = node_slices(name_of(node), slices, possible, state) if state.driver is not None else {}
+        recut = node_slices(name_of(node), slices, possible, state, found.parts) if state.driver is not None else {}
         if not isinstance(recut, str):
             end.update(recut)
     least, most = labels

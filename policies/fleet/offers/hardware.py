@@ -37,7 +37,7 @@ from policies.nvidia.mig_products import Engines, MIGSize, is_lacking, mig_size,
 from policies.nvidia.plugin_configs import PluginConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
@@ -49,6 +49,8 @@ _FIXED = re.compile(
     r"cuda\.(driver|runtime)(-version)?\..+|vgpu\..+|gfd\.timestamp)"
 )
 """Labels of GPU Feature Discovery that follow from GPUs and driver alone."""
+_OF_MACHINES = ("nvidia.com/gfd.timestamp", "nvidia.com/gpu.machine", "nvidia.com/gpu.clique")
+"""Those of which the DRA driver publishes nothing."""
 ENGINE_CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
 """The capacities of a published MIG device, in the order of `Engines`."""
 _NUMBER = re.compile(r"gpu-(\d{1,3})(-mig-.*)?")
@@ -123,6 +125,12 @@ class Hardware:
     """The devices that the DRA driver publishes of each GPU, by its number."""
     others: tuple[Object, ...] = ()
     """Its other devices: functions of GPUs for virtual machines."""
+
+    @property
+    def key(self) -> Hashable:
+        """A key of what the driver publishes of GPUs of which no device is published yet."""
+        labels = [(name, value) for name, value in sorted(self.labels.items()) if name not in _OF_MACHINES]
+        return self.product, self.gpus, self.memory, self.mig, tuple(labels), str(sorted(self.sizes.items()))
 
     @property
     def turns_mig_freely(self) -> bool:

@@ -23,7 +23,7 @@ from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping, Sequence
 
     from policies.fleet.offers.hardware import Cut, DriverState, Hardware, NodeState
     from policies.kubernetes.objects import Object
@@ -104,8 +104,12 @@ def gpu_slices(view: ClusterView) -> Mapping[str, Sequence[Object]]:
     return found
 
 
+Parts = dict["Hashable", "tuple[PublishedSlice, ...] | str"]
+"""The slices of nodes that are alike, which the allocator then compares once."""
+
+
 def node_slices(
-    node: str, shown: Sequence[Object], hardware: Hardware, state: NodeState
+    node: str, shown: Sequence[Object], hardware: Hardware, state: NodeState, made: Parts
 ) -> Mapping[Key, Object | None] | str:
     """The slices of a node after a change, or why they cannot be predicted, as a clause.
 
@@ -117,6 +121,7 @@ def node_slices(
         shown: The slices of the node as they are.
         hardware: Its GPUs.
         state: Its state afterwards.
+        made: The slices of earlier nodes; those of this one are added.
     """
     missing = next((number for number in range(hardware.gpus) if number not in hardware.devices), None)
     if missing is not None and hardware.devices:
@@ -126,7 +131,10 @@ def node_slices(
         hardware = replace(
             hardware, devices={gpu: tuple(map(_exclusive, hardware.devices[gpu])) for gpu in hardware.devices}
         )
-    parts = published_slices(hardware, state)
+    key = hardware.key, state.cut.whole, str(state.cut.devices), str(state.cut.by_gpu), state.driver
+    parts = made[key] if not hardware.devices and key in made else published_slices(hardware, state)
+    if not hardware.devices:
+        made[key] = parts
     if isinstance(parts, str):
         return parts
     names = {str(device.get("name")) for each in shown for device in mappings_at(each, ("spec", "devices"))}
