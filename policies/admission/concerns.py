@@ -138,6 +138,10 @@ def _placement(pod: Pod, request: Request, view: ClusterView, settings: GPUAdmis
     if not _is_converted(pod):
         wishes = read_wishes(pod, request.namespace, view, settings)
         findings += place(pod, view, settings, wishes, edits)
+        if wishes.wish.nic:
+            from policies.placement.node_conditions import unclaimed_nics
+
+            findings += unclaimed_nics(pod, request.namespace, view, wishes)
         placed = replace(pod, document=edits.document) if edits else pod
         findings += node_findings(placed, request.namespace, view, settings)
         findings += existing_labels(own_conditions(pod, view, settings, wishes), view)

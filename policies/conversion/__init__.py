@@ -58,6 +58,7 @@ def checks() -> tuple[Check[...], ...]:
         strategies.mapped_resources,
         strategies.only_a_class,
         strategies.existing_classes,
+        strategies.claimable_nic,
         strategies.reported_choice,
         surroundings.existing_device,
         surroundings.own_template,

@@ -19,7 +19,7 @@ from policies.conversion.record import (
     TooManyDevicesError,
 )
 from policies.conversion.slices import wished_slices
-from policies.conversion.strategies import STRATEGIES, classes_of, existing_classes
+from policies.conversion.strategies import STRATEGIES, claimable_nic, classes_of, existing_classes
 from policies.conversion.surroundings import own_template
 from policies.kubernetes.neighbours import HAMI_MEMORY
 from policies.kubernetes.pod_templates import container_defaults
@@ -72,7 +72,7 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
         return Conversion()
     earlier = conversion_record(pod)
     if earlier is not None:
-        return _convert_again(pod, earlier, namespace, view)
+        return _convert_again(pod, earlier, namespace, view, settings)
     if not requests_gpus(pod):
         return Conversion()
     strategy, foreign = strategy_of(namespace, view), {}
@@ -95,13 +95,15 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
                 remove_resources(container, gpu_resources(container), edits)
         return Conversion(edits=edits)
     constraints = NodeConstraints.of(pod.spec, gke if GPU_RESOURCE in places else ())
-    record, obstacles = _build_record(pod, amounts, places, view, wish, constraints)
+    record, obstacles = _build_record(pod, amounts, places, view, settings, wish, constraints)
     record = replace(record, foreign=foreign) if foreign else record
     return STRATEGIES[strategy](ConversionCandidate(pod, namespace, view, settings, record, places, obstacles))
 
 
-def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: ClusterView) -> Conversion:
-    """Keep a converted pod converted, and check its template and DeviceClasses."""
+def _convert_again(
+    pod: Pod, record: ConversionRecord, namespace: str, view: ClusterView, settings: GPUAdmissionPolicy
+) -> Conversion:
+    """Keep a converted pod converted, and check its template, network devices and DeviceClasses."""
     edits, findings = remove_readded(pod, record)
     if record.classes:
         places = dict.fromkeys(record.classes, SPEC / "containers")
@@ -109,7 +111,12 @@ def _convert_again(pod: Pod, record: ConversionRecord, namespace: str, view: Clu
         return Conversion(obstacles, edits=edits, record=record, repeated=True)
     template = record.template(namespace)
     claims = dict.fromkeys(record.claim.predicates, SPEC / "resourceClaims")
-    obstacles = (*findings, *existing_classes(classes_of(record, claims), claims, view), *own_template(template, view))
+    obstacles = (
+        *findings,
+        *existing_classes(classes_of(record, claims), claims, view),
+        *own_template(template, view),
+        *claimable_nic(record, view, settings, "converted"),
+    )
     return Conversion(obstacles, edits=edits, template=template, record=record, repeated=True)
 
 
@@ -128,6 +135,7 @@ def _build_record(
     amounts: Amounts,
     places: dict[str, FieldPath],
     view: ClusterView,
+    settings: GPUAdmissionPolicy,
     wish: Wish,
     constraints: NodeConstraints,
 ) -> tuple[ConversionRecord, tuple[Finding, ...]]:
@@ -152,6 +160,10 @@ def _build_record(
     if parts or apart:
         record = record.with_parts(parts, apart)
     found = (*offered_shares(record, unoffered, view), *offered_wish_for_shares(record, unoffered))
+    if wish.nic is not None:
+        found = (*found, *claimable_nic(record, view, settings))
+        if not found:
+            record = replace(record, nic=settings.conversion.nic)
     return record, _obstacles(record, (*found, *_claim_findings(record, places, view)), view)
 
 

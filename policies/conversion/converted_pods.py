@@ -68,7 +68,7 @@ def _refers(pod: Pod, record: ConversionRecord) -> bool:
         for each in container.claims
         if each.get("name") in names
     }
-    needed = {(name, piece.request) for piece in claim.pieces for name in piece.containers}
+    needed = {(name, each) for piece in claim.pieces for name in piece.containers for each in piece.requests}
     return bool(needed) and needed <= uses
 
 

@@ -5,7 +5,8 @@ containers hand their devices on: a pod never holds more than its effective requ
 start to end, so containers must refer to the same ones. The devices of one resource lie on a line: app containers first,
 then sidecars from the last started to the first, then what only init containers need. The devices that are free when an
 init container starts are then the line without the sidecars started before it, and the init container takes them from
-the front. The line is cut where such an amount ends; each piece is one request.
+the front. The line is cut where such an amount ends; each piece is one request. With a network device beside each GPU, the
+line is cut between all devices, and each piece has a second request, for the network device.
 
 Source of the effective request: k8s.io/component-helpers/resource PodRequests.
 """
@@ -26,7 +27,7 @@ from policies.conversion.templates import ExactRequest, PrioritizedRequest, cel_
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES
 from policies.kubernetes.bounds import BoundedCache, remember, text_length
-from policies.kubernetes.names import format_count, is_dns_label, is_dns_subdomain
+from policies.kubernetes.names import format_count, is_attribute_name, is_dns_label, is_dns_subdomain
 from policies.kubernetes.neighbours import HAMI_MEMORY
 from policies.kubernetes.pods import has_pod_constraints_shape
 from policies.kubernetes.quantities import mebibytes_text
@@ -36,6 +37,7 @@ from policies.nvidia.mig import MIGProfile, parse_resource
 from policies.nvidia.predicates import TRUE, Predicate, Shareable, all_of, any_of, negate
 from policies.nvidia.wishes import Wish
 from policies.rules.decision import Template
+from policies.rules.settings import AlignedNIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -73,6 +75,13 @@ class Piece:
     count: int
     containers: tuple[str, ...]
     """The containers that use it."""
+    nic: str = ""
+    """The request of the network device beside the GPU; empty without one. `count` is 1 then."""
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """The requests that the containers use."""
+        return (self.request, self.nic) if self.nic else (self.request,)
 
 
 @dataclass(slots=True)
@@ -85,10 +94,12 @@ class _Range:
     users: list[tuple[str, int, int]]
 
 
-def device_layout(containers: Sequence[ContainerRequest]) -> tuple[Piece, ...]:
+def device_layout(containers: Sequence[ContainerRequest], *, with_nics: bool = False) -> tuple[Piece, ...]:
     """Divide the devices of a pod into requests of a claim.
 
-    `containers` are in the order in which they start.
+    Args:
+        containers: In the order in which they start.
+        with_nics: True for a network device beside each device.
 
     Raises:
         TooManyDevicesError: more than a claim can hold.
@@ -99,14 +110,21 @@ def device_layout(containers: Sequence[ContainerRequest]) -> tuple[Piece, ...]:
             if count:
                 by_resource.setdefault(resource, []).append(container)
     total = sum(most_at_once(those, resource) for resource, those in by_resource.items())
-    if total > MOST_DEVICES:
-        raise TooManyDevicesError(f"the pod needs {total} devices at once, and a claim can hold {MOST_DEVICES}")
+    if total * (1 + with_nics) > MOST_DEVICES:
+        needed = f"{total} devices at once" + (" and a network device for each" if with_nics else "")
+        raise TooManyDevicesError(f"the pod needs {needed}, and a claim can hold {MOST_DEVICES}")
     pieces = [
-        (resource, piece) for resource, those in sorted(by_resource.items()) for piece in _pieces(those, resource)
+        (resource, owner, 1 if with_nics else count, users)
+        for resource, those in sorted(by_resource.items())
+        for owner, count, users in _pieces(those, resource)
+        for _ in range(count if with_nics else 1)
     ]
-    names = _request_names({each.name for each in containers}, [owner for _, (owner, _, _) in pieces])
+    taken, owners = {each.name for each in containers}, [owner for _, owner, _, _ in pieces]
+    names = _request_names(taken, owners)
+    nics = _request_names(taken.union(names), owners, "-nic") if with_nics else [""] * len(pieces)
     return tuple(
-        Piece(name, resource, count, users) for name, (resource, (_, count, users)) in zip(names, pieces, strict=True)
+        Piece(name, resource, count, users, nic)
+        for name, nic, (resource, _, count, users) in zip(names, nics, pieces, strict=True)
     )
 
 
@@ -115,7 +133,7 @@ def requests_by_container(pieces: Iterable[Piece]) -> dict[str, list[str]]:
     requests: dict[str, list[str]] = {}
     for piece in pieces:
         for container in piece.containers:
-            requests.setdefault(container, []).append(piece.request)
+            requests.setdefault(container, []).extend(piece.requests)
     return requests
 
 
@@ -175,19 +193,19 @@ def _take(line: list[_Range], name: str, count: int, held: set[str]) -> None:
         line.append(_Range(name, end, end + count, [(name, end, end + count)]))
 
 
-def _request_names(containers: set[str], owners: Sequence[str]) -> list[str]:
-    """A name for each piece: its owner's, numbered if an owner has several. All are unique DNS labels.
+def _request_names(taken: set[str], owners: Sequence[str], kind: str = "") -> list[str]:
+    """A unique DNS label for each piece: its owner's name and the kind, numbered if there are several.
 
-    A name that is too long, or that another container or piece could have, is shortened and made unique by a hash.
+    A name that is too long, or that is taken by a container or another piece, is shortened and made unique by a hash.
     """
     numbers: dict[str, int] = {}
     names: list[str] = []
     for owner in owners:
         number = numbers.get(owner, 0)
         numbers[owner] = number + 1
-        suffix = f"-{number}" if owners.count(owner) > 1 else ""
+        suffix = kind + (f"-{number}" if owners.count(owner) > 1 else "")
         name = plain = owner + suffix
-        while len(name) > 63 or (suffix and (name in containers or name in names)):
+        while len(name) > 63 or (suffix and (name in taken or name in names)):
             plain = hashlib.sha256(plain.encode()).hexdigest()
             name = f"{owner[: 63 - len(suffix) - 9].rstrip('-')}-{plain[:8]}{suffix}"
         names.append(name)
@@ -291,6 +309,8 @@ class ConversionRecord:
     """The alternatives for the part of a GPU that it wishes, if it wishes one; the preferred one first."""
     foreign: Mapping[str, int] = field(default_factory=dict)
     """The resources of another system, in each container with a GPU, from which the wish was read."""
+    nic: AlignedNIC | None = None
+    """The network device beside each GPU, as the settings had it when the pod was converted."""
     classes: Mapping[str, str] = field(default_factory=dict)
     """The DeviceClass whose implicit name replaced each resource, if the pod was renamed and has no template."""
     memory: Mapping[str, int] = field(default_factory=dict)
@@ -308,6 +328,11 @@ class ConversionRecord:
         counts = (item for each in self.containers for item in each.resources.items())
         return tuple(dict.fromkeys(resource for resource, count in counts if count))
 
+    @property
+    def is_divided(self) -> bool:
+        """True if a resource stands for a part of a device, whose rest others may hold."""
+        return bool(self.shares or self.memory or self.slices or any(self.shareable.values()))
+
     @cached_property
     def claim(self) -> RecordedClaim:
         """The claim of this pod, if it has one.
@@ -319,7 +344,7 @@ class ConversionRecord:
         known = _CLAIMS.get(self.annotation)
         if known is not None:
             return known
-        pieces = device_layout(self.containers)
+        pieces = device_layout(self.containers, with_nics=self.nic is not None)
         predicates: dict[str, Predicate] = {}
         expressions: dict[str, list[str]] = {}
         for resource in dict.fromkeys(piece.resource for piece in pieces):
@@ -330,12 +355,19 @@ class ConversionRecord:
                 continue
             predicates[resource] = self.predicate(resource)
             expressions[resource] = cel_expressions(self._condition(resource, predicates[resource]))
-        requests = [self._request(piece, predicates[piece.resource]) for piece in pieces]
+        requests: list[ExactRequest | PrioritizedRequest] = []
+        constraints: list[dict[str, Any]] = []
+        for piece in pieces:
+            requests.append(self._request(piece, predicates[piece.resource]))
+            if self.nic is not None:
+                requests.append(ExactRequest(piece.nic, self.nic.device_class, 1))
+                constraints.append({"requests": [*piece.requests], "matchAttribute": self.nic.match_attribute})
         apart = [piece.request for piece in pieces if piece.resource in self.apart]
         shared = [piece for piece in pieces if SHARE in self.slices_of(piece.resource)]
         if sum(piece.count for piece in shared) > 1:
             apart += [piece.request if len(self.slices) == 1 else f"{piece.request}/{SHARE.name}" for piece in shared]
-        constraints = [{"requests": apart, "distinctAttribute": UUID}] if apart else []
+        if apart:
+            constraints.append({"requests": apart, "distinctAttribute": UUID})
         template = claim_template("", requests, constraints)
         made = RecordedClaim(pieces, predicates, expressions, template.name, template.spec)
         _CLAIMS.put(self.annotation, made, len(self.annotation) + len(str(made.spec)))
@@ -460,6 +492,8 @@ class ConversionRecord:
             document["slices"] = [str(each) for each in self.slices]
         if self.foreign:
             document["foreign"] = dict(sorted(self.foreign.items()))
+        if self.nic is not None:
+            document["nic"] = {"deviceClass": self.nic.device_class, "matchAttribute": self.nic.match_attribute}
         if self.classes:
             document["classes"] = dict(sorted(self.classes.items()))
         return _to_json(document)
@@ -495,6 +529,15 @@ class ConversionRecord:
             )
             and (not self.classes or self.classes.keys() == {*self.requested})
             and all(map(is_dns_subdomain, self.classes.values()))
+            and (self.nic is None) == (self.wish.nic is None)
+            and (
+                self.nic is None
+                or (
+                    not (self.is_divided or self.apart or self.classes)
+                    and is_dns_subdomain(self.nic.device_class)
+                    and is_attribute_name(self.nic.match_attribute)
+                )
+            )
             and has_pod_constraints_shape(self.constraints.node_selector, self.constraints.terms)
         )
 
@@ -518,6 +561,9 @@ def _parse(text: str) -> ConversionRecord | None:
             wish=Wish.of(document.get("wish", {})),
             slices=tuple(map(Slice.parse, document.get("slices", ()))),
             foreign=document.get("foreign", {}),
+            nic=AlignedNIC(document["nic"]["deviceClass"], document["nic"]["matchAttribute"])
+            if "nic" in document
+            else None,
             classes=document.get("classes", {}),
         )
         return record if record.is_sound() and json.loads(record.annotation) == document else None

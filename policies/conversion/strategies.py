@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.pods import Pod
     from policies.kubernetes.view import ClusterView
     from policies.rules.decision import Finding
+    from policies.rules.settings import GPUAdmissionPolicy
 
 
 def template(candidate: ConversionCandidate) -> Conversion:
@@ -88,7 +89,8 @@ def _refer(pod: Pod, record: ConversionRecord, template_name: str, edits: Editor
 
 def leave(candidate: ConversionCandidate) -> Conversion:
     """Leave a pod as it is if the cluster hands out by DRA what it requests."""
-    return Conversion(obstacles=(*mapped_resources(candidate), *capable_cluster(candidate, "leave")))
+    nic = claimable_nic(candidate.record, candidate.view, candidate.settings, "left")
+    return Conversion(obstacles=(*mapped_resources(candidate), *capable_cluster(candidate, "leave"), *nic))
 
 
 @PODS.rule(
@@ -273,6 +275,56 @@ def usual_class(resource: str) -> str:
 
 
 _ANNOTATIONS = FieldPath(["metadata", "annotations"])
+_NIC = _ANNOTATIONS / f"{PREFIX}nic"
+_WITHOUT_NIC = f"remove the annotation {PREFIX}nic"
+
+
+@PODS.rule(
+    "GA342",
+    "A wish for network devices must be one that a claim can request",
+    default=Severity.WARN,
+    remedy=_WITHOUT_NIC,
+    source="docs/conversion.md; github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/deviceinfo.go Attributes, "
+    "mig.go CommonAttributesMig",
+)
+def claimable_nic(
+    record: ConversionRecord,
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    state: Literal["new", "left", "converted"] = "new",
+) -> Iterator[Problem]:
+    """The claim requests a network device beside each GPU, of the DeviceClass that the settings name.
+
+    Without the setting or the class no claim can say which device is meant, and a share of a GPU, or a part of one by
+    gpu-memory, has no network device of its own. The pod is left as it is then. A pod that was converted with another class than the settings name now is
+    refused: conversion would not write its claim.
+    """
+    nic = settings.conversion.nic
+    if state == "converted":
+        if record.nic is not None and record.nic != nic:
+            before = f'was converted with network devices of DeviceClass "{record.nic.device_class}"'
+            text = f"{before} that have the same {record.nic.match_attribute}, and spec.conversion.nic differs now"
+            remedy = "create the pod from its own manifest, without what gpu-admission wrote"
+            yield Problem(_NIC, text, remedy, severity=Severity.DENY)
+    elif record.wish.nic is None:
+        return
+    elif state == "left":
+        text = "only a claim requests network devices, and the strategy leave makes none"
+        yield Problem(_NIC, text, f"ask your administrator for the strategy template, or {_WITHOUT_NIC}")
+    elif nic is None:
+        remedy = f"ask your administrator to set spec.conversion.nic in the GPUAdmissionPolicy, or {_WITHOUT_NIC}"
+        administrator = "set spec.conversion.nic in the GPUAdmissionPolicy to the DeviceClass of the network devices"
+        yield Problem(_NIC, "no DeviceClass of network devices is set", remedy, administrator=administrator)
+    elif record.is_divided:
+        text = (
+            "the pod gets parts of GPUs that others may share, and only whole devices are paired with network devices"
+        )
+        yield Problem(_NIC, text, f"request whole GPUs, or {_WITHOUT_NIC}")
+    elif view.get("DeviceClass", nic.device_class) is None:
+        remedy = f"ask your administrator to install the driver of the network devices, or {_WITHOUT_NIC}"
+        administrator = "install the driver of the network devices, or correct spec.conversion.nic.deviceClass"
+        text = f'DeviceClass "{nic.device_class}" of the network devices does not exist'
+        yield Problem(_NIC, text, remedy, administrator=administrator)
 
 
 def translations(candidate: ConversionCandidate) -> Iterator[tuple[FieldPath, str]]:
@@ -288,6 +340,8 @@ def translations(candidate: ConversionCandidate) -> Iterator[tuple[FieldPath, st
     if any(device_predicate(record.wish, subject) != TRUE for subject in subjects):
         word = next(word for word in record.wish.words() if word != "sharing")
         yield _ANNOTATIONS / (PREFIX + word), f"the wish for {word} becomes a selector on devices"
+    if record.nic is not None:
+        yield _NIC, "the wish for nic becomes requests of network devices beside the GPUs"
     for resource in dict.fromkeys((*record.shares, *record.memory, *record.shareable)):
         yield places[resource], f"{resource} stands for {record.part(resource).words()}"
     for resource in record.apart:

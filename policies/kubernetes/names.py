@@ -264,6 +264,18 @@ def is_dns_subdomain(text: object) -> bool:
     return isinstance(text, str) and len(text) <= 253 and _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}")
+
+
+def is_attribute_name(text: object) -> bool:
+    """True for the name of a device attribute with its domain, such as `resource.kubernetes.io/pcieRoot`.
+
+    Source: k8s.io/kubernetes pkg/apis/resource/validation validateFullyQualifiedName.
+    """
+    domain, _, name = text.rpartition("/") if isinstance(text, str) else ("", "", "")
+    return is_dns_subdomain(domain) and len(domain) <= 63 and _IDENTIFIER.fullmatch(name) is not None
+
+
 def plural(kind: str) -> str:
     """The English plural of a kind: `ClusterPolicies`, `DeviceClasses`."""
     if kind.endswith("y"):

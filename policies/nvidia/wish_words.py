@@ -284,6 +284,20 @@ def read_sharing(text: str) -> Sharing:
     )
 
 
+NIC = Literal["aligned"]
+
+
+def read_nic(text: str) -> NIC:
+    """Read `aligned`, the only choice; case does not matter.
+
+    Raises:
+        WishError: the text is something else.
+    """
+    if text.lower() == "aligned":
+        return "aligned"
+    raise WishError(f'is {shown(text)}, which is not "aligned"', 'write "aligned"')
+
+
 MOST_PATTERNS = 20
 """More would make expressions that Kubernetes finds too long or too costly."""
 _LONGEST_PATTERN = 63

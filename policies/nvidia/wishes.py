@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from policies.kubernetes.names import closest
 from policies.nvidia.wish_words import (
     FAMILIES,
+    NIC,
     ProductPatterns,
     Sharing,
     WishError,
@@ -24,6 +25,7 @@ from policies.nvidia.wish_words import (
     read_families,
     read_least_memory,
     read_most_memory,
+    read_nic,
     read_sharing,
 )
 
@@ -43,6 +45,7 @@ _EXAMPLES = {
     "min-driver": "580.95",
     "min-cuda": "12.4",
     "sharing": "exclusive",
+    "nic": "aligned",
 }
 WORDS = tuple(_EXAMPLES)
 
@@ -67,6 +70,8 @@ class Wish:
     min_cuda: tuple[int, int] | None = None
     """The newest CUDA that the driver supports."""
     sharing: Sharing | None = None
+    nic: NIC | None = None
+    """A network device beside each GPU, near to it; no property of the GPU, so only a claim can request it."""
 
     @classmethod
     def of(cls, words: Mapping[str, str]) -> Wish:
@@ -91,6 +96,7 @@ class Wish:
             min_driver=_read(words, "min-driver", read_driver),
             min_cuda=_read(words, "min-cuda", read_cuda),
             sharing=_read(words, "sharing", read_sharing),
+            nic=_read(words, "nic", read_nic),
         )
 
     @staticmethod
@@ -114,6 +120,7 @@ class Wish:
             "min-driver": driver_text(self.min_driver) if self.min_driver else "",
             "min-cuda": pair_text(self.min_cuda) if self.min_cuda else "",
             "sharing": self.sharing or "",
+            "nic": self.nic or "",
         }
         return {word: text for word, text in texts.items() if text}
 

@@ -245,10 +245,27 @@ def apply_wish(
         yield from _without_gpu(pod, wishes)
         return
     yield from wishes.findings
+    # Only a claim requests network devices.
+    texts = {word: text for word, text in wishes.texts.items() if word != "nic"}
+    wishes = replace(wishes, wish=replace(wishes.wish, nic=None), texts=texts)
     problems = tuple(wish_problems(pod, view, wishes))
     yield from problems
     if pod.controller_kind != DAEMON_SET and not any(found.rule in IMPOSSIBLE for found in problems):
         yield from _add_conditions(pod, requested, view, settings, wishes, edits)
+
+
+def unclaimed_nics(pod: Pod, namespace: str, view: ClusterView, wishes: PodWishes) -> Iterator[Finding]:
+    """A finding about a wish for network devices in a namespace that does not convert its pods.
+
+    In other namespaces conversion says why it does not convert a pod.
+    """
+    label = lookup(view.get("Namespace", namespace), ("metadata", "labels", DRA_LABEL))
+    if wishes.wish.nic is None or label == "enabled" or view.get("Namespace", namespace) is UNKNOWN:
+        return
+    if requested_gpus(pod, view):
+        only = replace(wishes, texts={"nic": wishes.texts["nic"]})
+        text = "only a claim requests network devices, and the pod is not converted"
+        yield from effective_wishes(only, text, f"label the namespace {DRA_LABEL}: enabled, or remove the annotation")
 
 
 def without_conditions(pod: Pod, view: ClusterView, settings: GPUAdmissionPolicy, wishes: PodWishes) -> Pod:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from policies.devices.published_devices import gpu_groups, published_devices
@@ -117,7 +117,7 @@ class WantedNodes:
 
 def wanted_nodes(pod: Pod, requested: tuple[RequestedGPU, ...], view: ClusterView, wish: Wish) -> WantedNodes:
     """The nodes that have what a pod wishes, for every resource that it requests."""
-    if wish in _NOTHING:
+    if replace(wish, nic=None) in _NOTHING:
         return WantedNodes()
     seen = _with_selected(seen_products(view), pod.spec)
     wanted, untold = ALWAYS, []

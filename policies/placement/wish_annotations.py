@@ -66,8 +66,8 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     """Read the wishes of a pod.
 
     A default gives way to what the pod itself specifies: by an annotation, by its request, by its node selector and
-    affinity. A word that cannot be read is left out and reported. Pods of a DaemonSet have no wishes: each was made for
-    one node, and would wait there for another.
+    affinity. A word that cannot be read is left out and reported. Pods of a DaemonSet have no wishes for other GPUs: each
+    was made for one node, and would wait there for another.
     """
     if not settings.placement.wishes and not has_our_annotations(pod.document):
         return _NOTHING
@@ -89,9 +89,11 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     findings += known_annotations(pod)
     texts = {word: texts[word] for word in WORDS if word in texts}
     if pod.controller_kind == DAEMON_SET:
+        nic = {word: texts.pop(word) for word in ("nic",) if word in texts}
         read = PodWishes(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
         without_effect = effective_wishes(read, _MADE_FOR_ONE_NODE, _IN_TEMPLATE) if read.own else ()
-        return PodWishes(findings=(*read.without_effect().findings, *without_effect))
+        found = (*read.without_effect().findings, *without_effect)
+        return PodWishes(Wish.of(nic), nic, frozenset(nic.keys() & defaults.keys()), found)
     if defaults:
         # Most namespaces have none.
         from policies.placement.wish_conflicts import without_conflicting_defaults

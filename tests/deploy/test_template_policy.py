@@ -70,6 +70,10 @@ ALLOWED = {
         created(devices={"constraints": [{"requests": ["a"], "distinctAttribute": "gpu.nvidia.com/uuid"}]}),
         None,
     ),
+    "created with a pair": (
+        created(devices={"constraints": [{"requests": ["a", "b"], "matchAttribute": "c/d"}]}),
+        None,
+    ),
     "marked": (marked(**SINCE), template()),
     "marked beside another annotation": (marked(a="b", **SINCE), marked(a="b")),
     "unmarked": (template(annotations={}), marked(**SINCE)),
@@ -95,9 +99,13 @@ REFUSED = {
     "created with another label of claims": (created(claim_labels={**MANAGED, "a": "b"}), None),
     "created with an annotation of claims": (created(annotations={"a": "b"}), None),
     "created with a configuration": (created(devices={"config": [{"opaque": {}}]}), None),
-    "created with a constraint": (created(devices={"constraints": [{"matchAttribute": "a/b"}]}), None),
+    "created with a constraint on all requests": (created(devices={"constraints": [{"matchAttribute": "a/b"}]}), None),
+    "created with a constraint on three requests": (
+        created(devices={"constraints": [{"requests": ["a", "b", "c"], "matchAttribute": "a/b"}]}),
+        None,
+    ),
     "created with devices that differ otherwise": (
-        created(devices={"constraints": [{"distinctAttribute": "a/b"}]}),
+        created(devices={"constraints": [{"requests": ["a", "b"], "distinctAttribute": "a/b"}]}),
         None,
     ),
     "created with alternatives": (created(devices={"requests": [{"name": "a", "firstAvailable": []}]}), None),

@@ -267,7 +267,7 @@ def test_wishes_are_tried_within_the_bound_on_changes(ask, pod, labelled, monkey
         return pod_question(*arguments, **options)
 
     monkeypatch.setattr(claim_changes, "pod_question", counted)
-    words = ("H200*", "1Gi", "900Gi", "2Gi", "10.0", "hopper", "900", "13.0", "shared")
+    words = ("H200*", "1Gi", "900Gi", "2Gi", "10.0", "hopper", "900", "13.0", "shared", "aligned")
     everything = dict(zip(WORDS, words, strict=True))
     ask(wishing(pod, **everything), *labelled)
     assert len(tried) <= 12

@@ -14,6 +14,7 @@ from policies.rules.decision import Severity
 from policies.rules.settings import (
     DEFAULTS,
     Access,
+    AlignedNIC,
     Configuration,
     Conversion,
     DRADriver,
@@ -78,6 +79,7 @@ def test_every_setting_is_read():
                 "readWishesOf": ["HAMi"],
                 "nativeQuota": "warn",
                 "unsatisfiable": "deny",
+                "nic": {"deviceClass": "rdma-nic", "matchAttribute": "dra.net/numaNode"},
             },
             "configuration": {"operatorNamespaces": ["nvidia"], "clusterPolicyDeletion": "deny"},
             "draDriver": {"featureGates": {"MPSSupport": True}, "version": "25.8.0"},
@@ -106,7 +108,9 @@ def test_every_setting_is_read():
             RuleOverride("GA307", Severity.WARN, ("research-*", "b")),
             RuleOverride("GA301", Severity.OFF, ("*",)),
         ),
-        conversion=Conversion(("a", "b"), False, True, ("HAMi",), "warn", "deny"),
+        conversion=Conversion(
+            ("a", "b"), False, True, ("HAMi",), "warn", "deny", AlignedNIC("rdma-nic", "dra.net/numaNode")
+        ),
         configuration=Configuration(("nvidia",), "deny"),
         dra_driver=DRADriver({"MPSSupport": True}, "25.8.0"),
         placement=Placement(
@@ -139,7 +143,7 @@ def test_example_of_the_documentation_shows_the_defaults():
 
 
 @pytest.mark.parametrize(
-    "example", EXAMPLES[1:], ids=["wishes", "tolerations", "access", "quota", "kinds", "exemptions"]
+    "example", EXAMPLES[1:], ids=["wishes", "nic", "tolerations", "access", "quota", "kinds", "exemptions"]
 )
 def test_other_examples_of_the_documentation_can_be_read(example):
     assert parse_settings(document(load_document(example).value)) != DEFAULTS

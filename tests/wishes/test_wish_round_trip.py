@@ -21,6 +21,7 @@ TEXTS = {
     "min-driver": st.from_regex(r"[3-9][0-9]{2}(\.[0-9]{1,3}){0,2}", fullmatch=True),
     "min-cuda": pairs,
     "sharing": st.sampled_from(["exclusive", "shared", "any"]),
+    "nic": st.sampled_from(["aligned", "Aligned"]),
 }
 NEARLY = {
     "product": st.text("AH10!*,?| -", max_size=12),
@@ -30,6 +31,7 @@ NEARLY = {
     "min-driver": st.from_regex(r"[rRv>]?[0-9]{1,4}(\.[0-9]{1,3}){0,3}[a-z-]?", fullmatch=True),
     "min-cuda": st.from_regex(r"(cu|v|CUDA )?[0-9]{1,3}(\.[0-9]{1,2}){0,2}", fullmatch=True),
     "sharing": st.sampled_from(["exclusive", "exclusiv", "none", "mps", "shard", "an", "yes"]),
+    "nic": st.sampled_from(["aligned", "align", "near", "yes"]),
 }
 
 

@@ -14,6 +14,7 @@ EXAMPLES = {
     "min-driver": "580.95",
     "min-cuda": "12.4",
     "sharing": "exclusive",
+    "nic": "aligned",
 }
 ONE_OF_FAMILIES = (
     "write some of kepler, maxwell, pascal, volta, turing, ampere, ada-lovelace, hopper, blackwell, rubin, "
@@ -55,6 +56,7 @@ GOOD = [
     ("sharing", "exclusive", Wish(sharing="exclusive")),
     ("sharing", " Shared ", Wish(sharing="shared")),
     ("sharing", "any", Wish(sharing="any")),
+    ("nic", " Aligned ", Wish(nic="aligned")),
 ]
 NAME = "is in no product name"
 BAD_PRODUCTS = [
@@ -150,6 +152,7 @@ BAD_SHARING = [
     ("exclusiv", f'is "exclusiv", {SHARING}', 'write "exclusive"'),
     ("yes", f'is "yes", {SHARING}', 'write "exclusive", "shared" or "any"'),
 ]
+BAD_NICS = [("near", 'is "near", which is not "aligned"', 'write "aligned"')]
 BAD = [
     (word, *case)
     for word, cases in {
@@ -161,6 +164,7 @@ BAD = [
         "min-cuda": BAD_CUDAS,
         "family": BAD_FAMILIES,
         "sharing": BAD_SHARING,
+        "nic": BAD_NICS,
     }.items()
     for case in cases
 ]
@@ -199,7 +203,7 @@ def test_examples_of_remedies_are_wishes_without_contradictions():
         ("Product", 'write "product"'),
         (
             "colour",
-            "write one of product, min-memory, max-memory, min-compute-capability, family, min-driver, min-cuda, sharing",
+            "write one of product, min-memory, max-memory, min-compute-capability, family, min-driver, min-cuda, sharing, nic",
         ),
     ],
 )

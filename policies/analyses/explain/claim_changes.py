@@ -104,7 +104,7 @@ def converted_claim(pod: Pod | None, claims: Sequence[NamedClaim]) -> ConvertedC
     record = None if pod is None else conversion_record(pod)
     if record is None or record.classes:
         return None
-    requests = {piece.request for piece in record.claim.pieces}
+    requests = {each for piece in record.claim.pieces for each in piece.requests}
     for number, claim in enumerate(claims):
         if {each.name for each in claim.claim.requests} == requests:
             return ConvertedClaim(number, claim, record)

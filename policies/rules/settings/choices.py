@@ -60,6 +60,18 @@ class RuleOverride(_InNamespaces):
 
 
 @dataclass(frozen=True, slots=True)
+class AlignedNIC:
+    """The network device that a pod gets beside each GPU if it wishes `nic: aligned`."""
+
+    __pydantic_config__ = _MODEL
+
+    device_class: str
+    """Its DeviceClass."""
+    match_attribute: str = "resource.kubernetes.io/pcieRoot"
+    """The attribute that GPU and network device have in common, such as the root of the PCIe bus."""
+
+
+@dataclass(frozen=True, slots=True)
 class Conversion:
     """The conversion of pods to DRA."""
 
@@ -79,6 +91,8 @@ class Conversion:
     """The action when conversion would switch a ResourceQuota of the namespace off."""
     unsatisfiable: Literal["warn", "deny"] = "warn"
     """The action when no device of the cluster matches now."""
+    nic: AlignedNIC | None = None
+    """None if pods cannot wish for network devices."""
 
 
 @dataclass(frozen=True, slots=True)

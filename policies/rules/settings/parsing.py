@@ -9,7 +9,14 @@ from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from policies.kubernetes.names import is_label_key, is_label_value, quote, write_field
+from policies.kubernetes.names import (
+    is_attribute_name,
+    is_dns_subdomain,
+    is_label_key,
+    is_label_value,
+    quote,
+    write_field,
+)
 from policies.kubernetes.nodes import NodeTaint, node_taint
 from policies.kubernetes.objects import FieldPath, items_at, lookup
 from policies.kubernetes.schema import wrong_type
@@ -263,6 +270,7 @@ _PART = re.compile(r"[0-9]{1,4}/[1-9][0-9]{0,3}|[01](?:\.[0-9]{1,6})?")
 _MEMORY = re.compile(r"[1-9][0-9]{0,8}[MGT]i?")
 """Memory with a unit, so that it is no fraction."""
 _UNLIMITED_SHARE = ("quota", "unlimitedShare")
+_NIC = ("conversion", "nic")
 _TRUSTED = ("quota", "trustedCreators")
 _SUBJECTS = ("users", "groups", "serviceAccounts")
 _EMPTY = {
@@ -288,6 +296,7 @@ def _spec_problems(spec: Any) -> Iterator[Problem]:
         if lookup(spec, path) == []:
             place = FieldPath((*_SPEC, *path))
             yield Problem(place, f"is empty, {consequence}", f"remove it to mean {default}")
+    yield from _nic_problems(FieldPath((*_SPEC, *_NIC)), lookup(spec, _NIC))
     for index, user in enumerate(items_at(spec, _TRUSTED)):
         if user == "":
             place = FieldPath((*_SPEC, *_TRUSTED, index))
@@ -297,6 +306,16 @@ def _spec_problems(spec: Any) -> Iterator[Problem]:
         remedy = 'write a part of a GPU, above 0 and at most 1, such as "1/8", or memory such as "10Gi"'
         yield Problem(FieldPath((*_SPEC, *_UNLIMITED_SHARE)), f"is {quote(share)}", remedy)
     yield from _account_problems(FieldPath((*_SPEC, *_ACCOUNTS)), items_at(spec, _ACCOUNTS))
+
+
+def _nic_problems(path: FieldPath, nic: Any) -> Iterator[Problem]:
+    device_class, attribute = lookup(nic, ("deviceClass",)), lookup(nic, ("matchAttribute",))
+    if isinstance(device_class, str) and not is_dns_subdomain(device_class):
+        remedy = "write the name of a DeviceClass, such as rdma-nic"
+        yield Problem(path / "deviceClass", f"is {quote(device_class)}", remedy)
+    if isinstance(attribute, str) and not is_attribute_name(attribute):
+        remedy = "write an attribute with its domain, such as resource.kubernetes.io/pcieRoot"
+        yield Problem(path / "matchAttribute", f"is {quote(attribute)}", remedy)
 
 
 def _override_problems(path: FieldPath, override: Any) -> Iterator[Problem]:

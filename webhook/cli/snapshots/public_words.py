@@ -6,8 +6,8 @@ PUBLIC_WORDS = frozenset(
     """
 0 abs ABSENT ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED access action Active activeDeadlineSeconds
 ada-lovelace add additionalLabels address addressableMemory addressingMode admin-access adminAccess administrator
-admission admissionregistration admissionReviewVersions admitted affinity agent-not-ready AGGREGATE ALL All all
-all-balanced all-disabled all-enabled AllAlpha AllBeta allNodes allocatable allocate allocatedResourcesStatus
+admission admissionregistration admissionReviewVersions admitted affinity agent-not-ready AGGREGATE aligned ALL All
+all all-balanced all-disabled all-enabled AllAlpha AllBeta allNodes allocatable allocate allocatedResourcesStatus
 allocation allocationMode allow-deletion allowed allowMultipleAllocations allowPodOptOut alpha Always amazonaws amd64
 Ampere ampere annotations any api apiextensions apiGroups apiserver apiVersion apiVersions app appArmorProfile apply
 applyConsumableShares apps arch architecture argoproj args arm64 array artifacts artifactsDir as asApproximateFloat
@@ -53,20 +53,20 @@ DEV_VGPU_INSTANCE_IDS DEV_VGPU_INSTANCE_INFO DEV_VGPU_PER_PROCESS_UTILIZATION DE
 DEV_VGPU_SUPPORTED_IDS DEV_VGPU_SUPPORTED_INFO DEV_VGPU_TYPE_CLASS DEV_VGPU_TYPE_INFO DEV_VGPU_TYPE_LICENSE
 DEV_VGPU_TYPE_NAME DEV_VGPU_UTIL_INFO DEV_VGPU_UTILIZATIONS DEVICE Device device device-discovery-strategy
 device-filter device-id-strategy device-list-strategy device-plugin device-plugin-config device-plugins
-DEVICE_ID_STRATEGY DEVICE_LIST_STRATEGY DEVICE_PLUGIN_IMAGE DeviceClass deviceclass DeviceClasses deviceclasses
-DeviceClassList deviceClassMappings deviceClassName deviceClassNames DeviceClassParameters deviceDiscoveryStrategy
-DeviceGroup deviceID deviceIDStrategy deviceListStrategy DeviceMetadata devicePlugin devices devices-or-wishes
-deviceSelector DeviceTaintRule DeviceTaintRules devicetaintrules devtools directory disabled disk-pressure disruption
-distinct distinctAttribute distributed DNS1035Label dns1035Label DNS1035LabelPrefix dns1035LabelPrefix DNS1123Label
-dns1123Label DNS1123LabelPrefix dns1123LabelPrefix DNS1123Subdomain dns1123Subdomain DNS1123SubdomainPrefix
-dns1123SubdomainPrefix dnsConfig dnsPolicy docker dockerconfigjson document DoesNotExist domain domainID double
-downwardAPI dpu DRA dra dra-driver-nvidia-gpu dra-strategy DRAAdminAccess DRAConsumableCapacity DRADevice
-DRADeviceBindingConditions DRADeviceTaints DRADriver draDriver DRAExtendedResource drain DRAIN_DELETE_EMPTYDIR_DATA
-DRAIN_POD_SELECTOR_LABEL DRAIN_TIMEOUT_SECONDS DRAIN_USE_FORCE DRAListTypeAttributes DRAPartitionableDevices
-DRAPrioritizedList driver driver-install-dir driver-version DRIVER_IMAGE DRIVER_MANAGER_IMAGE DRIVER_VERSION
-driverInstallDir driverManaged driverManager driverType driverVersion Drop drop DropEqual dropequal duration DYN dyn
-dynamic-resource-allocation DynamicMIG DynamicResourceAllocation DynamoGraphDeployment e effect eks else emptyDir
-enable ENABLE_AUTO_DRAIN ENABLE_GPU_POD_EVICTION enableAPIDevice enabled enablePodLabels enablePodUID
+DEVICE_ID_STRATEGY DEVICE_LIST_STRATEGY DEVICE_PLUGIN_IMAGE DeviceClass deviceClass deviceclass DeviceClasses
+deviceclasses DeviceClassList deviceClassMappings deviceClassName deviceClassNames DeviceClassParameters
+deviceDiscoveryStrategy DeviceGroup deviceID deviceIDStrategy deviceListStrategy DeviceMetadata devicePlugin devices
+devices-or-wishes deviceSelector DeviceTaintRule DeviceTaintRules devicetaintrules devtools directory disabled
+disk-pressure disruption distinct distinctAttribute distributed DNS1035Label dns1035Label DNS1035LabelPrefix
+dns1035LabelPrefix DNS1123Label dns1123Label DNS1123LabelPrefix dns1123LabelPrefix DNS1123Subdomain dns1123Subdomain
+DNS1123SubdomainPrefix dns1123SubdomainPrefix dnsConfig dnsPolicy docker dockerconfigjson document DoesNotExist domain
+domainID double downwardAPI dpu DRA dra dra-driver-nvidia-gpu dra-strategy DRAAdminAccess DRAConsumableCapacity
+DRADevice DRADeviceBindingConditions DRADeviceTaints DRADriver draDriver DRAExtendedResource drain
+DRAIN_DELETE_EMPTYDIR_DATA DRAIN_POD_SELECTOR_LABEL DRAIN_TIMEOUT_SECONDS DRAIN_USE_FORCE DRAListTypeAttributes
+DRAPartitionableDevices DRAPrioritizedList driver driver-install-dir driver-version DRIVER_IMAGE DRIVER_MANAGER_IMAGE
+DRIVER_VERSION driverInstallDir driverManaged driverManager driverType driverVersion Drop drop DropEqual dropequal
+duration DYN dyn dynamic-resource-allocation DynamicMIG DynamicResourceAllocation DynamoGraphDeployment e effect eks
+else emptyDir enable ENABLE_AUTO_DRAIN ENABLE_GPU_POD_EVICTION enableAPIDevice enabled enablePodLabels enablePodUID
 enableServiceLinks encode encoder encoders endsWith Enforce enforce enforce-converted-pods enforce-quota Enforced
 enforced engines entries enum env envFrom envvar ephemeral ephemeral-storage ephemeralContainers ephemeralcontainers
 Equal Equivalent equivalent ErrImagePull error errorString etc Event EventList events eventTime EVERYTHING
@@ -123,7 +123,7 @@ mpiReplicaSpecs MPS mps mps-config mps-root mps-shm MPS_ROOT mpsConfig mpsRoot M
 mutableList mutableMap mutating MutatingWebhookConfiguration MutatingWebhookConfigurationList
 mutatingwebhookconfigurations Name name named nameHolders names Namespace namespace namespace-controller
 namespace-labels Namespaced NamespaceList namespaceoptins namespacequotas namespaces namespaceSelector NaN nativeQuota
-network-unavailable networkData networking networkpolicies NetworkPolicy NetworkPolicyList Never nfd NIMPipeline
+network-unavailable networkData networking networkpolicies NetworkPolicy NetworkPolicyList Never nfd nic NIMPipeline
 NIMService nlsEnabled No no no-devices no-nvidia-devices Node node node-feature-discovery node-role nodeAffinity
 nodeClassRef NodeFeatureRule nodeInfo nodeLabels NodeList nodeName NodePool nodepool NodePoolList nodepools
 nodePublishSecretRef nodes nodeSelector nodeSelectorTerms nodeStatusExporter NoExecute NONE None none NoneOnDryRun
