@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from policies.devices.allocation.capacity import Rejection, capacity_demand, read_capacities
 from policies.devices.allocation.reading import DEFAULTS, AllocationError
 from policies.devices.allocation.usage import NANO
+from policies.kubernetes.bounds import remember_short
 from policies.kubernetes.objects import lookup, mapping_at
 from policies.kubernetes.quantities import quantity_or_none
 from policies.nvidia.identifiers import DRIVER
@@ -19,7 +20,7 @@ from policies.nvidia.identifiers import DRIVER
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from policies.devices.allocation.capacity import Capacity, Demand
+    from policies.devices.allocation.capacity import Capacity
     from policies.kubernetes.objects import Object
     from policies.kubernetes.resourceslices import Device
 
@@ -60,7 +61,7 @@ def sharing_of(device: Device) -> DeviceSharing:
     """
     if not device.is_shareable:
         return _EXCLUSIVE
-    return _read_sharing(json.dumps(device.items_of("capacity"), sort_keys=True, default=str))
+    return _read_sharing(device.capacity_text)
 
 
 def requested_parts(device: Device, requests: Mapping[str, Any] | None) -> Mapping[str, Fraction] | None:
@@ -75,16 +76,8 @@ def requested_parts(device: Device, requests: Mapping[str, Any] | None) -> Mappi
     """
     if not (device.is_shareable or requests):
         return ALONE
-    sharing = _read_sharing(json.dumps(device.items_of("capacity"), sort_keys=True, default=str))
-    if not sharing.is_readable:
-        return None
-    try:
-        found = capacity_demand(sharing.capacities, requests, DEFAULTS)
-    except AllocationError:
-        return None
-    if isinstance(found, Rejection) or any(found.shortages({}, {})):
-        return None
-    return _parts(found) if device.is_shareable else ALONE
+    parts = _parts(_read_sharing(device.capacity_text), json.dumps(requests or {}, sort_keys=True, default=str))
+    return parts if parts is None or device.is_shareable else ALONE
 
 
 def consumed_capacity(result: Object) -> Mapping[str, Any] | None:
@@ -133,9 +126,19 @@ def _read_sharing(capacity: str) -> DeviceSharing:
     return DeviceSharing(mode, capacities=capacities)
 
 
-def _parts(demand: Demand) -> dict[str, Fraction]:
+@remember_short(4096)
+def _parts(sharing: DeviceSharing, requests: str) -> Mapping[str, Fraction] | None:
+    """The parts of capacities that requests, which are JSON, take; None if the allocator refuses them."""
+    if not sharing.is_readable:
+        return None
+    try:
+        found = capacity_demand(sharing.capacities, json.loads(requests), DEFAULTS)
+    except AllocationError:
+        return None
+    if isinstance(found, Rejection) or any(found.shortages({}, {})):
+        return None
     return {
-        name: Fraction(amount.nanos, demand.capacity[name])
-        for name, amount in demand.amounts.items()
-        if demand.capacity[name] > 0
+        name: Fraction(amount.nanos, found.capacity[name])
+        for name, amount in found.amounts.items()
+        if found.capacity[name] > 0
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -90,6 +91,11 @@ class Device:
                 amount = parse_quantity(value.get("value") if isinstance(value, dict) else value)
                 amounts[_qualified_name(self.driver, name)] = amount
         return amounts
+
+    @cached_property
+    def capacity_text(self) -> str:
+        """The `capacity` as JSON: equal for devices with the same amounts and policies."""
+        return json.dumps(self.items_of("capacity"), sort_keys=True, default=str)
 
     def items_of(self, part: str) -> Mapping[str, Any]:
         """The `attributes` or the `capacity` as they are written."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -10,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from policies.devices.device_sharing import SharingMode, requested_parts, sharing_of
-from policies.devices.published_devices import gpu_groups
+from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.gpu_nodes import gpu_nodes, narrows_gpus
 from policies.fleet.offers.shown import NOT_SHARED, ShownSharing
-from policies.kubernetes.bounds import remember_short
+from policies.kubernetes.bounds import LONGEST_KEY, count_work, remember_short
 from policies.kubernetes.objects import lookup
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from policies.devices.device_sharing import DeviceSharing
-    from policies.devices.published_devices import DeviceGroup
+    from policies.devices.published_devices import DeviceGroup, PublishedDevices
     from policies.fleet.gpu_nodes import NodeTraits
     from policies.fleet.offers.shown import ShownDevice
     from policies.kubernetes.resourceslices import Device
@@ -298,22 +299,42 @@ def unpublished_kinds(
     autoscaler adds as it shares the others. GPUs and MIG devices are compared with their like; if none is published that
     the request could get, it counts for the whole device.
     """
-    groups = gpu_groups(view)
-    published = () if groups is UNKNOWN else groups
-    if not kinds or (not requests and any(not group.is_shareable for group in published)):
+    published = view.derive(published_devices)
+    if not kinds or published is UNKNOWN or (not requests and not all(each.is_shareable for each in published.gpus)):
         return kinds
-    largest: dict[bool, tuple[Fraction, bool]] = {}
-    for group in published:
-        taken = published_kind(group.first, requests, settings)
-        if taken is not None:
-            found = taken.gpus / quota_device(group.first).device.gpus, not taken.shared_without_limit
-            largest[bool(taken.profile)] = max(largest.get(bool(taken.profile), found), found)
+    largest = _largest_parts(published, requests, settings)
     counted = set()
     for kind in kinds:
         part, is_limited = largest.get(bool(kind.profile), (_WHOLE, True))
         memory = None if kind.memory is None else int(part * kind.memory)
         counted.add(replace(kind, gpus=kind.gpus * part, memory=memory, shared_without_limit=not is_limited))
     return frozenset(counted)
+
+
+_Largest = dict[bool, tuple[Fraction, bool]]
+"""The largest part of a whole GPU, and of a MIG device (True): the part, and whether anything limits it."""
+_LARGEST: WeakKeyDictionary[PublishedDevices, dict[tuple[str, str], _Largest]] = WeakKeyDictionary()
+_MOST_KEPT = 256
+
+
+def _largest_parts(published: PublishedDevices, requests: Mapping[str, Any] | None, settings: Quotas) -> _Largest:
+    """The largest parts that a request takes of published devices; empty if it can get none."""
+    known = _LARGEST.setdefault(published, {})
+    key = json.dumps(requests or {}, sort_keys=True, default=str), settings.unlimited_share
+    if key in known:
+        return known[key]
+    count_work(len(published.gpus))
+    largest: _Largest = {}
+    for group in published.gpus:
+        taken = published_kind(group.first, requests, settings)
+        if taken is not None:
+            found = taken.gpus / quota_device(group.first).device.gpus, not taken.shared_without_limit
+            largest[bool(taken.profile)] = max(largest.get(bool(taken.profile), found), found)
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    if len(key[0]) <= LONGEST_KEY:
+        known[key] = largest
+    return largest
 
 
 UNLIMITED_CLAUSE = "a claim counts as a whole GPU, because the driver shares GPUs without limit"
