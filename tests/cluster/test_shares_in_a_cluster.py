@@ -1,0 +1,131 @@
+"""Shares of devices: what the real scheduler gives to claims, and what quotas and `usage` make of it."""
+
+import json
+from fractions import Fraction
+from functools import partial
+
+import pytest
+
+from policies.devices.device_sharing import consumed_capacity, held_parts, requested_parts
+from policies.kubernetes.resourceslices import devices_in
+from testbed import manifests
+from testbed.waiting import until
+from tests.cluster.commands import command_output
+from tests.cluster.mixed_nodes import MIG_CLASS, mig_class
+from tests.cluster.quotas import counted, limited
+from tests.cluster.scheduled_pods import Scheduled, beating
+from tests.published import shared_device
+
+NODE, PRODUCT = "shares", "NVIDIA A100-SXM4-40GB"
+WHOLE, SLICE = ("gpu", "", {"memory": "40Gi"}), ("mig", "1g.5gb", {"memory": "4864Mi", "multiprocessors": "14"})
+
+
+def published(form, shares):
+    """The slice of one device as the driver shares it."""
+    kind, profile, capacity = form
+    texts = {"type": kind, "productName": PRODUCT} | ({"profile": profile} if profile else {})
+    device = {
+        "name": f"{kind}-0",
+        "attributes": {name: {"string": text} for name, text in texts.items()},
+        "capacity": {name: {"value": value} for name, value in capacity.items()},
+    }
+    document = manifests.resource_slice(NODE, 0)
+    document["spec"]["devices"] = [shared_device(device, shares)]
+    return document
+
+
+@pytest.fixture
+def shared(real, background):
+    """Publish a shared device on a node that only this test has, and return it with a namespace."""
+    if not real.schedules or real.minor < 36:
+        pytest.skip("needs a kube-scheduler of Kubernetes 1.36")
+    made, teams = [], []
+
+    def shared(form, shares):
+        team = real.namespace(quota="enforced")
+        teams.append(team)
+        made.extend([manifests.node(NODE), mig_class(), published(form, shares)])
+        for document in made:
+            real.belongings.add(document)
+        (device,) = devices_in(made[-1])
+        return device, limited(real, team, 9)
+
+    beats = beating(real, background, [NODE])
+    try:
+        yield shared
+    finally:
+        beats.cancel()
+        for team in teams:
+            # Claims that no pod uses any more still hold their devices until the controller has freed them.
+            for kind in ("Pod", "ResourceClaim"):
+                for each in real.list(kind, team):
+                    real.delete(kind, each["metadata"]["name"], team, gracePeriodSeconds=0)
+            until(partial(_is_free, real, team), "no claim holds the device any more", 60)
+        for document in reversed(made):
+            real.delete(document["kind"], document["metadata"]["name"])
+        real.delete("Lease", NODE, "kube-node-lease")
+
+
+def _is_free(real, team):
+    return not real.list("ResourceClaim", team)
+
+
+def claim_of(team, name, form, requests):
+    document = manifests.claim(team, name, f'device.attributes["gpu.nvidia.com"].productName == "{PRODUCT}"')
+    exactly = document["spec"]["devices"]["requests"][0]["exactly"]
+    exactly |= {"capacity": {"requests": requests}} if requests else {}
+    exactly |= {"deviceClassName": MIG_CLASS} if form is SLICE else {}
+    return document
+
+
+def pod_of(team, name):
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    document = manifests.pod(
+        team, name, resourceClaims=[{"name": "gpu", "resourceClaimName": name}], tolerations=[toleration]
+    )
+    document["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+    return document
+
+
+def positive(parts):
+    return {name: part for name, part in parts.items() if part}
+
+
+@pytest.mark.parametrize(
+    ("form", "shares", "requests", "starting", "charged"),
+    [
+        (WHOLE, "4", None, 4, "5/4"),
+        (WHOLE, "4", {"shares": "2"}, 2, "5/2"),
+        (WHOLE, "memory", {"memory": "10485759Ki"}, 4, "5/4"),
+        (WHOLE, "memory", None, 1, "5"),
+        (WHOLE, "unlimited", None, 5, "5"),
+        (WHOLE, "unlimited", {"memory": "20Gi"}, 2, "5"),
+        (WHOLE, "", None, 1, "5"),
+        (SLICE, "4", None, 1, "5/7"),
+        (SLICE, "unlimited", {"multiprocessors": "7"}, 2, "5/7"),
+    ],
+)
+def test_charges_and_holders_are_what_the_scheduler_makes_of_shares(
+    real, shared, form, shares, requests, starting, charged
+):
+    device, team = shared(form, shares)
+    names = [f"train-{number}" for number in range(5)]
+    for name in names:
+        assert real.create(claim_of(team, name, form, requests)).accepted
+    started = Scheduled(real, [team]).starts(*(pod_of(team, name) for name in names))
+    assert len(started) == starting
+    results = [
+        result
+        for each in real.list("ResourceClaim", team)
+        for result in each.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+    ]
+    held = [positive(held_parts(device, consumed_capacity(each))) for each in results]
+    assert held == [positive(requested_parts(device, requests))] * starting
+    counted(real, team, charged)
+    report = json.loads(command_output("usage", "--kubeconfig", real.kubeconfig, "-o", "json", "-n", team))
+    assert sorted(pod for each in report["holders"] for pod in each["pods"]) == sorted(
+        pod["metadata"]["name"] for pod in started
+    )
+    (devices,) = (devices for node in report["nodes"] for devices in node["devices"])
+    assert Fraction(devices["held"]) == 1
+    assert report["problems"] == []
