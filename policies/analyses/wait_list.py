@@ -233,6 +233,18 @@ def wait_list(
     return WaitList(tuple(sorted(rows, key=_order)), now=now)
 
 
+def unscheduled_counts(view: ClusterView, now: datetime) -> Counter[WaitReason]:
+    """The number of pods that wait for their gates, or on their node to start."""
+    flags = view.derive_each("Pod", _waits_for_gates)
+    pods = zip(view.known_objects("Pod"), () if flags is UNKNOWN else flags, strict=True)
+    gated = [pod for pod, is_held in pods if is_held and any(gpu_requests(pod, _home(pod), view))]
+    return Counter({WaitReason.GATED: len(gated), WaitReason.NOT_STARTED: len(stuck_pods(view, now))})
+
+
+def _waits_for_gates(pod: Object) -> bool:
+    return is_gated(pod) and may_request_gpu(pod)
+
+
 def _order(row: WaitRow) -> tuple[int, float, str, str]:
     since = float("inf") if row.since is None else row.since.timestamp()
     return -(row.priority or 0), since, row.namespace, row.name

@@ -11,6 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from certs.rotation import CHANGES
+from policies.analyses.wait_list import WaitReason
 from policies.quota.ledger.open_charges import ZERO
 from webhook.cluster.answers import ClusterError
 from webhook.cluster.clockwork import Clockwork
@@ -176,16 +177,16 @@ class WaitingMetrics(Collector):
         new = MetricFactory(registry)
         written = "Writes to pods that wait for GPUs: their condition and events."
         self._writes = new.counters("waiting_writes", written, "write", WAITING_WRITES)
-        self._shown: tuple[dict[str, int], int] | None = None
+        self._shown: tuple[dict[WaitReason, int], int] | None = None
         registry.register(self)
 
     def count_write(self, write: str) -> None:
         """Count a write; `failed` if the API server refused it."""
         self._writes[write].inc()
 
-    def show(self, verdicts: Mapping[str, int], conditions: int) -> None:
-        """Export the pods that wait by verdict, and the number of pods with our condition."""
-        self._shown = (dict(verdicts), conditions)
+    def show(self, reasons: Mapping[WaitReason, int], conditions: int) -> None:
+        """Export the pods that wait by reason, and the number of pods with our condition."""
+        self._shown = (dict(reasons), conditions)
 
     def forget(self) -> None:
         """Export no pods, because another replica leads now."""
@@ -195,16 +196,16 @@ class WaitingMetrics(Collector):
         """The pods of the last round."""
         pods = GaugeMetricFamily(
             "gpu_admission_waiting_pods",
-            "Pods that have waited for GPUs for more than 30 s, by the verdict of their explanation; postponed without one.",
+            "Pods that have waited for GPUs for more than 30 s, by reason.",
             None,
-            ("verdict",),
+            ("reason",),
         )
         conditions = GaugeMetricFamily(
             "gpu_admission_waiting_conditions", "Pods with the condition gpu-admission.io/Schedulable."
         )
         if (shown := self._shown) is not None:
-            for verdict, count in sorted(shown[0].items()):
-                pods.add_metric((verdict,), count)
+            for reason in WaitReason:
+                pods.add_metric((str(reason),), shown[0].get(reason, 0))
             conditions.add_metric((), shown[1])
         return (pods, conditions)
 

@@ -7,9 +7,11 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.explain import explain
+from policies.analyses.wait_list import WaitReason, unscheduled_counts, wait_cause
 from policies.analyses.waiting import (
     NOTHING_WRITTEN,
     ConditionStep,
@@ -28,7 +30,7 @@ from policies.fleet import gpu_requests
 from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.names import SCHEDULABLE
 from policies.kubernetes.view import UNKNOWN
-from policies.outcome import READ_FROM, Audience, Feasibility, questions
+from policies.outcome import READ_FROM, Audience, questions
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import STRATEGIC_PATCH
 from webhook.cluster.clockwork import Clockwork, micro_time, rfc3339
@@ -239,13 +241,12 @@ def _event(pod: PodId, result: WaitingResult, identity: str, now: datetime) -> O
 
 _logger = logging.getLogger("gpu_admission.controllers")
 
-POSTPONED = "postponed"
-"""Counted instead of a verdict for pods that a round had no time for; they are first in the next round."""
-
 _ROUND_SECONDS = 20.0
 """For all explanations of a round, pauses for reviews included."""
 _EXPLANATION_SECONDS = 10.0
 """For one explanation; a longer one counts as unknown."""
+_COUNTING_SECONDS = 5.0
+"""For all explanations of a round that writes nothing."""
 
 
 class PodAnswer(NamedTuple):
@@ -262,8 +263,8 @@ class WaitingAnswers:
     answers: Sequence[PodAnswer] = ()
     """Of pods that wait for GPUs or have our condition, without those that were postponed."""
     postponed: Sequence[PodState] = ()
-    counts: Mapping[str, int] = field(default_factory=Counter)
-    """The number of pods that wait for GPUs, by verdict, or `POSTPONED`."""
+    counts: Mapping[WaitReason, int] = field(default_factory=Counter)
+    """The number of pods that wait for GPUs, by reason; postponed ones by their last reason."""
 
     @property
     def conditions(self) -> int:
@@ -289,43 +290,48 @@ class WaitingExplainer:
     clock: Callable[[], float]
     """Monotonic seconds."""
     round_seconds: float = _ROUND_SECONDS
-    _explained: dict[str, float] = field(default_factory=dict, init=False)
-    """When pods of a template were explained last, by their key."""
+    _explained: dict[str, tuple[float, WaitReason]] = field(default_factory=dict, init=False)
+    """When pods of a template were explained last, and why they waited then, by their key."""
     _defects: set[str] = field(default_factory=set, init=False)
     """The keys of explanations that failed."""
 
-    def answers(self, states: Sequence[PodState], settings: GPUAdmissionPolicy, now: datetime) -> WaitingAnswers:
+    def answers(
+        self, states: Sequence[PodState], settings: GPUAdmissionPolicy, now: datetime, most_seconds: float = inf
+    ) -> WaitingAnswers:
         """Explain all waiting pods.
 
         Args:
             states: The pods that wait or have our condition.
             settings: The administrator's settings.
             now: The time of day.
+            most_seconds: The time for all explanations, if it is less than usual.
         """
-        ends = self.clock() + self.round_seconds
+        ends = self.clock() + min(self.round_seconds, most_seconds)
         answers = [PodAnswer(state, None) for state in states if not state.is_pending]
         waiting = [state for state in states if is_waiting(state, now)]
         if any(self.view.list(kind) is UNKNOWN for kind in READ_FROM):
-            return WaitingAnswers(
-                [*answers, *(PodAnswer(state, None) for state in waiting)], (), _counts(Feasibility.UNKNOWN, waiting)
-            )
+            counts = Counter({WaitReason.UNKNOWN: len(waiting)})
+            return WaitingAnswers([*answers, *(PodAnswer(state, None) for state in waiting)], (), counts)
         groups = self._groups(waiting, settings)
-        explained: dict[str, float] = {}
+        explained: dict[str, tuple[float, WaitReason]] = {}
         postponed: list[PodState] = []
-        counts: Counter[str] = Counter()
-        for key in sorted(groups, key=lambda key: self._explained.get(key, 0.0)):
+        counts = unscheduled_counts(self.view, now)
+        never = 0.0, WaitReason.UNKNOWN
+        for key in sorted(groups, key=lambda key: self._explained.get(key, never)[0]):
             question, alike = groups[key]
             if self.clock() >= ends:
                 postponed += alike
-                explained[key] = self._explained.get(key, 0.0)
+                explained[key] = self._explained.get(key, never)
+                counts[explained[key][1]] += len(alike)
                 continue
-            explained[key] = self.clock()
-            theirs, verdict = self._answers_of(key, question, alike, settings)
+            began = self.clock()
+            theirs, reason = self._answers_of(key, question, alike, settings)
             answers += theirs
-            counts.update(_counts(verdict, alike) if verdict else {})
+            explained[key] = began, reason or WaitReason.UNKNOWN
+            if reason is not None:
+                counts[reason] += len(alike)
         self._explained = explained
         self._defects &= groups.keys()
-        counts.update(_counts(POSTPONED, postponed))
         return WaitingAnswers(answers, postponed, counts)
 
     def _groups(
@@ -341,11 +347,11 @@ class WaitingExplainer:
 
     def _answers_of(
         self, key: str, question: Question, alike: Sequence[PodState], settings: GPUAdmissionPolicy
-    ) -> tuple[list[PodAnswer], str]:
-        """The answers for pods with one explanation, and its verdict; empty if they do not wait for GPUs."""
+    ) -> tuple[list[PodAnswer], WaitReason | None]:
+        """The answers for pods with one explanation, and why they wait; None if they do not wait for GPUs."""
         pod, namespace = alike[0].pod, alike[0].namespace
         if not any(gpu_requests(pod, namespace, self.view)):
-            return [PodAnswer(state, None) for state in alike], ""
+            return [PodAnswer(state, None) for state in alike], None
         ends = self.clock() + _EXPLANATION_SECONDS
 
         def check_time() -> None:
@@ -357,30 +363,27 @@ class WaitingExplainer:
             with bounded_by(Work(check=check_time)):
                 explanation = explain(for_all_alike(question), self.view, settings, audience=audience)
         except _TooLongError:
-            return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
+            return [PodAnswer(state, None) for state in alike], WaitReason.UNKNOWN
         except Exception:
             check_cancelled()
             # A defect that one pod meets must not keep the reasons from all others.
             if key not in self._defects:
                 _logger.exception("the explanation of pod %s/%s failed", namespace, alike[0].name)
                 self._defects.add(key)
-            return [PodAnswer(state, None) for state in alike], Feasibility.UNKNOWN
+            return [PodAnswer(state, None) for state in alike], WaitReason.UNKNOWN
         scheduler = str(question.pod.spec.get("schedulerName") or "") if question.pod is not None else ""
         result = waiting_result(explanation, scheduler)
         # The scheduler must have rejected the pod too, or not try it.
         is_certain = result is not None and result.is_before_scheduling
         found = [PodAnswer(state, result if is_certain or state.is_rejected else None) for state in alike]
-        return found, explanation.verdict
-
-
-def _counts(verdict: str, pods: Sequence[PodState]) -> Counter[str]:
-    return Counter({str(verdict): len(pods)} if pods else {})
+        return found, wait_cause(explanation, len(alike)).reason
 
 
 _COMPUTE_SECONDS = 120.0
 """The limit for the thread. Explanations have a shorter limit of their own; reading 5,000 pods takes a second."""
-_WITHDRAWAL_SECONDS = 60.0
-"""While the setting is off, the interval of checks for conditions to remove; while there are some, every round removes some."""
+_IDLE_SECONDS = 60.0
+"""While the setting is off, the interval of checks for conditions to remove, and of counts; while there are conditions, every
+round removes some."""
 _MOST_FAILURES = 10
 """Failed writes after which a round ends, because they are not due to single pods."""
 _WRITE_SECONDS = 15.0
@@ -389,7 +392,7 @@ _WRITE_SECONDS = 15.0
 
 @dataclass(slots=True)
 class WaitingRound:
-    """Explains waiting pods and writes the results; removes them if the setting is off."""
+    """Explains and counts waiting pods, and writes the results; removes them if the setting is off."""
 
     view: ClusterView
     settings: Callable[[], GPUAdmissionPolicy]
@@ -400,6 +403,9 @@ class WaitingRound:
     clockwork: Clockwork
     _note: str = field(default="", init=False)
     _next_withdrawal: float = field(default=0.0, init=False)
+    _next_count: float = field(default=0.0, init=False)
+    _counts: Mapping[WaitReason, int] = field(default_factory=Counter, init=False)
+    """Of the last round."""
 
     def notes(self) -> list[str]:
         """A note if RBAC does not allow the writes."""
@@ -421,13 +427,14 @@ class WaitingRound:
         settings, now = self.settings(), self.clockwork.clock()
         if not settings.explain.on_pods and now < self._next_withdrawal:
             return
-        self._next_withdrawal = 0.0 if settings.explain.on_pods else now + _WITHDRAWAL_SECONDS
+        self._next_withdrawal = 0.0 if settings.explain.on_pods else now + _IDLE_SECONDS
         try:
             answers, due = await run_spread(partial(self._plan, settings), _COMPUTE_SECONDS)
         except TimeoutError as error:
             raise IncompleteRound(f"pods that wait were not explained within {_COMPUTE_SECONDS:g} seconds") from error
         if answers is not None:
             self.metrics.show(answers.counts, answers.conditions)
+            self._counts = answers.counts
         if due:
             self._next_withdrawal = 0.0
         try:
@@ -447,7 +454,7 @@ class WaitingRound:
         if settings.explain.on_pods:
             answers = self.explainer.answers(states, settings, self.clockwork.now())
         else:
-            answers = withdrawal(states)
+            answers = replace(withdrawal(states), counts=self._counts_by_reason(states, settings))
         # These pods ended, or were bound before the view showed their condition.
         gone = self.writer.drop_all_except(state.uid for state in states)
         due = [PodWrite(pod, ConditionStep.REMOVE) for pod in gone]
@@ -459,6 +466,14 @@ class WaitingRound:
         due = [each for each in due if not self.writer.rests(each.pod)]
         due.sort(key=lambda each: (each.condition is not ConditionStep.REMOVE, not each.is_new, each.last))
         return answers, due
+
+    def _counts_by_reason(self, states: Sequence[PodState], settings: GPUAdmissionPolicy) -> Mapping[WaitReason, int]:
+        """The pods that wait by reason, counted anew once a minute, while nothing is written to pods."""
+        now = self.clockwork.clock()
+        if now < self._next_count:
+            return self._counts
+        self._next_count = now + _IDLE_SECONDS
+        return self.explainer.answers(states, settings, self.clockwork.now(), _COUNTING_SECONDS).counts
 
     def _due_for(self, answer: PodAnswer) -> PodWrite | None:
         state, result = answer

@@ -53,7 +53,7 @@ async def test_pod_that_fits_gets_no_condition(team, leader, events):
     await leader.round()
     assert team.condition("train") is None
     assert await events("train") == []
-    assert leader.sample("gpu_admission_waiting_pods", verdict="fits") == 1
+    assert leader.sample("gpu_admission_waiting_pods", reason="fits") == 1
 
 
 async def test_condition_is_removed_when_the_pod_fits(team, leader):
@@ -215,7 +215,7 @@ async def test_nothing_is_said_while_devices_are_unknown(team, leader):
     leader.stores["ResourceSlice"].mark("forbidden", "no")
     await leader.task.round()
     assert team.condition("train") is None
-    assert leader.sample("gpu_admission_waiting_pods", verdict="unknown") == 1
+    assert leader.sample("gpu_admission_waiting_pods", reason="unknown") == 1
 
 
 async def test_nothing_is_removed_while_pods_are_unknown(team, leader):
@@ -287,10 +287,46 @@ async def test_pods_that_the_time_does_not_suffice_for_are_first_in_the_next_rou
     team.pod("train", gpus=8)
     leader.explainer.round_seconds = 0
     await leader.round()
-    assert leader.sample("gpu_admission_waiting_pods", verdict="postponed") == 1
+    assert leader.sample("gpu_admission_waiting_pods", reason="unknown") == 1
     leader.explainer.round_seconds = 20
     await leader.round()
     assert team.condition("train") == FULL
+
+
+async def test_pods_that_the_time_does_not_suffice_for_keep_their_reason(team, leader):
+    team.node("node-1", gpus=4)
+    team.pod("train", gpus=8)
+    await leader.round()
+    leader.explainer.round_seconds = 0
+    await leader.round()
+    assert leader.sample("gpu_admission_waiting_pods", reason="noNode") == 1
+
+
+async def test_pods_with_gates_and_pods_that_do_not_start_are_counted(team, leader):
+    team.node("node-1", gpus=4)
+    team.pod("held", gpus=1, schedulingGates=[{"name": "example.com/later"}])
+    team.pod("stuck", gpus=1, nodeName="node-1")
+    team.seconds += 3600
+    await leader.round()
+    assert leader.sample("gpu_admission_waiting_pods", reason="gated") == 1
+    assert leader.sample("gpu_admission_waiting_pods", reason="notStarted") == 1
+    assert leader.sample("gpu_admission_waiting_pods", reason="fits") == 0
+
+
+async def test_pods_are_counted_once_a_minute_while_nothing_is_written(team, leader):
+    leader.switch_off()
+    team.node("node-1", gpus=4)
+    team.pod("train", gpus=8)
+    await leader.round()
+    assert leader.sample("gpu_admission_waiting_pods", reason="noNode") == 1
+    team.pod("more", gpus=8)
+    team.seconds += 30
+    await leader.round()
+    assert leader.sample("gpu_admission_waiting_pods", reason="noNode") == 1
+    team.seconds += 31
+    await leader.round()
+    assert leader.sample("gpu_admission_waiting_pods", reason="noNode") == 2
+    assert team.condition("train") is None
 
 
 async def test_conditions_are_removed_when_the_setting_is_off(team, leader):
