@@ -30,17 +30,32 @@ def findings_of(found, rule):
     return [(finding.severity, plain_text(finding)) for finding in found if finding.rule.id == rule]
 
 
-def test_tolerations_without_the_default_are_warned_of(examined):
-    for kind in ("ClusterPolicy", "GPUCluster"):
-        assert findings_of(examined(daemonsets(f"tolerations: [{SKU}]", kind=kind)), "GA175") == [
+@pytest.mark.parametrize(
+    ("kind", "verb"), [("ClusterPolicy", "replaces the default"), ("GPUCluster", "leaves out the")]
+)
+def test_tolerations_without_the_usual_one_are_warned_of(examined, kind, verb):
+    assert findings_of(examined(daemonsets(f"tolerations: [{SKU}]", kind=kind)), "GA175") == [
+        (
+            Severity.WARN,
             (
-                Severity.WARN,
-                (
-                    "spec.daemonsets.tolerations: replaces the default toleration of nvidia.com/gpu, which GPU nodes often "
-                    "need; add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
-                ),
-            )
-        ]
+                f"spec.daemonsets.tolerations: {verb} toleration of nvidia.com/gpu, which GPU nodes often need; add {{key: "
+                "nvidia.com/gpu, operator: Exists, effect: NoSchedule}"
+            ),
+        )
+    ]
+
+
+def test_gpu_cluster_has_no_default_toleration(examined):
+    tainted = node("key: nvidia.com/gpu, value: present, effect: NoSchedule")
+    assert findings_of(examined(daemonsets("", tainted, kind="GPUCluster")), "GA175") == [
+        (
+            Severity.WARN,
+            (
+                "spec.daemonsets.tolerations: leaves the taint nvidia.com/gpu=present:NoSchedule of the GPU node "
+                '"gpu-1" untolerated; no operand runs there; add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}'
+            ),
+        )
+    ]
 
 
 @pytest.mark.parametrize(

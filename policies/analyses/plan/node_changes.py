@@ -94,6 +94,19 @@ class ChangedObjects:
     """The nodes where a DRA driver takes the place of the device plugin, each with its labels before."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Transition:
+    """A node before and after a change."""
+
+    old: Object
+    node: Object
+    """The node as it is stored after the change, with its offers as before."""
+    was: NodeConfiguration
+    will_be: NodeConfiguration
+    slices: Sequence[Object]
+    """Those of the GPUs before the change."""
+
+
 def node_change(
     old: Object,
     node: Object,
@@ -107,44 +120,38 @@ def node_change(
     node, gone = _without_resources_of_machines(node, was, will_be)
     leaves_machines = was.workload not in (WORKLOADS[0], will_be.workload)
     interrupts = _LEAVES_MACHINES if leaves_machines else ""
+    change = NodeChange(name, _offers(old, slices), "unknown", tuple(_reasons(was, will_be)), interrupts, gone=gone)
     if WORKLOADS[0] not in (was.workload, will_be.workload):
         if not gone and not leaves_machines:
             return None
         found.changed["Node", "", name] = node
-        missing = f"which resources of {will_be.workload} it offers is not predicted" if will_be.serves_machines else ""
-        return NodeChange(
-            name,
-            _offers(old, slices),
-            "unknown" if missing else _offers(node, slices),
-            tuple(_reasons(was, will_be)),
-            interrupts,
-            missing,
-            certainty=Certainty.UNKNOWN if missing else Certainty.PREDICTED,
-            gone=gone,
-        )
+        if will_be.serves_machines:
+            missing = f"which resources of {will_be.workload} it offers is not predicted"
+            return replace(change, unknown=missing, certainty=Certainty.UNKNOWN)
+        return replace(change, after=_offers(node, slices))
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
-    driver, loses_driver = _later_driver(was, will_be, slices), will_be.loses_driver(was)
+    transition = _Transition(old, node, was, will_be, slices)
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
-    if shown is None and (will_be.advertises or driver is not None):
+    if shown is None and (will_be.advertises or _later_driver(transition) is not None):
         unknown = unknown or "its labels do not say which GPUs it has"
     elif shown is not None and not unknown:
         _, unknown = _state(*shown, was, will_be)
-    if unknown:
-        found.changed["Node", "", name] = _without_gpus(node)
-        found.changed.update((slice_key(each), _without_devices(each)) for each in slices)
-        reasons = tuple(_reasons(was, will_be)) or ("its configuration changes",)
-        return NodeChange(
-            name,
-            _offers(old, slices),
-            "unknown",
-            reasons,
-            interrupts,
-            unknown,
-            certainty=Certainty.UNKNOWN,
-            gone=gone,
-        )
-    hardware, cut = shown or (Hardware("", 0, None, None), Cut(0))
+    if not unknown:
+        hardware, cut = shown or (Hardware("", 0, None, None), Cut(0))
+        return _known_change(change, transition, hardware, cut, found)
+    found.changed["Node", "", name] = _without_gpus(node)
+    found.changed.update((slice_key(each), _without_devices(each)) for each in slices)
+    reasons = change.reasons or ("its configuration changes",)
+    return replace(change, reasons=reasons, unknown=unknown, certainty=Certainty.UNKNOWN)
+
+
+def _known_change(
+    change: NodeChange, transition: _Transition, hardware: Hardware, cut: Cut, found: ChangedObjects
+) -> NodeChange | None:
+    """The change of a node whose GPUs are known, and how they are cut before it."""
+    old, node, was, will_be = transition.old, transition.node, transition.was, transition.will_be
+    slices, driver = transition.slices, _later_driver(transition)
     (was_state, _), (state, _) = (_state(hardware, cut, was, each) for each in (was, will_be))
     state = replace(state, driver=driver)
     if will_be.reloads_driver(was):
@@ -162,73 +169,68 @@ def node_change(
     new_node = _with_offer(node, resources, _later_labels(node, hardware, state, will_be))
     is_republished = will_be.manages_dra(was) and (was.driver, was.missing_driver) != (driver, will_be.missing_driver)
     is_same = _same_offers(old, new_node) and not is_recut and not is_republished
-    if is_same and not loses_driver and not leaves_machines:
+    if is_same and not will_be.loses_driver(was) and not change.interrupts:
         return None
     new_slices: Mapping[Key, Object | None] | str = {}
-    if driver is None:
+    if driver is None and (was.driver is not None or will_be.loses_driver(was)):
         new_slices = dict.fromkeys(map(slice_key, slices))
-    elif is_republished or (slices and is_recut):
-        new_slices = node_slices(name, slices, hardware, state, found.parts)
+    elif driver is not None and (is_republished or (slices and is_recut)):
+        new_slices = node_slices(change.node, slices, hardware, state, found.parts)
+    unknown = ""
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, {slice_key(each): _without_devices(each) for each in slices}
-    found.changed.update({("Node", "", name): new_node, **new_slices})
+    found.changed.update({("Node", "", change.node): new_node, **new_slices})
     if new_slices and was.advertises and not will_be.advertises and driver is not None:
-        found.moved[name] = labels_of(old)
-    published_by = driver if new_slices else None
-    sizes = {} if unknown else estimated_sizes(hardware, replace(state, driver=published_by))
+        found.moved[change.node] = labels_of(old)
+    state = replace(state, driver=driver if new_slices else None)
+    sizes = {} if unknown else estimated_sizes(hardware, state)
     if sizes:
-        _add_ends(found, node, slices, hardware, replace(state, driver=published_by), resources, will_be, sizes)
-    if loses_driver:
-        interrupts = "the driver is taken from the node"
-    elif is_recut and not will_be.reloads_driver(was):
-        interrupts = (
-            "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
-        )
-    else:
-        interrupts = _interruption(was, will_be, driver) or interrupts
+        _add_ends(found, transition, hardware, state, resources, sizes)
     after = {slice_key(each): each for each in slices} | {**new_slices}
-    reasons = tuple(_reasons(was, will_be))
-    if plugin.refusal:
-        reasons = (*reasons, f"the device plugin exits with: {plugin.refusal}")
-    is_dynamic = driver is not None and "DynamicMIG" in driver.gates
-    if is_recut and is_dynamic and will_be.has_mig_manager:
-        reasons = (*reasons, _DYNAMIC)
-    elif is_recut and not is_dynamic and will_be.reloads_driver(was):
-        reasons = (*reasons, _NOT_RECUT)
-    return NodeChange(
-        name,
-        _offers(old, slices),
-        "unknown" if unknown else _offers(new_node, [each for each in after.values() if each is not None]),
-        reasons,
-        interrupts,
-        unknown,
-        plugin.refusal,
-        Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
-        MemoryEstimate.of(sizes),
-        frozenset(_resources(new_node)),
-        gone,
+    offers = _offers(new_node, [each for each in after.values() if each is not None])
+    reasons = [*change.reasons, f"the device plugin exits with: {plugin.refusal}" if plugin.refusal else ""]
+    if is_recut:
+        is_dynamic = driver is not None and "DynamicMIG" in driver.gates
+        reasons.append(_NOT_RECUT if will_be.reloads_driver(was) and not is_dynamic else "")
+        reasons.append(_DYNAMIC if will_be.has_mig_manager and is_dynamic else "")
+    return replace(
+        change,
+        after="unknown" if unknown else offers,
+        reasons=tuple(filter(None, reasons)),
+        interrupts=_interruption(transition, is_recut=is_recut) or change.interrupts,
+        unknown=unknown,
+        refusal=plugin.refusal,
+        certainty=Certainty.UNKNOWN if unknown else Certainty.PREDICTED,
+        estimates=MemoryEstimate.of(sizes),
+        resources=frozenset(_resources(new_node)),
     )
 
 
 _NOT_RECUT = "MIG devices do not survive that the driver is loaded anew, and there is no MIG manager to make them again"
 
 
-def _later_driver(was: NodeConfiguration, will_be: NodeConfiguration, slices: Sequence[Object]) -> DriverState | None:
+def _later_driver(transition: _Transition) -> DriverState | None:
     """The DRA driver on a node after the change: the operator's, or another one that publishes there."""
+    was, will_be = transition.was, transition.will_be
     if will_be.loses_driver(was):
         return None
-    return will_be.driver or (shown_driver(slices) if was.driver is None else None)
+    return will_be.driver or (shown_driver(transition.slices) if was.driver is None else None)
 
 
-def _interruption(was: NodeConfiguration, will_be: NodeConfiguration, driver: DriverState | None) -> str:
-    """The reason why pods cannot go on when the operator follows another resource; empty if they can.
+def _interruption(transition: _Transition, *, is_recut: bool) -> str:
+    """The reason why pods that hold GPUs of a node cannot go on; empty if they can.
 
     Source: github.com/NVIDIA/gpu-operator controllers/nodelabeling_controller.go updateGPUStateLabels;
     github.com/NVIDIA/k8s-driver-manager, which ends pods with GPUs before it loads a driver.
     """
+    was, will_be = transition.was, transition.will_be
+    if will_be.loses_driver(was):
+        return "the driver is taken from the node"
     if will_be.reloads_driver(was):
         return f"{will_be.gpu_driver} loads the driver of the node anew, which ends pods with GPUs, or fails while they run"
-    if was.driver is not None and driver is None:
+    if is_recut:
+        return "MIG cuts the GPUs of the node anew, which fails while they are in use, or takes them from the pods"
+    if was.driver is not None and will_be.driver is None:
         return "without the DRA driver their claims are not unprepared, so that pods with claims stay Terminating"
     if was.advertises and was.driver is None and will_be.driver is not None:
         return "the DRA driver hands the same GPUs out again, for claims"
@@ -263,20 +265,18 @@ def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: N
 
 def _add_ends(
     found: ChangedObjects,
-    node: Object,
-    slices: Sequence[Object],
+    transition: _Transition,
     hardware: Hardware,
     state: NodeState,
     resources: Mapping[str, int],
-    will_be: NodeConfiguration,
     sizes: Mapping[MIGProfile, MIGSize],
 ) -> None:
     """Add the node, and slices that change, with the least and the most memory that is possible."""
-    labels = []
+    node, name, slices, labels = transition.node, name_of(transition.node), transition.slices, []
     for end, possible in zip(found.ends, possible_hardware(hardware, sizes), strict=True):
-        labels.append(_later_labels(node, possible, state, will_be))
-        end["Node", "", name_of(node)] = _with_offer(node, resources, labels[-1])
-        recut = node_slices(name_of(node), slices, possible, state, found.parts) if state.driver is not None else {}
+        labels.append(_later_labels(node, possible, state, transition.will_be))
+        end["Node", "", name] = _with_offer(node, resources, labels[-1])
+        recut = node_slices(name, slices, possible, state, found.parts) if state.driver is not None else {}
         if not isinstance(recut, str):
             end.update(recut)
     least, most = labels

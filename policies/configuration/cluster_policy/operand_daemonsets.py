@@ -200,26 +200,28 @@ _COMPARING = ("Lt", "Gt")
     "Operands must tolerate the taints of GPU nodes",
     default=Severity.WARN,
     remedy="add {key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}",
-    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig, issues "
-    "2717, 270, 26, 397",
+    source="github.com/NVIDIA/gpu-operator controllers/object_controls.go applyCommonDaemonsetConfig, "
+    "manifests/state-dra-driver/0500_daemonset.yaml, issues 2717, 270, 26, 397",
     rows=("E-17", "E-18"),
 )
 def taints_tolerated(change: Change) -> Iterator[Problem]:
     """Tolerations replace the default one for `nvidia.com/gpu`, the usual taint of GPU nodes.
 
     Without it the operands leave every node that has the taint: the driver, the device plugin, and with them the GPUs.
-    A taint that nothing tolerates leaves the DaemonSets at "DESIRED 0", which no component reports as an error.
+    A taint that nothing tolerates leaves the DaemonSets at "DESIRED 0", which no component reports as an error. A GPUCluster
+    has no default toleration.
     """
     if change.kind not in ("ClusterPolicy", "GPUCluster"):
         return
+    is_cluster = change.kind == "GPUCluster"
     written = [item for item in change.items(*_ANY) if isinstance(item, dict)]
     nodes = change.facts.gpu_nodes()
     if nodes is UNKNOWN or not nodes:
         if written and not any((item.get("key") or "") in ("", GPU_RESOURCE) for item in written):
-            text = f"replaces the default toleration of {GPU_RESOURCE}, which GPU nodes often need"
-            yield Problem(change.at(*_ANY), text)
+            verb = "leaves out the" if is_cluster else "replaces the default"
+            yield Problem(change.at(*_ANY), f"{verb} toleration of {GPU_RESOURCE}, which GPU nodes often need")
         return
-    tolerated = written or [_DEFAULT]
+    tolerated = written or ([] if is_cluster else [_DEFAULT])
     for taint, names in _taints(nodes).items():
         key, value, effect = taint
         if tolerates_taint(tolerated, {"key": key, "value": value, "effect": effect}):
@@ -231,7 +233,7 @@ def taints_tolerated(change: Change) -> Iterator[Problem]:
             "; operands would leave these nodes, and no GPU would be offered" if replaced else "; no operand runs there"
         )
         remedy = f"add {{key: {key}, operator: Exists, effect: {effect}}}"
-        if not written and key != GPU_RESOURCE:
+        if not written and key != GPU_RESOURCE and not is_cluster:
             default = f"{{key: {GPU_RESOURCE}, operator: Exists, effect: NoSchedule}}"
             remedy += f", and the default {default}, which is replaced then"
         yield Problem(change.at(*_ANY), text + result, remedy, severity=Severity.DENY if replaced else None)
