@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 
@@ -338,6 +339,11 @@ class RunningCluster:
         self._progress = progress
         self.unknown: dict[str, None] = {}
         """Sentences on facts that rules needed and that are unknown, without full stops."""
+
+    @property
+    def server(self) -> str:
+        """The host and the port of the API server."""
+        return urlsplit(self._client.url).netloc
 
     def settings(self) -> tuple[GPUAdmissionPolicy, list[str]]:
         """The settings of the cluster, and notes on them."""

@@ -33,6 +33,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 class RunningFacts(Protocol):
     """A running cluster, read while a command needs it."""
 
+    @property
+    def server(self) -> str:
+        """The host and the port of the API server."""
+
     def settings(self) -> tuple[GPUAdmissionPolicy, list[str]]:
         """The settings of the cluster, and notes on them."""
 

@@ -178,11 +178,11 @@ def cutover_documents(view: ClusterView, settings: GPUAdmissionPolicy) -> Cutove
 
 
 def consumable_shares(inventory: Inventory) -> str:
-    """The shares of a device, for the driver: the fewest of any node, empty if none shares."""
+    """The shares of a device, for the driver: the most of any node, empty if none shares."""
     found = {
         int(each.rpartition(" ")[2]) for node in inventory.nodes for each in node.sharing.split(", ") if node.sharing
     }
-    return str(min(found)) if found else ""
+    return str(max(found)) if found else ""
 
 
 class _Simulation:
@@ -391,5 +391,5 @@ def _of_sharing(nodes: Sequence[CutoverNode]) -> Iterator[str]:
         parts = [f"{sharing} on {format_list(names)}" for sharing, names in sorted(by_sharing.items())]
         yield (
             f"choose one number of shares: {'; '.join(parts)}; the DRA driver has one setting for the whole cluster, and the files "
-            "have the smallest, by which no pod gets less"
+            "have the largest, by which no pod gets more"
         )

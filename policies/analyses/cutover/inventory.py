@@ -258,7 +258,7 @@ def cutover_nodes(view: ClusterView) -> tuple[CutoverNode, ...]:
                 [
                     f"{name} by {device.sharing.replicas}"
                     for name, device in sorted(each.traits.shown_devices.items())
-                    if device.is_shared and name in each.offers
+                    if device.sharing.replicas > 1 and name in each.offers
                 ]
             ).removeprefix("none"),
             is_published=each.name in published,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     shell_complete=complete_paths,
     help="Also write the files that the commands name, and the page cutover.html.",
 )
-@output_option("sections, and the steps with their commands", "everything")
+@output_option("sections, and the steps with their commands", "everything", html="a page to tick off")
 @takes_cluster
 @click.pass_context
 def command(
@@ -66,7 +66,16 @@ def command(
     if step is not None and (folder is not None or output != "text"):
         raise click.UsageError("--check prints one answer, and takes neither --write nor -o")
     source.check()
-    from webhook.cli.migrations.cutovers import FOLDER, as_json, check_step, checked_text, make_plan, text, write_files
+    from webhook.cli.migrations.cutovers import (
+        FOLDER,
+        as_json,
+        check_step,
+        checked_text,
+        make_plan,
+        page,
+        text,
+        write_files,
+    )
 
     progress = Progress()
     with open_cluster(source, progress, is_running=not source.cluster) as running:
@@ -76,7 +85,10 @@ def command(
             ctx.exit(1 if points else 0)
         plan = make_plan(source, running, progress, folder.rstrip("/") if folder else FOLDER)
         if folder is not None:
-            names = write_files(source, running, folder, "")
+            names = write_files(source, running, folder, plan)
             click.echo(f"wrote {', '.join(names)} to {folder}", err=True)
-    click.echo(as_json(plan) if output == "json" else text(plan))
+        if output == "html":
+            click.echo(page(plan, source, running))
+        else:
+            click.echo(as_json(plan) if output == "json" else text(plan))
     ctx.exit(0 if plan.is_smooth else 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from webhook.cli.manifest_reader import ManifestReader
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import dump_all, output_text
 from webhook.cli.user_files import reason_of, replace_file
+from webhook.pages.rendering import render_page
 from webhook.pages.report_model import Bullets, Column, Lines, Paragraph, Section, Table, Tone, notes, numbers
 from webhook.pages.text_report import render_text
 
@@ -87,7 +89,9 @@ def check_step(source: ClusterOptions, running: RunningFacts | None, step: str) 
     return found
 
 
-def write_files(source: ClusterOptions, running: RunningFacts | None, folder: str, page: str) -> tuple[str, ...]:
+def write_files(
+    source: ClusterOptions, running: RunningFacts | None, folder: str, plan: CutoverPlan
+) -> tuple[str, ...]:
     """Write the files that the commands of a plan name, and its page; the names of the files.
 
     Raises:
@@ -96,7 +100,7 @@ def write_files(source: ClusterOptions, running: RunningFacts | None, folder: st
     view, settings = read_cluster(source, running)
     found: CutoverDocuments = cutover_documents(view, settings)
     texts = {name: dump_all(documents) for name, documents in found.documents.items()}
-    texts |= {**found.scripts, "cutover.html": page}
+    texts |= {**found.scripts, "cutover.html": page(plan, source, running)}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
@@ -106,6 +110,19 @@ def write_files(source: ClusterOptions, running: RunningFacts | None, folder: st
     return tuple(sorted(texts))
 
 
+def page(plan: CutoverPlan, source: ClusterOptions, running: RunningFacts | None) -> str:
+    """The plan as a page whose steps can be ticked off; ticks belong to the title, which names the cluster."""
+    cluster = ", ".join(source.cluster) if running is None else running.server
+    return render_page(
+        "cutover",
+        title=f"Cutover of {cluster}",
+        moment=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        overview=[*overview_sections(plan)],
+        steps=plan.steps,
+        assumptions=Section(notes(plan.assumptions, "Assumed")),
+    )
+
+
 def as_json(plan: CutoverPlan) -> str:
     """The plan for programs."""
     return output_text(plan, CutoverPlan)
@@ -113,7 +130,8 @@ def as_json(plan: CutoverPlan) -> str:
 
 def text(plan: CutoverPlan, width: int | None = None) -> str:
     """The plan as sections; `width` is that of the terminal if None."""
-    return render_text([*overview_sections(plan), *map(step_section, plan.steps), Section(_assumptions(plan))], width)
+    assumptions = Section(notes(plan.assumptions, "Assumed"))
+    return render_text([*overview_sections(plan), *map(step_section, plan.steps), assumptions], width)
 
 
 def overview_sections(plan: CutoverPlan) -> Iterator[Section]:
@@ -123,18 +141,18 @@ def overview_sections(plan: CutoverPlan) -> Iterator[Section]:
     yield Section([Bullets(plan.by_hand, _MOST_SHOWN)], "Do this by hand first:")
     yield Section([Bullets([*_inventory_texts(plan)])], "What is there:")
     classes = [(each.name, each.owner, each.extended_resource or "-") for each in found.classes]
-    yield Section([Table(["DEVICECLASS", Column("WRITTEN BY", wraps=True), "SERVES"], classes)])
+    yield Section([Table(["DEVICECLASS", Column("WRITTEN BY", wraps=True), "SERVES"], classes, label="DeviceClasses")])
     ends: list[Column | str] = [Column("GOES", wraps=True), Column("TAKES ITS PLACE", wraps=True)]
     components = [(each.name, each.successor) for each in found.components]
-    yield Section([Table(ends, components)])
+    yield Section([Table(ends, components, label="What goes")])
     labels = [(each.label, _names(each.converted), _names(each.left)) for each in found.labels]
     columns: list[Column | str] = [
         "LABEL THAT GOES",
         Column("BECOMES A CONDITION FOR", wraps=True),
         Column("STAYS IN", wraps=True),
     ]
-    yield Section([Table(columns, labels)])
-    yield Section([Table(_WAVE_COLUMNS, [*map(_wave_row, plan.waves), _wave_row(plan.after)])])
+    yield Section([Table(columns, labels, label="Labels that go")])
+    yield Section([Table(_WAVE_COLUMNS, [*map(_wave_row, plan.waves), _wave_row(plan.after)], label="Waves")])
     for wave in (*plan.waves, plan.after):
         yield Section([Bullets([*_effects(wave)], _MOST_SHOWN)], f"{_wave_name(wave)}:")
 
@@ -215,10 +233,6 @@ def step_section(step: CutoverStep) -> Section:
         status,
         tone,
     )
-
-
-def _assumptions(plan: CutoverPlan) -> list[Paragraph]:
-    return [each for each in notes(plan.assumptions, "Assumed") if isinstance(each, Paragraph)]
 
 
 def _names(names: Iterable[str]) -> str:

@@ -46,6 +46,28 @@
     for (const each of filters()) each.value = "";
     apply();
   });
+  // Ticks of a page are kept in the browser, if it allows that; a box that the page ticks itself stays ticked.
+  const boxes = [...document.querySelectorAll("[data-tick]")];
+  const storedTicks = () => {
+    try {
+      return window.localStorage;
+    } catch {
+      return null;
+    }
+  };
+  const keyOf = (box) => `gpu-admission ${document.title} ${box.dataset.tick}`;
+  const countTicks = () => {
+    const count = document.querySelector("[data-ticked]");
+    if (count) count.textContent = `${boxes.filter((box) => box.checked).length} of ${boxes.length} ticked`;
+  };
+  for (const box of boxes) {
+    if (storedTicks()?.getItem(keyOf(box)) === "ticked") box.checked = true;
+    box.addEventListener("change", () => {
+      storedTicks()?.setItem(keyOf(box), box.checked ? "ticked" : "open");
+      countTicks();
+    });
+  }
+  countTicks();
   // A page that replaces its parts filters the new ones.
   document.addEventListener("parts-replaced", apply);
   // Printing shows the tables behind the pictures.
