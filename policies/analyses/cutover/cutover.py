@@ -27,7 +27,7 @@ from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import name_of
+from policies.kubernetes.objects import mapping_at, name_of
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.outcome import Certainty, FitComparer, Outcome, Situation, subjects_of
@@ -140,7 +140,12 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
     subjects = [each for each in subjects_of(view, settings) if each.is_pod]
     inventory = take_inventory(view, settings, subjects)
     members = plan_waves(inventory, view)
-    simulation = _Simulation(view, settings, subjects, inventory, gpu_cluster(policy, consumable_shares(inventory)))
+    cluster = gpu_cluster(policy, consumable_shares(inventory))
+    # Before the exchange, an NVIDIADriver has the driver.
+    spec = mapping_at(policy, ("spec",))
+    crd = {**policy, "spec": {**spec, "driver": {**mapping_at(spec, ("driver",)), "useNvidiaDriverCRD": True}}}
+    handed_over = [crd, nvidia_driver(policy, view)] if inventory.driver_owner == "ClusterPolicy" else []
+    simulation = _Simulation(view, settings, subjects, inventory, cluster, handed_over)
     waves = tuple(simulation.wave(each) for each in members)
     after = simulation.exchange()
 
@@ -195,8 +200,9 @@ class _Simulation:
         subjects: Sequence[Subject],
         inventory: Inventory,
         cluster: Object,
+        handed_over: Sequence[Object],
     ) -> None:
-        self._cluster = cluster
+        self._cluster, self._handed_over = cluster, handed_over
         self._view, self._settings, self._subjects, self._inventory = view, settings, subjects, inventory
         self._before = Situation(view, settings)
         self._comparer = FitComparer(self._before, self._before)
@@ -225,11 +231,15 @@ class _Simulation:
     def exchange(self) -> Wave:
         """The cluster with the GPUCluster, as `plan` predicts it, and without labels of GPU Feature Discovery."""
         check_cancelled()
+        handed_over: dict[Key, Object | None] = {
+            (str(each["kind"]), "", name_of(each)): each for each in self._handed_over
+        }
+        before = Situation(ChangedView(self._after, handed_over), self._settings)
         planned: dict[Key, Object | None] = {
             ("ClusterPolicy", "", self._inventory.policy): None,
             ("GPUCluster", "", name_of(self._cluster)): self._cluster,
         }
-        after = predict(Situation(self._after, self._settings), planned, self._settings).after.view
+        after = predict(before, planned, self._settings).after.view
         objects: dict[Key, Object | None] = {("DeviceClass", "", name_of(each)): each for each in device_classes()}
         for node in after.known_objects("Node"):
             labels = labels_of(node)
@@ -237,8 +247,9 @@ class _Simulation:
                 kept = {key: value for key, value in labels.items() if key not in self._inventory.discovery_labels}
                 objects["Node", "", name_of(node)] = {**node, "metadata": {**node["metadata"], "labels": kept}}
         nothing = Wave(0, (), {}, (), (), (), (), (), {}, (), ())
+        self._after = ChangedView(after, objects)
         concerned = [each for each in self._subjects if requests_plugin(each) or selected_labels(each.document)]
-        return self._with_effects(nothing, ChangedView(after, objects), concerned)
+        return self._with_effects(nothing, self._after, concerned)
 
     def _is_concerned(self, subject: Subject, members: WaveMembers) -> bool:
         """False if a wave takes no place from a subject that was kept, and does not convert it."""
@@ -263,15 +274,16 @@ class _Simulation:
                 yield Effect(each.label, each.namespace, each.count, cell.outcome, cell.sentence)
 
     def left(self) -> Iterator[str]:
-        """The workloads that conversion leaves or refuses, with the reason."""
+        """The workloads that conversion leaves or refuses after the exchange, by the reason."""
+        by_reason: dict[str, list[str]] = {}
         for each in self._subjects:
-            if not requests_plugin(each):
-                continue
             pod = migrate_pod(each.document, each.namespace, self._after, self._settings)
-            if pod.is_left:
+            if requests_plugin(each) and pod.is_left:
                 denied = [str(found) for found in pod.findings if found.severity is Severity.DENY]
                 why = pod.reason or (denied or [str(found) for found in pod.findings])[0]
-                yield f"change {each.label}, which keeps requesting the device plugin's resources: {why}"
+                by_reason.setdefault(why, []).append(each.label)
+        for why, labels in by_reason.items():
+            yield f"change {format_list(labels)}: {inflect('requests', len(labels))} resources that go: {why}"
 
     def assumptions(self) -> Iterator[str]:
         """The assumptions of the comparison."""
@@ -347,7 +359,7 @@ def _by_hand(inventory: Inventory, members: Sequence[WaveMembers], policy: Objec
     if cut:
         yield (
             f"choose how {format_list(cut)} {inflect('is', len(cut))} divided: MIG devices of the MIG manager are gone after a "
-            "reboot, and no component makes them again; turn DynamicMIG on, or run mig-parted at boot"
+            "reboot or when the driver is loaded anew, and no component makes them again; turn DynamicMIG on, or run mig-parted at boot"
         )
     if inventory.runtime_class_users:
         yield (

@@ -9,7 +9,7 @@ from policies.devices.selected_types import shipped_class
 from policies.fleet.operands import is_deployed
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, name_of
-from policies.nvidia.identifiers import DRIVER_VERSION_LABEL
+from policies.nvidia.identifiers import DRIVER_VERSION_LABEL, GPU_RESOURCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +28,7 @@ NVIDIA_DRIVER = "default"
 _IMAGE = {"repository": "nvcr.io/nvidia", "image": "dra-driver-nvidia-gpu", "version": "v0.5.0"}
 """The DRA driver of the operator's chart. Source: github.com/NVIDIA/gpu-operator deployments/gpu-operator/values.yaml v26.7."""
 _DRIVER_IMAGE = {"repository": "nvcr.io/nvidia", "image": "driver"}
+_TOLERATION = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 _INSTALLED_DRIVER = "/run/nvidia/driver"
 _COPIED = (
     *(
@@ -80,7 +81,8 @@ def gpu_cluster(policy: Object, shares: str) -> Object:
         driver["gpus"] = {"kubeletPlugin": {"env": [{"name": "CONSUMABLE_SHARES", "value": shares}]}}
     paths = mapping_at(spec, ("hostPaths",))
     host_paths = {name: paths[name] for name in ("driverInstallDir", "kubeletRootDir") if paths.get(name)}
-    daemonsets = mapping_at(spec, ("daemonsets",))
+    # The operator's manifests tolerate this taint for a ClusterPolicy that names none, and nothing for a GPUCluster.
+    daemonsets = {"tolerations": [_TOLERATION], **mapping_at(spec, ("daemonsets",))}
     written = {
         "draDriver": driver,
         **{
@@ -88,7 +90,7 @@ def gpu_cluster(policy: Object, shares: str) -> Object:
             for name in ("dcgm", "dcgmExporter")
         },
         **({"hostPaths": host_paths} if host_paths else {}),
-        **({"daemonsets": daemonsets} if daemonsets else {}),
+        "daemonsets": daemonsets,
     }
     return {
         "apiVersion": "nvidia.com/v1alpha1",

@@ -111,7 +111,7 @@ def write_files(
 
 
 def page(plan: CutoverPlan, source: ClusterOptions, running: RunningFacts | None) -> str:
-    """The plan as a page whose steps can be ticked off; ticks belong to the title, which names the cluster."""
+    """The plan as a page to tick off; ticks belong to the title, which names the cluster."""
     cluster = ", ".join(source.cluster) if running is None else running.server
     return render_page(
         "cutover",
