@@ -1,10 +1,15 @@
 """Claims are made from the templates of converted pods, and devices are allocated."""
 
+import json
+
 import pytest
 
+from policies.conversion.templates import content_name
 from testbed import manifests
 from testbed.waiting import until
 from tests.cluster.bound_pods import bound, ours
+from tests.cluster.mixed_nodes import mig_class
+from tests.cluster.scheduled_pods import beating
 
 
 def claims_of(cluster, team):
@@ -68,3 +73,65 @@ def test_renamed_pod_gets_its_claim_from_the_scheduler(real):
         "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
     ]
     assert real.get("ResourceClaim", status["resourceClaimName"], team).accepted
+
+
+PARTS = "parts-1"
+_APART = {"key": "example.com/parts", "effect": "NoSchedule"}
+
+
+@pytest.fixture
+def divided(real, background):
+    """A node with a GPU that claims share by memory, and two MIG devices of another one; only pods of these tests run there."""
+    if not real.schedules:
+        pytest.skip("no kube-scheduler runs here")
+    gpu = manifests.resource_slice(PARTS, 1)
+    (whole,) = gpu["spec"]["devices"]
+    common = {name: value for name, value in whole["attributes"].items() if name not in ("type", "uuid")}
+    policy = {"default": "40Gi", "validRange": {"min": "1Mi", "max": "40Gi", "step": "1Mi"}}
+    whole |= {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "40Gi", "requestPolicy": policy}}}
+    for number in range(2):
+        attributes = {**common, "type": {"string": "mig"}, "profile": {"string": "3g.40gb"}}
+        capacity = {"memory": {"value": "40448Mi"}, "multiprocessors": {"value": "60"}}
+        device = {"name": f"gpu-1-mig-3g40gb-9-{4 * number}", "attributes": attributes, "capacity": capacity}
+        gpu["spec"]["devices"].append(device)
+    made = [{**manifests.node(PARTS), "spec": {"taints": [_APART]}}, gpu, mig_class()]
+    for document in made:
+        real.belongings.add(document)
+    beats = beating(real, background, [PARTS])
+    yield real
+    beats.cancel()
+    for document in reversed(made):
+        real.delete(document["kind"], document["metadata"]["name"])
+
+
+def test_part_of_a_gpu_is_a_share_or_a_mig_device(divided):
+    team = divided.namespace(dra="enabled")
+
+    def pod(name, memory):
+        tolerations = [{**_APART, "operator": "Exists"}]
+        document = manifests.pod(team, name, nodeSelector={"kubernetes.io/hostname": PARTS}, tolerations=tolerations)
+        document["metadata"]["annotations"] = {"gpu-admission.io/gpu-memory": memory}
+        return document
+
+    def is_known():
+        stored = divided.create(pod("seen", "10Gi"), dry_run=True).object
+        record = json.loads(stored["metadata"]["annotations"]["gpu-admission.io/converted"])
+        return record["slices"] == ["share", "3g.40gb"]
+
+    until(is_known, "the service has seen the devices", 60)
+    for name, memory in (("first", "10Gi"), ("second", "10Gi"), ("third", "35Gi")):
+        divided.create(pod(name, memory)).object  # noqa: B018 - it is not refused
+        bound(divided, team, name)
+    results = {}
+    for claim in divided.list("ResourceClaim", team):
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        (owner,) = claim["metadata"]["ownerReferences"]
+        amount = result.get("consumedCapacity", {}).get("memory")
+        results[owner["name"]] = (result["request"], result["device"].partition("-mig-")[0], amount)
+    assert results == {
+        "first": ("main/share", "gpu-0", "10Gi"),
+        "second": ("main/share", "gpu-0", "10Gi"),
+        "third": ("main/mig-3g-40gb", "gpu-1", None),
+    }
+    templates = divided.list("ResourceClaimTemplate", team)
+    assert {content_name(each["spec"]) for each in templates} == {each["metadata"]["name"] for each in templates}

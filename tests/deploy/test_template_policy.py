@@ -24,6 +24,7 @@ def template(name=OURS, labels=MANAGED, **metadata):
 
 
 EXACT = {"deviceClassName": "gpu.nvidia.com", "allocationMode": "ExactCount", "count": 1}
+ENTRY = {"name": "share", **EXACT}
 
 
 def created(metadata=None, claim_labels=MANAGED, devices=None, exact=EXACT, **claim_metadata):
@@ -64,6 +65,10 @@ ALLOWED = {
     "created": (claim_template("team-a", [ExactRequest("main", "gpu.nvidia.com", 1)]).manifest(), None),
     "created with selectors and shares": (
         claim_template("team-a", [ExactRequest("a", "b", 2, Present("uuid"), 4), ExactRequest("c", "d", 1)]).manifest(),
+        None,
+    ),
+    "created with alternatives": (
+        created(devices={"requests": [{"name": "a", "firstAvailable": [ENTRY, ENTRY]}]}),
         None,
     ),
     "created with devices that differ": (
@@ -108,7 +113,15 @@ REFUSED = {
         created(devices={"constraints": [{"requests": ["a", "b"], "distinctAttribute": "a/b"}]}),
         None,
     ),
-    "created with alternatives": (created(devices={"requests": [{"name": "a", "firstAvailable": []}]}), None),
+    "created with a request for nothing": (created(devices={"requests": [{"name": "a", "firstAvailable": []}]}), None),
+    "created with an alternative of all devices": (
+        created(devices={"requests": [{"name": "a", "firstAvailable": [ENTRY, {**ENTRY, "allocationMode": "All"}]}]}),
+        None,
+    ),
+    "created with an alternative with tolerations": (
+        created(devices={"requests": [{"name": "a", "firstAvailable": [{**ENTRY, "tolerations": [{}]}]}]}),
+        None,
+    ),
     "created with admin access": (created(exact={**EXACT, "adminAccess": True}), None),
     "created with tolerations": (created(exact={**EXACT, "tolerations": [{"operator": "Exists"}]}), None),
     "created for all devices": (created(exact={**EXACT, "allocationMode": "All"}), None),
