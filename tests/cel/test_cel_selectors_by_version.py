@@ -13,11 +13,6 @@ from policies.cel import CelCompileError, CelDevice, CelFeatures, CelRuntimeErro
 from webhook.cluster.manifests import ManifestsView
 
 MEASURED = json.loads(Path(__file__).with_name("measured_selectors_by_version.json").read_text())
-CASES = [
-    pytest.param(case, version, id=f"{number}-{version}")
-    for number, case in enumerate(MEASURED["cases"])
-    for version in ("1.36", "1.37")
-]
 
 
 def features(case, version):
@@ -44,9 +39,11 @@ def outcome(case, version):
     return {**found, "cost": cost, "detail": verdict.message}
 
 
-@pytest.mark.parametrize(("case", "version"), CASES)
-def test_selector_does_what_it_does_in_a_version_of_kubernetes(case, version):
-    assert outcome(case, version) == case.get(version, case["1.36"])
+@pytest.mark.parametrize("version", ["1.36", "1.37"])
+def test_selectors_do_what_they_do_in_a_version_of_kubernetes(version):
+    expected = {number: case.get(version, case["1.36"]) for number, case in enumerate(MEASURED["cases"])}
+    found = {number: outcome(case, version) for number, case in enumerate(MEASURED["cases"])}
+    assert {number: each for number, each in found.items() if each != expected[number]} == {}
 
 
 def test_selector_of_an_unknown_version_does_what_it_does_in_1_36():
