@@ -108,8 +108,8 @@ class FitComparer:
             after: The cluster as it would be; its digests must differ where it does (`policies.kubernetes.view.ChangedView`).
         """
         self._before, self._after = FitFinder(before), FitFinder(after)
-        self._was: dict[int, Fit] = {}
-        """The places before, by the identity of the subject, which callers keep."""
+        self._was: dict[int, tuple[Subject, Fit]] = {}
+        """The places before, by the identity of the subject, which is kept so that no other gets the same."""
         self.compared = 0
         """The number of subjects so far, which is bounded by `MOST_SUBJECTS`."""
 
@@ -123,9 +123,11 @@ class FitComparer:
         if self.compared > MOST_SUBJECTS:
             skipped = Fit(Feasibility.UNKNOWN, None, frozenset(), f"more than {MOST_SUBJECTS:,} templates to compare")
             return FitComparison(subject, skipped, skipped, Outcome.UNKNOWN, f"not compared: {skipped.why}")
-        was = self._was.get(id(subject))
-        if was is None:
-            was = self._was[id(subject)] = self._before.fit(subject)
+        if id(subject) not in self._was:
+            if len(self._was) >= MOST_SUBJECTS:
+                self._was.clear()
+            self._was[id(subject)] = subject, self._before.fit(subject)
+        _, was = self._was[id(subject)]
         will_be = self._after.fit(subject, was.nodes)
         outcome = _outcome(was, will_be)
         if outcome is not Outcome.LOST and will_be.is_possible and (refusing := will_be.refusing - was.refusing):
