@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from policies.quota.demands.device_kinds import NodeKind
 
 
+_MEBI = 2**20
 _EQUAL_MEMORY = 0.95
 """The part of the memory of before that counts as the same: sizes of MIG devices are predicted as exactly as that."""
 _MOST_CHOICES = 4
@@ -316,7 +317,11 @@ def _offer(device: Device, consumed: Mapping[str, Any] | None) -> Offer:
     part = taken.gpus / known.device.gpus
     if part == 1:
         return Offer(taken)
-    return Offer(known.device, ShownSharing(part.denominator)) if part.numerator == 1 else Offer(taken)
+    shares = int(1 / part) if part else 0
+    memory, held = known.device.memory, taken.memory
+    # The memory of a share is rounded down to whole mebibytes.
+    is_even = memory is not None and held is not None and shares and held // _MEBI == memory // _MEBI // shares
+    return Offer(known.device, ShownSharing(shares)) if is_even or part * shares == 1 else Offer(taken)
 
 
 def _published_kinds(view: ClusterView) -> Mapping[str, frozenset[tuple[int, int]]]:

@@ -113,6 +113,18 @@ def test_pods_that_a_time_sliced_pool_keeps_from_conversion_get_the_reason_and_t
     assert 'write gpu-admission.io/sharing: "exclusive" to get a whole GPU by DRA' in obstacle.remedy
 
 
+def test_time_sliced_pool_beside_dra_pools_leaves_the_audit_and_the_proof_of_one_mind():
+    labels = {**SHARED, "nvidia.com/gpu.sharing-strategy": "time-slicing"}
+    nodes = [published("node-1"), gpu_node("node-1", 0), gpu_node("node-2", 32, labels=labels)]
+    row, proof = both([*nodes, bound("train", node="node-2"), deployment()])
+    assert (row.is_ready, row.converts, all(each.left for each in proof.workloads)) == (False, 0, True)
+    assert {each.rule.id for each in row.obstacles} == {"GA306"}
+    workload = deployment()
+    workload["spec"]["template"]["metadata"] = {"annotations": {"gpu-admission.io/sharing": "exclusive"}}
+    row, proof = both([*nodes, workload])
+    assert (row.is_ready, row.converts, [each.left for each in proof.workloads]) == (True, 1, [""])
+
+
 def test_gpus_of_another_product_are_named():
     row, _ = both(CLUSTERS["the published GPU is another one"])
     assert (row.is_ready, row.loses) == (False, 1)

@@ -1,9 +1,14 @@
 """What workloads keep and lose when claims replace the device plugin."""
 
+from collections import Counter
+
 import pytest
 
 from policies.analyses.autoscaling import growth_of_cluster
+from policies.analyses.migrate.migrated_cluster import migrated_cluster
 from policies.analyses.migrate.proof import PROPERTIES, Cell, prove_migration
+from policies.fleet.offers import DriverState
+from policies.fleet.offers.published import gated_device
 from policies.outcome import Certainty, Outcome
 from policies.rules.settings import DEFAULTS, parse_settings
 from tests.explain import conftest as k8s
@@ -365,3 +370,73 @@ def test_slice_with_devices_of_a_wrong_type_is_compared():
     broken = k8s.resource_slice(k8s.gpus(2))
     broken["spec"]["devices"] = [1, None]
     assert cells(broken, h100(), bound("train"))["devices"].outcome is Outcome.LOST
+
+
+TIME_SLICED = {
+    "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3-SHARED",
+    "nvidia.com/gpu.replicas": "4",
+    "nvidia.com/gpu.count": "2",
+    "nvidia.com/gpu.sharing-strategy": "time-slicing",
+}
+
+
+def shared_slice(shares, node="node-2"):
+    """The GPUs of a node whose driver has `consumableShares`."""
+    driver = DriverState(frozenset({"ConsumableShares"}), shares)
+    found = k8s.resource_slice(k8s.gpus(2, product="NVIDIA H100 80GB HBM3", memory="81559Mi"), node)
+    found["spec"]["devices"] = [
+        gated_device({**each, "attributes": {**each["attributes"], "uuid": {"string": each["name"]}}}, driver)
+        for each in found["spec"]["devices"]
+    ]
+    return found
+
+
+def shared_cluster(shares, *objects):
+    return proof(h100(gpus=8, **TIME_SLICED), gpu_node("node-2", 0), shared_slice(shares), *objects)
+
+
+@pytest.mark.parametrize(
+    ("shares", "devices"),
+    [
+        ("4", "1 quarter of NVIDIA-H100-80GB-HBM3"),
+        ("memory", "1 quarter of NVIDIA-H100-80GB-HBM3"),
+        ("unlimited", "1 share of NVIDIA-H100-80GB-HBM3, which the driver shares without limit"),
+    ],
+)
+def test_pods_that_share_a_gpu_keep_their_share_where_the_driver_shares(shares, devices):
+    (workload,) = shared_cluster(shares, bound("train")).workloads
+    assert (workload.left, workload.loses, workload.cells["devices"].sentence) == ("", False, devices)
+
+
+@pytest.mark.parametrize("shares", ["4", "memory"])
+def test_running_pods_hold_their_shares_after_the_migration_and_no_more(shares):
+    running = [bound(f"run-{number}") for number in range(9)]
+    view = ManifestsView([*BASE, *EMPTY, h100(gpus=8, **TIME_SLICED), shared_slice(shares), *running])
+    after = migrated_cluster(view, ["team-a"])
+    results = [
+        result
+        for claim in after.view.known_objects("ResourceClaim")
+        for result in claim["status"]["allocation"]["devices"]["results"]
+    ]
+    assert Counter(each["device"] for each in results) == {"gpu-0": 4, "gpu-1": 4}
+    assert {each["consumedCapacity"]["memory"] for each in results} == {"20389Mi" if shares == "memory" else "0"}
+    assert after.unplaced == ("team-a/run-8",)
+
+
+def test_smaller_share_of_the_driver_is_a_change():
+    (workload,) = shared_cluster("10", bound("train")).workloads
+    assert workload.cells["devices"].outcome is Outcome.CHANGED
+    assert workload.cells["devices"].sentence.startswith("1 pod would get 1 share of 1/10 of NVIDIA-H100-80GB-HBM3")
+
+
+def test_larger_share_of_the_driver_is_not_given():
+    (workload,) = shared_cluster("2", bound("train")).workloads
+    assert "is one of 4 shares of a GPU, and the DRA driver divides a GPU into 2" in workload.left
+    assert workload.cells["fit"].outcome is Outcome.LOST
+
+
+def test_shares_of_one_pod_are_of_different_gpus_afterwards():
+    (workload,) = shared_cluster("4", bound("train", gpus=2)).workloads
+    assert (workload.left, workload.cells["devices"].sentence) == ("", "2 quarters of NVIDIA-H100-80GB-HBM3")
+    (left,) = shared_cluster("4", bound("train", gpus=3)).workloads
+    assert "a claim cannot hold two of one GPU" in left.left

@@ -1,7 +1,8 @@
 """A cluster after its migration: the DRA driver provides the GPUs, and running pods have claims.
 
-Devices of nodes without ResourceSlices are predicted from the labels of GPU Feature Discovery. Nodes whose device plugin
-shares GPUs keep it, because the driver does not share them.
+Devices of nodes without ResourceSlices are predicted from the labels of GPU Feature Discovery. The driver has one
+configuration for all nodes: if it shares GPUs where it runs, it shares them everywhere. If it does not, nodes whose device
+plugin shares GPUs keep the plugin.
 
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin (attributes and capacities of devices);
 github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (labels).
@@ -10,7 +11,8 @@ github.com/NVIDIA/k8s-device-plugin docs/gpu-feature-discovery (labels).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.migrate import converting_namespace
@@ -20,23 +22,25 @@ from policies.devices.resource_claims import Claim
 from policies.devices.selected_types import shipped_class
 from policies.fleet.gpu_nodes import node_facts
 from policies.fleet.offers import DriverState, NodeState, estimated_sizes, measured_sizes, read_hardware
+from policies.fleet.offers.hardware import shown_driver
 from policies.fleet.offers.published import PublishedSlice, gpu_slices, published_slices, slice_document
 from policies.fleet.offers.shown import shown_device
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of, uid_of
-from policies.kubernetes.quantities import quantity_or_none
+from policies.kubernetes.quantities import mebibytes_text, quantity_or_none
 from policies.kubernetes.view import UNKNOWN, ChangedView
 from policies.nvidia.identifiers import DRIVER, VENDOR_PREFIX
 from policies.nvidia.mig import parse_resource
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from policies.fleet.gpu_nodes import GPUNode
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView, Key
 
 
+_MEBI = 2**20
 _TIMESTAMP = "nvidia.com/gfd.timestamp"
 
 
@@ -84,6 +88,10 @@ def migrated_cluster(
         name: each for name, each in facts.items() if each.traits.has_device_plugin and (nodes is None or name in nodes)
     }
     sharing = {name for name, each in by_plugin.items() if _shares(each)}
+    driver = shown_driver([each for slices in view.derive(gpu_slices).values() for each in slices]) or DriverState()
+    driver = replace(driver, gates=driver.gates & {"ConsumableShares"})
+    if driver.shares:
+        sharing = set()
     free = free_devices(view)
     predicted = [name for name in by_plugin if name not in sharing and name not in free]
     objects: dict[Key, Object | None] = {}
@@ -98,10 +106,11 @@ def migrated_cluster(
         labels.pop(_TIMESTAMP, None)
         key = frozenset(labels.items()), frozenset(shown.offers.items())
         if key not in made:
-            made[key] = _predicted_slice(documents[name], view)
+            made[key] = _predicted_slice(documents[name], driver, view)
         slice_name = f"predicted-{DRIVER}-{name}"
         objects["ResourceSlice", "", slice_name] = slice_document(slice_name, name, made[key])
-        free[name] = _by_kind(part for device in made[key].devices for part in _parts(device))
+        replicas = max((each.sharing.replicas for each in shown.traits.shown_devices.values()), default=1)
+        free[name] = _by_kind(_in_turn([_parts(device, replicas) for device in made[key].devices]))
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = shipped_class(each)
@@ -127,8 +136,8 @@ def _without_plugin(node: Object, facts: GPUNode) -> Object:
     return {**node, "status": status}
 
 
-def _predicted_slice(node: Object, view: ClusterView) -> PublishedSlice:
-    """The devices that the driver would publish in its default configuration, as far as the labels tell.
+def _predicted_slice(node: Object, driver: DriverState, view: ClusterView) -> PublishedSlice:
+    """The devices that the driver would publish, as far as the labels tell.
 
     The memory of a MIG device is left out if it is estimated. Then no label has it, so that no pod on the node requires it.
     """
@@ -136,7 +145,7 @@ def _predicted_slice(node: Object, view: ClusterView) -> PublishedSlice:
     if shown is None:
         return PublishedSlice()
     hardware, cut = shown
-    state = NodeState(cut, driver=DriverState())
+    state = NodeState(cut, driver=driver)
     slices = published_slices(hardware, state)
     if isinstance(slices, str):
         return PublishedSlice()
@@ -179,8 +188,18 @@ _MOST_HOLDERS = 64
 """Pods that can hold a GPU of which they need not consume anything; more share one under no device plugin here."""
 
 
-def _parts(device: Object) -> list[_Part]:
-    """The parts of a device that one pod each can hold: the device, or its shares."""
+def _in_turn(devices: Iterable[Sequence[_Part]]) -> Iterator[_Part]:
+    """The parts of devices, one of each device after the other, as device plugins distribute shares."""
+    return (part for parts in zip_longest(*devices) for part in parts if part is not None)
+
+
+def _parts(device: Object, replicas: int = 1) -> list[_Part]:
+    """The parts of a device that one pod each can hold: the device, or its shares.
+
+    Args:
+        device: The device.
+        replicas: The shares that the device plugin made of it, if the driver divides its memory.
+    """
     kind, profile = (str(lookup(device, ("attributes", name, "string")) or "") for name in ("type", "profile"))
     part = _Part(str(device.get("name")), kind, profile, {})
     if device.get("allowMultipleAllocations") is not True:
@@ -190,7 +209,10 @@ def _parts(device: Object) -> list[_Part]:
     for name, amount in mapping_at(device, ("capacity",)).items():
         default = lookup(amount, ("requestPolicy", "default"))
         least, whole = (int(quantity_or_none(each) or 0) for each in (default, lookup(amount, ("value",))))
-        if default is not None:
+        if default is not None and least == whole and replicas > 1:
+            consumed[name] = mebibytes_text(whole // _MEBI // replicas)
+            count = min(count, replicas)
+        elif default is not None:
             consumed[name] = str(default)
             count = min(count, whole // least) if least else count
     return [part._replace(consumed=consumed)] * count

@@ -267,7 +267,7 @@ def _whole_device(hardware: Hardware, number: int) -> Object:
     memory = hardware.memory
     return {
         "name": f"gpu-{number}",
-        "attributes": {**attributes, "type": {"string": "gpu"}, **({"uuid": uuid} if uuid else {})},
+        "attributes": {**attributes, "type": {"string": "gpu"}, "uuid": uuid or {"string": f"GPU-{number}"}},
         **({"capacity": {"memory": {"value": mebibytes_text(memory)}}} if memory else {}),
     }
 
