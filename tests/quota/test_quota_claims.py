@@ -346,6 +346,20 @@ def test_unpublished_gpu_counts_whole_where_some_gpus_are_not_shared(claim, requ
     assert only(claim(request_for()), mixed).unseen == {DeviceKind("")}
 
 
+@pytest.mark.parametrize("text", ["device.allowMultipleAllocations", "device.allowMultipleAllocations == true"])
+def test_memory_of_an_unpublished_gpu_that_must_be_shared_is_what_the_request_names(claim, request_for, example, text):
+    wanted = request_for("gpu.nvidia.com", text, capacity={"requests": {"memory": "20Gi"}})
+    mixed = shared(example(), "memory", but="gpu-h100")
+    assert only(claim(wanted), mixed).unseen == {DeviceKind("", gpus=Fraction(20, 80), memory=20 * GIB)}
+
+
+def test_memory_of_an_unpublished_gpu_is_unknown_if_it_may_be_held_alone(claim, request_for, example):
+    wanted = request_for(
+        "gpu.nvidia.com", "!device.allowMultipleAllocations", capacity={"requests": {"memory": "20Gi"}}
+    )
+    assert only(claim(wanted), shared(example(), "memory", but="gpu-h100")).unseen == {DeviceKind("")}
+
+
 def test_unpublished_mig_device_counts_whole_because_one_claim_takes_all_multiprocessors(claim, request_for, example):
     view = shared(example(), "4")
     assert only(claim(request_for(MIG)), view).unseen == only(claim(request_for(MIG)), shared(example(), "")).unseen

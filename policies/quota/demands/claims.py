@@ -173,7 +173,7 @@ class _ClaimRequests:
         ]
         shown_now = frozenset(kind for kind, _ in kinds)
         missing, unseen = (
-            unpublished_kinds(each, self.view, subrequest.capacity, self.settings)
+            unpublished_kinds(each, self.view, subrequest.capacity, self.settings, is_shareable=need.is_shareable)
             for each in (need.missing_kinds(self.view, shown_now), need.unseen(self.view))
         )
         beyond = DeviceDemand(0, missing, need.products is None, self.priority_class, unseen)

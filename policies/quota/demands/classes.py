@@ -45,6 +45,8 @@ class NecessaryConditions:
     profiles: frozenset[str] | None = None
     most_memory: int | None = None
     """The most bytes of memory; None for any."""
+    is_shareable: bool = False
+    """True if only devices match that several claims can hold."""
 
     def unseen(self, view: ClusterView, product: str = "") -> frozenset[DeviceKind]:
         """The possible kinds of devices that no slice shows.
@@ -90,7 +92,13 @@ def necessary_conditions(types: frozenset[str], texts: Sequence[str]) -> Necessa
     products = [frozenset(value.replace(" ", "-") for value in values) for read, values in found if read == _PRODUCT]
     profiles = [values for read, values in found if read == _PROFILE]
     memory = min((most for each in conditions if (most := _most_memory(each)) is not None), default=None)
-    return NecessaryConditions(types, _common(products), _common(profiles), memory)
+    is_shareable = any(map(_requires_shareable, conditions))
+    return NecessaryConditions(types, _common(products), _common(profiles), memory, is_shareable)
+
+
+def _requires_shareable(condition: Condition) -> bool:
+    is_true = condition.operator == "true" or (condition.operator == "==" and condition.values == (True,))
+    return is_true and condition.read == Read("allowMultipleAllocations")
 
 
 def _required_texts(condition: Condition) -> frozenset[str] | None:

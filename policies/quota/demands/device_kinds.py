@@ -291,45 +291,69 @@ def published_kind(device: Device, requests: Mapping[str, Any] | None, settings:
 
 
 def unpublished_kinds(
-    kinds: frozenset[DeviceKind], view: ClusterView, requests: Mapping[str, Any] | None, settings: Quotas
+    kinds: frozenset[DeviceKind],
+    view: ClusterView,
+    requests: Mapping[str, Any] | None,
+    settings: Quotas,
+    *,
+    is_shareable: bool = False,
 ) -> frozenset[DeviceKind]:
     """The parts of unpublished devices that a request counts for.
 
     It is the largest part that the request takes of any published device: the driver is assumed to share GPUs that an
     autoscaler adds as it shares the others. GPUs and MIG devices are compared with their like; if none is published that
     the request could get, it counts for the whole device.
+
+    Args:
+        kinds: The unpublished devices.
+        view: The cluster.
+        requests: The `capacity.requests` of the request.
+        settings: How quotas count.
+        is_shareable: True if the request can only get devices that several claims can hold. Memory that it requests of
+            these is then the memory that it takes, whatever the device.
     """
     published = view.derive(published_devices)
     if not kinds or published is UNKNOWN or (not requests and not all(each.is_shareable for each in published.gpus)):
         return kinds
-    largest = _largest_parts(published, requests, settings)
+    largest = _largest_parts(published, requests, settings, is_shareable=is_shareable)
     counted = set()
     for kind in kinds:
-        part, is_limited = largest.get(bool(kind.profile), (_WHOLE, True))
-        memory = None if kind.memory is None else int(part * kind.memory)
+        part, is_limited, memory = largest.get(bool(kind.profile), (_WHOLE, True, None))
+        if memory is None and kind.memory is not None:
+            memory = int(part * kind.memory)
         counted.add(replace(kind, gpus=kind.gpus * part, memory=memory, shared_without_limit=not is_limited))
     return frozenset(counted)
 
 
-_Largest = dict[bool, tuple[Fraction, bool]]
-"""The largest part of a whole GPU, and of a MIG device (True): the part, and whether anything limits it."""
-_LARGEST: WeakKeyDictionary[PublishedDevices, dict[tuple[str, str], _Largest]] = WeakKeyDictionary()
+_Largest = dict[bool, tuple[Fraction, bool, int | None]]
+"""The largest part of a whole GPU, and of a MIG device (True): the part, whether anything limits it, and its memory if all such
+devices are shared by memory, and the request names how much."""
+_LARGEST: WeakKeyDictionary[PublishedDevices, dict[tuple[str, str, bool], _Largest]] = WeakKeyDictionary()
 _MOST_KEPT = 256
 
 
-def _largest_parts(published: PublishedDevices, requests: Mapping[str, Any] | None, settings: Quotas) -> _Largest:
+def _largest_parts(
+    published: PublishedDevices, requests: Mapping[str, Any] | None, settings: Quotas, *, is_shareable: bool
+) -> _Largest:
     """The largest parts that a request takes of published devices; empty if it can get none."""
     known = _LARGEST.setdefault(published, {})
-    key = json.dumps(requests or {}, sort_keys=True, default=str), settings.unlimited_share
+    key = json.dumps(requests or {}, sort_keys=True, default=str), settings.unlimited_share, is_shareable
     if key in known:
         return known[key]
     count_work(len(published.gpus))
     largest: _Largest = {}
     for group in published.gpus:
         taken = published_kind(group.first, requests, settings)
-        if taken is not None:
-            found = taken.gpus / quota_device(group.first).device.gpus, not taken.shared_without_limit
-            largest[bool(taken.profile)] = max(largest.get(bool(taken.profile), found), found)
+        if taken is None or (is_shareable and not group.is_shareable):
+            continue
+        device = quota_device(group.first)
+        is_by_memory = is_shareable and device.sharing.mode is SharingMode.MEMORY and "memory" in (requests or {})
+        part, is_limited = taken.gpus / device.device.gpus, not taken.shared_without_limit
+        memory = taken.memory if is_by_memory else None
+        if (before := largest.get(bool(taken.profile))) is not None:
+            part, is_limited = max((part, is_limited), before[:2])
+            memory = None if memory is None or before[2] is None else max(memory, before[2])
+        largest[bool(taken.profile)] = part, is_limited, memory
     if len(known) >= _MOST_KEPT:
         known.clear()
     if len(key[0]) <= LONGEST_KEY:
