@@ -11,7 +11,8 @@ from policies.cel import CelFeatures
 from policies.devices.deviceclasses import selector_texts
 from policies.devices.effort import Effort
 from policies.devices.resource_claims import Claim, is_within_lists, read_configs, selector_expressions
-from policies.kubernetes.objects import FieldPath, Object, lookup, mapping_at, mappings_at, name_of
+from policies.fleet.operands import driver_variable
+from policies.kubernetes.objects import FieldPath, Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import IMEX_MODE, IMEX_OF_HOST
 from policies.rules.checks import RulesOn
@@ -68,15 +69,10 @@ class Facts:
 
     def has_imex_of_hosts(self) -> bool:
         """True if a GPUCluster says that hosts run the IMEX daemons, of which the DRA driver then starts none."""
-        controllers = (
-            mapping_at(cluster, ("spec", "draDriver", "computeDomains", "controller"))
+        return any(
+            driver_variable(cluster, ("computeDomains", "controller"), IMEX_MODE) == IMEX_OF_HOST
             for cluster in self.view.known_objects("GPUCluster")
         )
-        modes = (
-            [each.get("value") for each in mappings_at(controller, ("env",)) if each.get("name") == IMEX_MODE]
-            for controller in controllers
-        )
-        return any(found and found[-1] == IMEX_OF_HOST for found in modes)
 
     def driver_version(self) -> str | Unknown:
         """The release of NVIDIA's DRA driver, `25.8.0`, if the settings name it."""

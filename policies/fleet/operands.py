@@ -10,7 +10,7 @@ from policies.fleet.offers import DriverState
 from policies.kubernetes.nodes import labels_of, tolerates_taint
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.versions import Feature
-from policies.nvidia.identifiers import CHANNEL_CLASS, PRESENT_LABEL
+from policies.nvidia.identifiers import CHANNEL_CLASS, IMEX_MODE, IMEX_OF_HOST, PRESENT_LABEL
 from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
@@ -94,6 +94,25 @@ def has_compute_domains(cluster: Object) -> bool:
     return lookup(cluster, ("spec", "draDriver", "computeDomains", "enabled")) is not False
 
 
+def domain_devices(cluster: Object) -> tuple[str, ...]:
+    """The devices that the driver of ComputeDomains publishes on each node for a GPUCluster, by name.
+
+    Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/compute-domain-kubelet-plugin/driver.go
+    computeDomainPublishedDevices.
+    """
+    if not has_compute_domains(cluster):
+        return ()
+    is_of_host = driver_variable(cluster, ("computeDomains", "kubeletPlugin"), IMEX_MODE) == IMEX_OF_HOST
+    return ("channel-0",) if is_of_host else ("channel-0", "daemon-0")
+
+
+def driver_variable(cluster: Object, part: Iterable[str], name: str) -> str:
+    """The value of an environment variable of a part of the DRA driver; empty if it is not set."""
+    variables = mappings_at(cluster, ("spec", "draDriver", *part, "env"))
+    values = [each.get("value") for each in variables if each.get("name") == name]
+    return values[-1] if values and isinstance(values[-1], str) else ""
+
+
 def cluster_driver(cluster: Object, view: ClusterView) -> DriverState:
     """The DRA driver of a GPUCluster, as far as it shapes what the driver publishes.
 
@@ -103,11 +122,10 @@ def cluster_driver(cluster: Object, view: ClusterView) -> DriverState:
     """
     written = mapping_at(cluster, ("spec", "draDriver", "featureGates"))
     gates = frozenset(each.name for each in _OF_SLICES if each.is_on(written))
-    variables = mappings_at(cluster, ("spec", "draDriver", "gpus", "kubeletPlugin", "env"))
-    values = [str(each.get("value") or "").strip() for each in variables if each.get("name") == "CONSUMABLE_SHARES"]
-    shares = values[-1] if values and NVIDIAFeature.ConsumableShares.name in gates else ""
+    shares = driver_variable(cluster, ("gpus", "kubeletPlugin"), "CONSUMABLE_SHARES").strip()
+    is_shared = NVIDIAFeature.ConsumableShares.name in gates and shares != "disabled"
     is_combined = Feature.CountersInOwnSlices.is_on(view) is False
-    return DriverState(gates, "" if shares == "disabled" else shares, is_combined)
+    return DriverState(gates, shares if is_shared else "", is_combined)
 
 
 def dropped_gates(driver: DriverState, view: ClusterView) -> list[str]:

@@ -72,6 +72,10 @@ def after_of(before, *manifests, deleted=(POLICY,)):
     return predict(before, objects | dict.fromkeys(deleted), before.settings).after.view
 
 
+def gpu_slices(view):
+    return [each for each in view.list("ResourceSlice") if each["spec"]["driver"] == "gpu.nvidia.com"]
+
+
 def outcomes(found):
     return {each.subject.label: each.outcome for each in found.fits if each.outcome is not Outcome.KEPT}
 
@@ -83,7 +87,7 @@ def test_gpu_cluster_publishes_the_gpus_in_place_of_the_device_plugin():
 
 
 def test_devices_have_what_the_labels_tell():
-    (found,) = after_of(on_hosts(node(gpus=1)), gpu_cluster()).list("ResourceSlice")
+    (found,) = gpu_slices(after_of(on_hosts(node(gpus=1)), gpu_cluster()))
     (device,) = found["spec"]["devices"]
     assert (found["spec"]["nodeName"], found["spec"]["pool"]["resourceSliceCount"]) == ("node-1", 1)
     assert device["attributes"]["productName"] == {"string": "NVIDIA A100-SXM4-40GB"}
@@ -127,8 +131,7 @@ def test_counters_have_a_slice_of_their_own_since_1_35(version, slices):
     server = {"serverVersion": {"gitVersion": version}, "featureGates": {"DRAPartitionableDevices": True}}
     h100 = node(gpus=1, labels=HOPPER, product="NVIDIA-H100-80GB-HBM3", memory="81559")
     before = situation(server, h100, driver=ON_HOSTS)
-    found = after_of(before, gpu_cluster(["DynamicMIG"])).list("ResourceSlice")
-    assert len(found) == slices
+    assert len(gpu_slices(after_of(before, gpu_cluster(["DynamicMIG"])))) == slices
 
 
 def test_partitions_are_unknown_where_kubernetes_drops_their_counters():
@@ -230,6 +233,35 @@ def test_gpus_of_running_pods_would_be_handed_out_again():
     assert disrupted.remedy == "drain node-1 first"
 
 
+HOST_IMEX = {"env": [{"name": "IMEX_MODE", "value": "hostManaged"}]}
+
+
+@pytest.mark.parametrize(
+    ("domains", "devices"),
+    [
+        ({}, ["channel-0", "daemon-0"]),
+        ({"kubeletPlugin": HOST_IMEX}, ["channel-0"]),
+        ({"enabled": False}, None),
+    ],
+)
+def test_compute_domains_have_a_channel_and_a_daemon_on_each_node(domains, devices):
+    cluster = gpu_cluster()
+    cluster["spec"]["draDriver"]["computeDomains"] = domains
+    found = after_of(on_hosts(node()), cluster).list("ResourceSlice")
+    by_driver = {each["spec"]["driver"]: [device["name"] for device in each["spec"]["devices"]] for each in found}
+    assert by_driver.get("compute-domain.nvidia.com") == devices
+
+
+def test_compute_domains_that_are_disabled_leave_the_nodes():
+    domains = k8s.resource_slice([{"name": "channel-0"}], driver="compute-domain.nvidia.com")
+    disabled = gpu_cluster()
+    disabled["spec"]["draDriver"]["computeDomains"] = {"enabled": False}
+    found = plan(in_gpu_cluster(domains), disabled)
+    assert only_node(found).reasons == ("the driver of ComputeDomains does not run there any more",)
+    view = after_of(in_gpu_cluster(domains), disabled, deleted=())
+    assert {each["spec"]["driver"] for each in view.list("ResourceSlice")} == {"gpu.nvidia.com"}
+
+
 def test_classes_appear_without_an_extended_resource():
     classes = after_of(on_hosts(node()), gpu_cluster()).list("DeviceClass")
     assert {each["metadata"]["name"] for each in classes} == {
@@ -307,9 +339,8 @@ def test_nvidia_driver_takes_the_place_of_the_driver_that_goes():
     assert disrupted.why == (
         "it holds GPUs, and NVIDIADriver default loads the driver of the node anew, which ends pods with GPUs, or fails while they run"
     )
-    (published,) = after_of(situation(VERSION, node(gpus=1)), gpu_cluster(), nvidia_driver(version="595.58.03")).list(
-        "ResourceSlice"
-    )
+    view = after_of(situation(VERSION, node(gpus=1)), gpu_cluster(), nvidia_driver(version="595.58.03"))
+    (published,) = gpu_slices(view)
     assert published["spec"]["devices"][0]["attributes"]["driverVersion"] == {"version": "595.58.3"}
 
 

@@ -19,7 +19,7 @@ from policies.fleet.offers import (
 )
 from policies.fleet.offers.hardware import gpu_number, is_label_of_hardware, shown_driver
 from policies.fleet.offers.offer import is_label_of_state, label_offer, plugin_offer
-from policies.fleet.offers.published import gpu_slices, node_slices
+from policies.fleet.offers.published import domain_slice, domain_slices, gpu_slices, node_slices
 from policies.fleet.operands import cluster_labels
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.nodes import labels_of
@@ -105,6 +105,8 @@ class _Transition:
     will_be: NodeConfiguration
     slices: Sequence[Object]
     """Those of the GPUs before the change."""
+    domains: Sequence[Object]
+    """Those of ComputeDomains before the change."""
 
 
 def node_change(
@@ -131,7 +133,7 @@ def node_change(
         return replace(change, after=_offers(node, slices))
     devices = [device for each in slices for device in mappings_at(each, ("spec", "devices"))]
     shown = read_hardware(old, devices, view.derive(measured_sizes))
-    transition = _Transition(old, node, was, will_be, slices)
+    transition = _Transition(old, node, was, will_be, slices, view.derive(domain_slices).get(name, ()))
     unknown = will_be.unknown or (will_be.unknown_cut if _is_cut_anew(was, will_be) else "")
     if shown is None and (will_be.advertises or _later_driver(transition) is not None):
         unknown = unknown or "its labels do not say which GPUs it has"
@@ -168,7 +170,7 @@ def _known_change(
         resources = _without_unhealthy(resources, old, hardware.gpus, was_state, state)
     new_node = _with_offer(node, resources, _later_labels(node, hardware, state, will_be))
     is_republished = will_be.manages_dra(was) and (was.driver, was.missing_driver) != (driver, will_be.missing_driver)
-    is_same = _same_offers(old, new_node) and not is_recut and not is_republished
+    is_same = _same_offers(old, new_node) and not is_recut and not is_republished and was.domains == will_be.domains
     if is_same and not will_be.loses_driver(was) and not change.interrupts:
         return None
     new_slices: Mapping[Key, Object | None] | str = {}
@@ -179,7 +181,7 @@ def _known_change(
     unknown = ""
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, {slice_key(each): _without_devices(each) for each in slices}
-    found.changed.update({("Node", "", change.node): new_node, **new_slices})
+    found.changed.update({("Node", "", change.node): new_node, **new_slices, **_changed_domains(transition)})
     if new_slices and was.advertises and not will_be.advertises and driver is not None:
         found.moved[change.node] = labels_of(old)
     state = replace(state, driver=driver if new_slices else None)
@@ -215,6 +217,16 @@ def _later_driver(transition: _Transition) -> DriverState | None:
     if will_be.loses_driver(was):
         return None
     return will_be.driver or (shown_driver(transition.slices) if was.driver is None else None)
+
+
+def _changed_domains(transition: _Transition) -> dict[Key, Object | None]:
+    """The slices of ComputeDomains that the operator's driver adds or takes away."""
+    was, will_be = transition.was.domains, transition.will_be.domains
+    if was == will_be or (will_be and transition.domains and not was):
+        return {}
+    gone: dict[Key, Object | None] = {slice_key(each): None for each in transition.domains}
+    made = domain_slice(name_of(transition.node), will_be)
+    return gone | ({slice_key(made): made} if will_be else {})
 
 
 def _interruption(transition: _Transition, *, is_recut: bool) -> str:
@@ -255,7 +267,7 @@ def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: N
     if will_be.stack == "GPUCluster":
         labels = cluster_labels(labels)
     if not will_be.keeps_labels:
-        clique = f"{GPU_RESOURCE}.clique" if will_be.has_domains else ""
+        clique = f"{GPU_RESOURCE}.clique" if will_be.domains else ""
         return {name: value for name, value in labels.items() if name == clique or not _is_of_discovery(name)}
     offer = label_offer(hardware, state)
     if will_be.stack != "ClusterPolicy" or offer.refusal:
@@ -361,6 +373,8 @@ def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str
         yield "the operator removes its driver, and its host is not known to have one"
     if was.stack != will_be.stack:
         return
+    if bool(was.domains) != bool(will_be.domains):
+        yield f"the driver of ComputeDomains {'runs there' if will_be.domains else 'does not run there any more'}"
     if was.keeps_labels and not will_be.keeps_labels:
         yield "GPU Feature Discovery is removed, and its labels with it"
     if was.workload != will_be.workload:

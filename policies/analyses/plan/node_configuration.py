@@ -14,9 +14,9 @@ from policies.fleet.offers.hardware import NO_CONFIG, config_by_labels
 from policies.fleet.operands import (
     PAUSED,
     cluster_driver,
+    domain_devices,
     dropped_gates,
     gpu_cluster,
-    has_compute_domains,
     is_deployed,
     keeping_taint,
     missing_driver_reason,
@@ -89,8 +89,8 @@ class NodeConfiguration:
     """The DRA driver that the operator runs there."""
     missing_driver: str = ""
     """The reason why the DRA driver of the GPUCluster does not run there, as a clause; empty if it does."""
-    has_domains: bool = False
-    """True if the operator runs the driver of ComputeDomains, which sets `nvidia.com/gpu.clique` too."""
+    domains: tuple[str, ...] = ()
+    """The devices that the operator's driver of ComputeDomains publishes; the driver sets `nvidia.com/gpu.clique` too."""
     new_driver_version: str = ""
     """The version of a driver that replaces the one before the change; empty if it is unknown or none does."""
 
@@ -235,7 +235,7 @@ class Configurations:
             gpu_driver=gpu_driver,
             driver=None if missing else cluster_driver(cluster, self._view),
             missing_driver=missing,
-            has_domains=has_compute_domains(cluster),
+            domains=() if missing else domain_devices(cluster),
             new_driver_version=self._new_driver_version(node),
         )
 

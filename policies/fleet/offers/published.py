@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 from policies.fleet.offers.hardware import ENGINE_CAPACITIES, NUMA_NODE, profile_of, shown_driver
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import mebibytes_text
-from policies.nvidia.identifiers import COMPUTE_LABELS, CUDA_VERSION_LABEL, DRIVER, DRIVER_VERSION_LABEL, FAMILY_LABEL
+from policies.nvidia.identifiers import (
+    COMPUTE_DOMAIN_DRIVER,
+    COMPUTE_LABELS,
+    CUDA_VERSION_LABEL,
+    DRIVER,
+    DRIVER_VERSION_LABEL,
+    FAMILY_LABEL,
+)
 from policies.nvidia.mig import Geometry, MIGProfile
 from policies.nvidia.mig_layouts import TooManyWaysError, find_layouts, place, possible_places
 
@@ -96,12 +103,31 @@ def published_slices(hardware: Hardware, state: NodeState) -> tuple[PublishedSli
 
 def gpu_slices(view: ClusterView) -> Mapping[str, Sequence[Object]]:
     """The slices of NVIDIA's driver for the GPUs of each node, by its name; call it by `view.derive`."""
+    return _slices_of(DRIVER, view)
+
+
+def domain_slices(view: ClusterView) -> Mapping[str, Sequence[Object]]:
+    """The slices of NVIDIA's driver for the ComputeDomains of each node; call it by `view.derive`."""
+    return _slices_of(COMPUTE_DOMAIN_DRIVER, view)
+
+
+def _slices_of(driver: str, view: ClusterView) -> Mapping[str, Sequence[Object]]:
     found: defaultdict[str, list[Object]] = defaultdict(list)
     for document in view.known_objects("ResourceSlice"):
         node = lookup(document, ("spec", "nodeName"))
-        if lookup(document, ("spec", "driver")) == DRIVER and isinstance(node, str):
+        if lookup(document, ("spec", "driver")) == driver and isinstance(node, str):
             found[node].append(document)
     return found
+
+
+def domain_slice(node: str, devices: Iterable[str]) -> Object:
+    """The slice of a node for ComputeDomains with some of its devices, `channel-0` and `daemon-0`."""
+    made = [
+        {"name": each, "attributes": {"type": {"string": each.removesuffix("-0")}, "id": {"int": 0}}}
+        for each in devices
+    ]
+    document = slice_document(f"predicted-{COMPUTE_DOMAIN_DRIVER}-{node}", node, PublishedSlice(tuple(made)))
+    return {**document, "spec": {**document["spec"], "driver": COMPUTE_DOMAIN_DRIVER}}
 
 
 Parts = dict["Hashable", "tuple[PublishedSlice, ...] | str"]
