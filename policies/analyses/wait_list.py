@@ -67,12 +67,12 @@ class WaitReason(StrEnum):
 
     @property
     def words(self) -> str:
-        """The reason in a few words: `in use`, `over quota`."""
+        """The reason in a few words: `no node fits`, `over quota`."""
         return _WORDS[self]
 
 
 _WORDS = {
-    WaitReason.IN_USE: "in use",
+    WaitReason.IN_USE: "fitting nodes in use",
     WaitReason.NO_NODE: "no node fits",
     WaitReason.QUOTA: "over quota",
     WaitReason.REFUSED: "refused",
@@ -181,13 +181,13 @@ class WaitList:
 
     @property
     def summary(self) -> str:
-        """`7 pods wait for GPUs: 4 in use, 3 no node fits`, without a full stop."""
+        """`7 pods wait for GPUs: fitting nodes in use (4), no node fits (3)`."""
         if not self.is_known:
             return "it is unknown which pods wait for GPUs, because pods are unknown"
         if not self.rows:
             return "no pod waits for GPUs"
         total = sum(row.count for row in self.rows)
-        reasons = ", ".join(f"{count:,} {reason.words}" for reason, count in self.counts.items())
+        reasons = ", ".join(f"{reason.words} ({count:,})" for reason, count in self.counts.items())
         return f"{format_count(total, 'pod')} {'waits' if total == 1 else 'wait'} for GPUs: {reasons}"
 
 
@@ -217,13 +217,11 @@ def wait_list(
         audience: Who reads it; one of a single namespace sees the rows of that namespace only.
         unexplained: Why no pod without a node can be explained, a clause; empty if they can.
     """
-    flags = view.derive_each("Pod", _may_wait)
-    if flags is UNKNOWN:
+    unbound = view.derive_each("Pod", _unbound_pod)
+    if unbound is UNKNOWN:
         return WaitList(is_known=False)
     waiting = [
-        pod
-        for pod, may_wait in zip(view.known_objects("Pod"), flags, strict=True)
-        if may_wait and audience.may_name(_home(pod)) and not _is_younger(pod, now)
+        pod for pod in unbound if pod is not None and audience.may_name(_home(pod)) and not _is_younger(pod, now)
     ]
     rows = [
         *_pending_rows(waiting, view, settings, audience, unexplained),
@@ -235,14 +233,13 @@ def wait_list(
 
 def unscheduled_counts(view: ClusterView, now: datetime) -> Counter[WaitReason]:
     """The number of pods that wait for their gates, or on their node to start."""
-    flags = view.derive_each("Pod", _waits_for_gates)
-    pods = zip(view.known_objects("Pod"), () if flags is UNKNOWN else flags, strict=True)
-    gated = [pod for pod, is_held in pods if is_held and any(gpu_requests(pod, _home(pod), view))]
+    unbound = view.derive_each("Pod", _unbound_pod)
+    gated = [
+        pod
+        for pod in (() if unbound is UNKNOWN else unbound)
+        if pod is not None and is_gated(pod) and any(gpu_requests(pod, _home(pod), view))
+    ]
     return Counter({WaitReason.GATED: len(gated), WaitReason.NOT_STARTED: len(stuck_pods(view, now))})
-
-
-def _waits_for_gates(pod: Object) -> bool:
-    return is_gated(pod) and may_request_gpu(pod)
 
 
 def _order(row: WaitRow) -> tuple[int, float, str, str]:
@@ -254,8 +251,9 @@ def _home(document: Object) -> str:
     return namespace_of(document) or DEFAULT_NAMESPACE
 
 
-def _may_wait(pod: Object) -> bool:
-    return (is_pending(pod) or is_gated(pod)) and may_request_gpu(pod)
+def _unbound_pod(pod: Object) -> Object | None:
+    """The pod if it requests devices and has no node yet, else None."""
+    return pod if (is_pending(pod) or is_gated(pod)) and may_request_gpu(pod) else None
 
 
 def _since(document: Object) -> datetime | None:

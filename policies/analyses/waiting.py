@@ -102,9 +102,9 @@ def stuck_pods(view: ClusterView, now: datetime) -> tuple[StuckPod, ...]:
     A pod for which nothing is reported counts once it has had time to pull its images.
     """
     found = []
-    flags = view.derive_each("Pod", _may_be_stuck)
-    for pod, may_be_stuck in zip(view.known_objects("Pod"), () if flags is UNKNOWN else flags, strict=True):
-        if not may_be_stuck:
+    candidates = view.derive_each("Pod", _stuck_candidate)
+    for pod in () if candidates is UNKNOWN else candidates:
+        if pod is None:
             continue
         reasons = start_reasons(pod, view)
         if reasons or _is_older(pod, _LONGEST_START, now):
@@ -114,9 +114,10 @@ def stuck_pods(view: ClusterView, now: datetime) -> tuple[StuckPod, ...]:
     return tuple(sorted(found, key=lambda each: (each.namespace, each.pod)))
 
 
-def _may_be_stuck(pod: Object) -> bool:
+def _stuck_candidate(pod: Object) -> Object | None:
+    """The pod if it holds devices on a node and does not run, else None."""
     is_deleted = lookup(pod, ("metadata", "deletionTimestamp")) is not None
-    return not is_deleted and not has_ended(pod) and is_not_running(pod) and may_request_gpu(pod)
+    return None if is_deleted or has_ended(pod) or not is_not_running(pod) or not may_request_gpu(pod) else pod
 
 
 def is_pending(pod: Object) -> bool:

@@ -198,7 +198,7 @@ def test_names_are_not_looked_up_in_a_cluster_that_cannot_be_read(invoke):
 def test_without_arguments_all_that_waits_is_listed(invoke):
     cluster = ("--cluster", EXAMPLES / "cluster", "--cluster", EXAMPLES / "cluster-in-use")
     done = invoke("explain", *cluster)
-    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, "1 pod waits for GPUs: 1 no node fits.")
+    assert (done.exit_code, done.stdout.splitlines()[0]) == (1, "1 pod waits for GPUs: no node fits (1).")
     (row,) = json.loads(invoke("explain", *cluster, "-o", "json").stdout)
     assert (row["namespace"], row["name"], row["reason"]) == ("team-a", "pretrain", "noNode")
     done = invoke("explain", *cluster, "-n", "team-legacy")

@@ -60,6 +60,29 @@ async def test_pod_that_waits_in_a_running_cluster_is_explained(tmp_path, run, h
     assert (row["name"], row["reason"], row["why"]) == ("pretrain", reason, why)
 
 
+@pytest.mark.parametrize("command", [("usage", "-o", "json"), ("explain", "-o", "json"), ("report", "-o", "-")])
+async def test_workload_whose_pods_are_refused_in_a_running_cluster_waits(tmp_path, run, command):
+    failed = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: team"}
+    pod = {"containers": [{"name": "main", "image": "web", "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}
+    web = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "team-a"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod},
+        },
+        "status": {"conditions": [failed]},
+    }
+    created = datetime.now(UTC) - timedelta(hours=1)
+    async with example_sandbox(tmp_path, *CLUSTERS[:1], clock=lambda: created) as sandbox:
+        sandbox.create(web)
+        name, *options = command
+        done = await asyncio.to_thread(run, name, "--kubeconfig", sandbox.file, *options, **AWAY)
+    assert "its pods are refused: exceeded quota: team" in done.stdout, done.stderr
+
+
 async def test_running_cluster_is_only_read(live, sandbox):
     await live()
     assert {request.verb for request in sandbox.requests} == {"list"}

@@ -176,6 +176,12 @@ def test_reader_who_does_not_see_nodes_gets_one_reason_for_all_that_is_unusable(
     assert "<div>5: no pod can get it now</div>" in summary
 
 
+def test_page_of_a_file_begins_with_what_waits_and_has_no_buttons_for_it(report_page):
+    tree = parse(report_page([*NOTHING, node("node-1", gpus=2), pod("train", 4, node_name="")]))
+    assert text_of(part(tree, "waiting")).startswith("Waiting for GPUs 1 pod waits for GPUs: no node fits (1).")
+    assert {each.get("hidden") is not None for each in part(tree, "waiting").iter("button")} == {True}
+
+
 def test_pods_that_do_not_run_and_unhealthy_gpus_are_shown(report_page):
     unhealthy = [{"name": "nvidia.com/gpu", "resources": [{"resourceID": "GPU-1", "health": "Unhealthy"}]}]
     error = 'failed to get sandbox runtime: no runtime for "nvidia" is configured'

@@ -112,10 +112,19 @@ def check_nothing_is_left(page, address, *secrets):
 def test_user_with_the_wider_right_sees_everything(shown, open_page):
     page = open_page(shown, ADMIN)
     expect(page.get_by_role("status")).to_have_text(re.compile("^Signed in as admin; you see everything. Live, as of "))
-    for name in ("summary", "nodes", "quotas", "migration", "findings"):
+    for name in ("waiting", "summary", "nodes", "quotas", "migration", "findings"):
         expect(page.locator(f"#{name} h2")).to_be_visible()
     assert page.locator("#nodes .gpu").count() == 17
     expect(page.locator("#nodes")).to_contain_text("team-b/chat")
+
+
+@pytest.mark.parametrize(("token", "namespace"), [(ADMIN, ""), (ALICE, "team-a")])
+def test_button_beside_a_pod_that_waits_explains_it(shown, open_page, token, namespace):
+    page = open_page(shown, token, namespace)
+    page.get_by_role("button", name="Why does team-a/escaped wait?").press("Enter")
+    expect(page.locator("#ui-explanation")).to_contain_text("pod team-a/escaped")
+    expect(page.locator("#ui-explanation")).to_be_focused()
+    expect(page.locator("#ui-question").get_by_label("Name", exact=True)).to_have_value("escaped")
 
 
 def test_user_of_a_namespace_sees_it_and_counts(shown, open_page):

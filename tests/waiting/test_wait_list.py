@@ -247,7 +247,7 @@ def test_unknown_pods_are_not_no_pods():
 
 def test_reasons_are_counted_in_pods():
     found = listed(GPU_NODE, busy(), waiting("a", 4), waiting("b", 4), waiting("c", 5))
-    assert found.summary == "3 pods wait for GPUs: 2 in use, 1 no node fits"
+    assert found.summary == "3 pods wait for GPUs: fitting nodes in use (2), no node fits (1)"
 
 
 def test_pod_that_kueue_holds_back_names_its_queue():

@@ -18,7 +18,6 @@ from policies.kubernetes.view import ChangedView
 from policies.outcome import READ_FROM, Feasibility, ObstacleKind, questions
 from webhook.cli.explain.explanations import Name, check_found, read_sources
 from webhook.cli.manifest_reader import ManifestReader, Problem
-from webhook.cli.pod_events import WITHOUT_EVENTS, ViewWithEvents, read_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters import (
     Discovery,
@@ -29,6 +28,7 @@ from webhook.cli.running_clusters import (
     stored_settings,
 )
 from webhook.cli.settings import chosen_settings
+from webhook.cli.unwatched_objects import WITHOUT_EVENTS, ViewWithEvents, read_pod_events
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import NoTokenError
 from webhook.cluster.kind_reads import Unreadable, Why, read_object

@@ -26,11 +26,11 @@ from policies.kubernetes.names import MANAGED, format_count, resource_name
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.outcome import Audience
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.pod_events import with_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.reports.audit_reports import Audited, Published, settings_notes
 from webhook.cli.running_clusters import connected_client, in_parallel, read_cluster
 from webhook.cli.settings import chosen_settings, read_static
+from webhook.cli.unwatched_objects import ViewWithWorkloads, gpu_workloads, with_pod_events
 from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, read_list, read_object
 from webhook.cluster.resources import RESOURCES, Resource
@@ -94,7 +94,7 @@ async def audited_cluster(
         progress: Shows what is read.
         publishes: True to write the findings into the cluster, as reports for policy tools.
         static: The objects in files of the API server.
-        with_events: True if the view also has the events of pods.
+        with_events: True if the view also has the events of pods, and the workloads that may request GPUs.
 
     Raises:
         NoClusterError: The cluster cannot be read.
@@ -107,10 +107,12 @@ async def audited_cluster(
         policy = chosen or cluster.settings
         survey = Survey(cluster.view, policy, namespace)
         count = 0
+        workloads: list[Object] = []
 
         async def take(page: list[Object]) -> None:
             nonlocal count
             survey.add(page)
+            workloads.extend(gpu_workloads(page, policy) if with_events else ())
             count += len(page)
             progress.show(f"auditing: {count:,} objects")
 
@@ -121,7 +123,10 @@ async def audited_cluster(
             reports = policy_reports(report, api, namespace, _redaction(cluster.view))
             published = await publish(client, api, reports, namespace, progress, is_complete=not report.gaps)
         shown = report.limit_findings(MOST_FINDINGS)
-        view, unknown = (await with_pod_events(client, cluster.view, namespace)) if with_events else (cluster.view, [])
+        view: ClusterView = cluster.view
+        unknown: list[str] = []
+        if with_events:
+            view, unknown = await with_pod_events(client, ViewWithWorkloads(view, workloads), namespace)
         yield Audited(shown, (*notes, *unknown), view, policy, client.url, published)
 
 

@@ -17,7 +17,6 @@ from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.pod_events import with_pod_events
 from webhook.cli.progress import Progress
 from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
 from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, sharing_notes, stuck_in
@@ -31,6 +30,7 @@ from webhook.cli.running_clusters import (
     typed_list,
 )
 from webhook.cli.settings import chosen_settings
+from webhook.cli.unwatched_objects import ViewWithWorkloads, list_gpu_workloads, with_pod_events
 from webhook.cluster.answers import APIError
 from webhook.cluster.kind_reads import Unreadable, Why
 from webhook.cluster.lists import list_all
@@ -160,13 +160,17 @@ async def _wait_list(
     *,
     is_whole: bool,
 ) -> WaitList:
-    """The pods that wait; not explained unless everything that decides where they fit can be listed."""
+    """The pods and workloads that wait.
+
+    Pods are explained if everything that decides where they fit can be listed.
+    """
     server = await server_facts(client)
     listed = await asyncio.gather(*(list_trimmed(client, kind) for kind in _EXPLAINED_FROM))
     more = [found for found in listed if not isinstance(found, Unreadable)]
     known, _ = await with_pod_events(client, ManifestsView([*facts, server, *more]), namespace)
+    view = ViewWithWorkloads(_WithOtherPods(known, others), await list_gpu_workloads(client, settings, namespace))
     unexplained = "" if is_whole and len(more) == len(listed) else _NOT_LISTED
-    return wait_list(_WithOtherPods(known, others), settings, now, Audience(namespace), unexplained=unexplained)
+    return wait_list(view, settings, now, Audience(namespace), unexplained=unexplained)
 
 
 async def _list_widely(

@@ -27,11 +27,11 @@ from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count
 from policies.kubernetes.objects import lookup, name_of, namespace_of
 from policies.rules.request import Request
-from webhook.cli.pod_events import POD_EVENTS
 from webhook.cli.running_clusters import NoClusterError, run_connected, server_facts, stored_settings, typed_list
 from webhook.cli.snapshots.reductions import reduction_of, without_values
 from webhook.cli.snapshots.replaced_names import ReplacedNames
 from webhook.cli.text_layout import dump
+from webhook.cli.unwatched_objects import POD_EVENTS
 from webhook.cli.user_files import reason_of
 from webhook.cluster.clockwork import rfc3339
 from webhook.cluster.kind_reads import ABOUT_THE_KIND, Unreadable, read_object, read_pages
