@@ -85,6 +85,18 @@ def test_claim_without_words_is_for_any_gpu():
     }
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_claim_for_parts_of_gpus_is_a_list_of_different_shares_or_mig_devices(count):
+    document = generate_claim(ClaimWords({"gpu-memory": "20G"}, count=count, namespace="team-a")).document
+    devices = document["spec"]["devices"]
+    (parts,) = (each["firstAvailable"] for each in devices["requests"])
+    assert [(each["name"], each["count"]) for each in parts] == [("share", count), ("mig", count)]
+    assert parts[0]["capacity"] == {"requests": {"memory": "19074Mi"}}
+    different = [{"requests": ["gpu/share"], "distinctAttribute": "gpu.nvidia.com/uuid"}]
+    assert devices.get("constraints", []) == (different if count > 1 else [])
+    assert findings(document) == []
+
+
 def test_selectors_read_nothing_unguarded():
     document = generate_claim(ClaimWords({"product": "H100", "min-memory": "40Gi"})).document
     bare = {"driver": "gpu.nvidia.com", "attributes": {}, "capacity": {}}
@@ -102,6 +114,11 @@ def test_selectors_read_nothing_unguarded():
             ClaimWords({"min-memory": "40 Gigs"}),
             "--min-memory",
             'is "40 Gigs", which is not a Kubernetes quantity; write one such as "40Gi"',
+        ),
+        (
+            ClaimWords({"gpu-memory": "20G"}, mig="1g.10gb"),
+            "--gpu-memory",
+            "is said by the profile 1g.10gb; leave out --mig, or this option",
         ),
         (ClaimWords({"min-memory": "80"}), "--min-memory", 'is "80", which is 80 bytes; write "80G"'),
         (

@@ -53,8 +53,30 @@ def affinity(*expressions):
             {"product": "H100*,!H*"},
             f"{WISH}product]: product excludes all that it names: H100* by !H*; change one of the two",
         ),
+        (
+            {"gpu-memory": "20Gi", "min-memory": "40Gi"},
+            f"{WISH}gpu-memory]: gpu-memory is 20480Mi and min-memory 40960Mi; change one of the two",
+        ),
+        (
+            {"gpu-memory": "20Gi", "max-memory": "10Gi"},
+            f"{WISH}gpu-memory]: gpu-memory is 20480Mi and max-memory only 10240Mi; change one of the two",
+        ),
+        (
+            {"gpu-memory": "20Gi", "sharing": "exclusive"},
+            (
+                f"{WISH}gpu-memory]: gpu-memory is for a part of a GPU, and sharing: exclusive for all of it; change one of "
+                "the two"
+            ),
+        ),
+        (
+            {"gpu-memory": "20Gi", "product": "*MIG-1g.10gb"},
+            (
+                f"{WISH}product]: product names MIG devices with less memory than gpu-memory, which is 20480Mi; change one of "
+                "the two"
+            ),
+        ),
     ],
-    ids=["memory", "product"],
+    ids=["memory", "product", "part of less", "part of more", "part alone", "part of a smaller device"],
 )
 def test_wish_that_contradicts_itself_is_refused(refusals, words, reported):
     assert refusals(words, GPU) == [("GA402", reported)]
@@ -227,3 +249,19 @@ def test_affinity_too_large_to_compare_is_not_refused(refusals):
 
 def test_nothing_wished_is_no_problem(problems):
     assert problems({}, GPU, "f1") == []
+
+
+@pytest.mark.parametrize("other", [{"product": "*MIG-2g.20gb"}, {"min-memory": "10Gi"}], ids=["product", "bound"])
+def test_part_of_a_gpu_agrees_with_what_it_can_meet(refusals, other):
+    assert refusals({"gpu-memory": "20Gi", **other}, GPU) == []
+
+
+def test_part_of_a_gpu_contradicts_a_mig_resource(refusals):
+    ((rule, text),) = refusals({"gpu-memory": "10Gi"}, {"nvidia.com/mig-1g.10gb": 1})
+    assert (rule, text) == (
+        "GA402",
+        (
+            f"{WISH}gpu-memory]: is for a part of a GPU, and the pod requests nvidia.com/mig-1g.10gb; request nvidia.com/gpu, "
+            "or remove the annotation"
+        ),
+    )

@@ -17,6 +17,7 @@ from policies.analyses.generate.documents import (
     slug,
 )
 from policies.conversion.constraints import NodeConstraints
+from policies.conversion.record import UUID
 from policies.conversion.slices import ANY_MIG, SHARE
 from policies.conversion.templates import ExactRequest, PrioritizedRequest
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
@@ -203,7 +204,12 @@ def generate_claim(words: ClaimWords) -> Generated:
     if not is_dns_label(words.name):
         text = f"is {shown(words.name)}; write at most 63 lower-case letters, digits and dashes"
         raise GenerationError("--name", text)
-    spec = {"devices": {"requests": [_request(words).manifest()]}}
+    request = _request(words)
+    devices: dict[str, Any] = {"requests": [request.manifest()]}
+    if isinstance(request, PrioritizedRequest) and words.count > 1:
+        # The driver cannot prepare two shares of one GPU for a claim.
+        devices["constraints"] = [{"requests": [f"{_REQUEST}/{SHARE.name}"], "distinctAttribute": UUID}]
+    spec = {"devices": devices}
     kind = "ResourceClaimTemplate" if words.is_template else "ResourceClaim"
     metadata = {"name": words.name, **({"namespace": words.namespace} if words.namespace else {})}
     document: Object = {
