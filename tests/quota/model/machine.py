@@ -14,7 +14,8 @@ from tests.quota.model.world import World
 ANY = st.integers(0, 11)
 FEW = st.integers(0, 1)
 LAG = st.sampled_from([0, 0, 1, 2, 3, 5])
-PRODUCTS = st.sampled_from(["h100", "h100", "h100", "any", "a100"])
+PRODUCTS = st.sampled_from(["h100", "h100", "h100/4", "h100/3", "any", "a100"])
+"""Of `h100/4` a pod or claim gets a share: a quarter of a GPU."""
 FAR = st.sampled_from(["submitted", "answered", "stored", "stored"])
 UNLIKE = st.sampled_from(["nothing", "nothing", "name", "kind", "more", "less", "pieces", "maker"])
 LUCK = st.sampled_from(["fine", "fine", "fine", "lost", "crash", "refused", "name taken", "stopped"])
@@ -118,7 +119,7 @@ class Machine(RuleBasedStateMachine):
                 return
             world.read_covers(chosen_replica)
 
-    @rule(product=st.sampled_from(["h100", "h100", "a100"]), count=st.integers(0, 2))
+    @rule(product=st.sampled_from(["h100", "h100/4", "a100"]), count=st.integers(0, 2))
     def swap_template(self, product, count):
         self.world.templates["t"] = (product, count)
 
@@ -146,18 +147,24 @@ class Machine(RuleBasedStateMachine):
                 self.answer_at_once(replica)
 
     @precondition(lambda self: self.world.pods)
-    @rule(which=ANY, becomes=st.sampled_from(["gone", "gone", "ended", "bound"]))
+    @rule(which=ANY, becomes=st.sampled_from(["gone", "gone", "ended", "bound", "given a share"]))
     def pod_becomes(self, which, becomes):
         uid, pods = chosen(self.world.pods, which), self.world.pods
-        changes = {"ended": {"has_ended": True}, "bound": {"got": "h100" if pods[uid].demand[0] == "any" else ""}}
+        is_any = pods[uid].demand[0] == "any"
+        changes = {
+            "ended": {"has_ended": True},
+            "bound": {"got": "h100" if is_any else ""},
+            "given a share": {"got": "h100/4" if is_any else ""},
+        }
         self.world.becomes(pods, uid, changes.get(becomes))
 
     @precondition(lambda self: self.world.claims)
-    @rule(which=ANY, becomes=st.sampled_from(["gone", "allocated", "named", "freed"]))
+    @rule(which=ANY, becomes=st.sampled_from(["gone", "allocated", "given a share", "named", "freed"]))
     def claim_becomes(self, which, becomes):
         uid, claims = chosen(self.world.claims, which), self.world.claims
         changes = {
             "allocated": {"got": "a100" if claims[uid].demand[0] == "any" else ""},
+            "given a share": {"got": "h100/4" if claims[uid].demand[0] == "any" else ""},
             "named": {"is_named": claims[uid].is_made},
             "freed": {"got": claims[uid].got if claims[uid].keeps_what_it_got else ""},
         }

@@ -116,14 +116,17 @@ class Leader:
 
 
 def amounts(demand, quota, got=""):
-    product, count = demand
-    product = got or product
+    """The amounts by limit; of the product `h100/4` each device is a share, and counts as a quarter of a GPU."""
+    name, count = demand
+    product, _, shares = (got or name).partition("/")
+    gpus = Fraction(count, int(shares or 1))
     return {
-        limit.name: Fraction(count)
+        limit.name: Fraction(count) if limit.unit == "devices" else gpus
         for limit in quota.limits
         if count and (product == "any" or not limit.selector.products or product in limit.selector.products)
     }
 
 
 def bill(demand, quota):
-    return Bill(amounts(demand, quota), {unit: Fraction(demand[1]) for unit in ("gpus", "memory", "devices")})
+    gpus = Fraction(demand[1], int(demand[0].partition("/")[2] or 1))
+    return Bill(amounts(demand, quota), {"gpus": gpus, "memory": gpus, "devices": Fraction(demand[1])})
