@@ -8,7 +8,7 @@ import pytest
 from testbed import manifests
 from tests.storm.harness.history import Event
 from tests.storm.harness.oracle import Truth, quota, replay
-from tests.storm.harness.orders import SLICES
+from tests.storm.harness.orders import SLICES, share_template
 
 versions = itertools.count(1)
 
@@ -63,6 +63,12 @@ def test_oracle_counts_the_most_that_a_pod_ever_holds(spec, gpus):
 
 def test_oracle_counts_claims_beside_pods():
     assert held(event(pod()), event(claim(gpus=2))) == 3
+
+
+@pytest.mark.parametrize(("product", "part"), [("Tesla T4", "1/4"), ("NVIDIA L4", "1/8")])
+def test_oracle_counts_shares_as_parts_of_a_gpu(product, part):
+    document = {**claim(), "spec": share_template("team", product)["spec"]["spec"]}
+    assert Truth.of([event(document)]).amounts("team") == {"gpus": Fraction(part), "devices": 1, "slices": 0}
 
 
 def test_oracle_counts_what_ended_no_more():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from tests.storm.harness.orders import SLICES
+from tests.storm.harness.orders import SHARES, SLICES, UNLIMITED_SHARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,12 @@ _GPUS = ("nvidia.com/gpu", "deviceclass.resource.kubernetes.io/gpu.nvidia.com")
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 Held = Counter[str]
-"""`whole` and `slices`."""
+"""`whole`, `slices`, and shares by the product of their GPU."""
+_PARTS = {
+    product: Fraction(UNLIMITED_SHARE) if shares == "unlimited" else Fraction(1, int(shares))
+    for product, shares in SHARES.items()
+}
+"""The part of a GPU that a share counts for."""
 
 
 def quota(namespace: str, gpus: int, devices: int, slices: int) -> Document:
@@ -83,8 +88,8 @@ class Truth:
             held += of_pod(pod)
         for claim in self._claims[namespace].values():
             held += self._of_claim(claim)
-        whole, slices = held["whole"], held["slices"]
-        return {"gpus": whole + slices * _SHARE, "devices": Fraction(whole + slices), "slices": Fraction(slices)}
+        gpus = held["whole"] + held["slices"] * _SHARE + sum(held[product] * part for product, part in _PARTS.items())
+        return {"gpus": gpus, "devices": Fraction(held.total()), "slices": Fraction(held["slices"])}
 
     def is_there(self, namespace: str, uid: str) -> bool:
         """Whether a pod or a claim is there."""
@@ -101,7 +106,7 @@ class Truth:
 
     def _of_claim(self, claim: Document) -> Held:
         """What it asks for, but not once more what its pod asks for: the scheduler makes claims for pods' resources."""
-        held = Counter(whole=_count(claim))
+        held = Counter({_form(claim): _count(claim)})
         pod = self._pods[claim["metadata"]["namespace"]].get(_owner(claim))
         if pod is None or _EXTENDED not in (claim["metadata"].get("annotations") or {}):
             return held
@@ -124,6 +129,12 @@ def _is_by_scheduler(claim: Document) -> bool:
     """Whether the scheduler made it, which tells the pod a moment later; anybody can write the annotation."""
     writes = claim["metadata"].get("managedFields") or ()
     return any(write["manager"] == "kube-scheduler" for write in writes)
+
+
+def _form(claim: Document) -> str:
+    """The product if a claim is for shares of it, else `whole`."""
+    text = str(claim["spec"])
+    return next((product for product in _PARTS if product in text), "whole")
 
 
 def _count(claim: Document) -> int:

@@ -6,12 +6,27 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from testbed import manifests
+from tests.published import shared_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from random import Random
 
-__all__ = ["BEGUN", "LABEL", "REFUSED", "SLICES", "TAKEN", "TEMPLATES", "Order", "Orders", "template"]
+__all__ = [
+    "BEGUN",
+    "LABEL",
+    "REFUSED",
+    "SHARES",
+    "SLICES",
+    "TAKEN",
+    "TEMPLATES",
+    "UNLIMITED_SHARE",
+    "Order",
+    "Orders",
+    "share_template",
+    "shared_slice",
+    "template",
+]
 
 LABEL = "storm/order"
 """On everything: which order it is of."""
@@ -23,6 +38,10 @@ TAKEN = "taken"
 """A pod that is there from the beginning, so that nobody else can be called like this."""
 TEMPLATES = ("one", "two", "swapped")
 """Templates that are there from the beginning. The last is replaced again and again."""
+SHARES = {"Tesla T4": "4", "NVIDIA L4": "unlimited"}
+"""GPUs that the DRA driver shares, by product: into four shares, or without limit."""
+UNLIMITED_SHARE = "1/8"
+"""The setting for GPUs that are shared without limit."""
 SLICES = "nvidia.com/mig-1g.10gb"
 _GPUS = "nvidia.com/gpu"
 
@@ -41,6 +60,31 @@ class Order:
     dry_run: bool = False
     tags: list[str] = field(default_factory=list)
     """What it is, for the report."""
+
+
+def shared_slice() -> Document:
+    """The GPUs of `SHARES`, on a node that does not exist: no claim gets one of them instead of a whole GPU."""
+    document = manifests.resource_slice("storm-shares", 0)
+    for number, (product, shares) in enumerate(SHARES.items()):
+        attributes = {"type": {"string": "gpu"}, "productName": {"string": product}}
+        device = {"name": f"gpu-{number}", "attributes": attributes, "capacity": {"memory": {"value": "16Gi"}}}
+        document["spec"]["devices"] = [*document["spec"]["devices"], shared_device(device, shares)]
+    return document
+
+
+def share_template(namespace: str, product: str) -> Document:
+    """A template of claims for a share of one GPU; its name is the product's."""
+    document = template(namespace, _share_name(product), 1)
+    document["spec"]["spec"] = _share(namespace, "", product)["spec"]
+    return document
+
+
+def _share_name(product: str) -> str:
+    return product.lower().replace(" ", "-")
+
+
+def _share(namespace: str, name: str, product: str) -> Document:
+    return manifests.claim(namespace, name, f'device.attributes["gpu.nvidia.com"].productName == "{product}"')
 
 
 def template(namespace: str, name: str, gpus: int) -> Document:
@@ -72,7 +116,7 @@ class Orders:
         pod = manifests.pod(namespace, f"pod-{self._made}", 1)
         order = Order(self._made, namespace, pod)
         pod["metadata"]["labels"] = {LABEL: str(self._made)}
-        kinds = [_whole, _whole, _from_template, _with_claim, _spoofed, _without]
+        kinds = [_whole, _whole, _from_template, _with_claim, _share_from_template, _with_share, _spoofed, _without]
         if namespace in self._plain:
             kinds += [_init, _sidecar, _slices, _slices]
         self._apply(order, self._random.choice(kinds))
@@ -129,6 +173,17 @@ def _with_claim(order: Order, random: Random) -> None:
     claim = manifests.claim(order.namespace, f"claim-{order.number}", "true")
     claim["metadata"]["labels"] = {LABEL: str(order.number)}
     claim["spec"]["devices"]["requests"][0]["exactly"]["count"] = random.choice([1, 2])
+    order.claim = claim
+    _claiming(order, {"resourceClaimName": claim["metadata"]["name"]})
+
+
+def _share_from_template(order: Order, random: Random) -> None:
+    _claiming(order, {"resourceClaimTemplateName": _share_name(random.choice([*SHARES]))})
+
+
+def _with_share(order: Order, random: Random) -> None:
+    claim = _share(order.namespace, f"claim-{order.number}", random.choice([*SHARES]))
+    claim["metadata"]["labels"] = {LABEL: str(order.number)}
     order.claim = claim
     _claiming(order, {"resourceClaimName": claim["metadata"]["name"]})
 

@@ -19,7 +19,16 @@ from tests.storm.harness.founder import Founder
 from tests.storm.harness.history import History
 from tests.storm.harness.new_quotas import judge
 from tests.storm.harness.oracle import EXACT, Broken, Truth, replay
-from tests.storm.harness.orders import TAKEN, TEMPLATES, Orders, template
+from tests.storm.harness.orders import (
+    SHARES,
+    TAKEN,
+    TEMPLATES,
+    UNLIMITED_SHARE,
+    Orders,
+    share_template,
+    shared_slice,
+    template,
+)
 from webhook.cluster.answers import APIError
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import NAMESPACE
@@ -174,11 +183,15 @@ class Storm:
             self._cluster.namespace(quota="enforced", dra="enabled") for _ in range(self._size.converting)
         ]
         self._founded = [self._cluster.namespace(quota="enforced") for _ in range(self._size.founded)]
+        assert self._cluster.configure(quota={"unlimitedShare": UNLIMITED_SHARE}).accepted
+        self._cluster.belongings.add(shared_slice())
         for namespace in self.namespaces:
             self._put(oracle.quota(namespace, *self._size.hard))
         for namespace in self._all:
             for name in TEMPLATES:
                 self._put(template(namespace, name, 1 + (name == "two")))
+            for product in SHARES:
+                self._put(share_template(namespace, product))
             taken = manifests.pod(namespace, TAKEN)
             del taken["spec"]["containers"][0]["resources"]
             self._put(taken)
