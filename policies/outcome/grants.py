@@ -135,7 +135,7 @@ def _words(kind: Offer, count: int) -> str:
         one, several = _PARTS.get(replicas, (f"share of 1/{replicas}", f"shares of 1/{replicas}"))
         return f"{count:,} {one if count == 1 else several} of {whole}{f' ({strategy})' if strategy else ''}"
     if device.shared_without_limit:
-        return f"{count:,} {'share' if count == 1 else 'shares'} of {whole}, which the driver shares without limit"
+        return f"{count:,} {'share' if count == 1 else 'shares'} of {whole} (unlimited)"
     if _is_share(kind):
         return f"{count:,} {'share' if count == 1 else 'shares'} of {whole}, {float(device.gpus):.0%} each"
     if device.profile:

@@ -18,12 +18,15 @@ FOLDERS = sorted(path for path in (ROOT / "examples").iterdir() if path.is_dir()
 EXPLAINED = [folder for folder in FOLDERS if folder.name.startswith("explain-")]
 QUOTAS = [folder for folder in FOLDERS if folder.name == "quota"]
 USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
+SHARES = [folder for folder in FOLDERS if folder.name == "shares"]
 SELECTORS = [folder for folder in FOLDERS if folder.name == "cel"]
 CUTOVERS = [folder for folder in FOLDERS if folder.name == "cutover"]
 PLANS = [folder for folder in FOLDERS if folder.name == "plan"]
 SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
 REVIEWED = [
-    folder for folder in FOLDERS if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SELECTORS, *PLANS, *CUTOVERS, *SUITES)
+    folder
+    for folder in FOLDERS
+    if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SHARES, *SELECTORS, *PLANS, *CUTOVERS, *SUITES)
 ]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
@@ -98,6 +101,7 @@ def test_there_is_an_example_of_each_feature():
         "refused-selector",
         "review-in-ci",
         "shared-gpu",
+        "shares",
         "single-gpu",
         "suite",
         "time-slicing",
@@ -156,7 +160,7 @@ def test_example_of_a_quota_uses_the_cluster_with_a_quota(folder):
 
 def with_pods(folder):
     """The objects of an example that are pods or make pods."""
-    files = [] if folder in SUITES else folder.glob("[!.]*.yaml")
+    files = [] if folder in (*SUITES, *SHARES) else folder.glob("[!.]*.yaml")
     documents = [document for file in files for document in libyaml.load_all(file.read_text())]
     return [document for document in documents if document["kind"] not in WITHOUT_PODS]
 
@@ -195,7 +199,9 @@ def test_example_of_a_cutover_uses_the_busy_cluster_with_an_operator(folder):
 
 
 @pytest.mark.parametrize(
-    "folder", [folder for folder in FOLDERS if folder not in (*USAGES, *CUTOVERS)], ids=lambda folder: folder.name
+    "folder",
+    [folder for folder in FOLDERS if folder not in (*USAGES, *SHARES, *CUTOVERS)],
+    ids=lambda folder: folder.name,
 )
 def test_suite_of_an_example_passes(folder):
     done = run(["gpu-admission", "test", "--quiet", f"examples/{folder.name}"])

@@ -6,6 +6,7 @@ from policies.outcome import Outcome, compare_fits, subjects_of
 from tests.explain import conftest as k8s
 from tests.outcome.clusters import bound, changed, situation
 from tests.plan.nodes import gpu_node
+from tests.published import shared_device
 
 H100 = "NVIDIA-H100-80GB-HBM3"
 SHARED = {
@@ -165,18 +166,30 @@ def test_products_that_no_selector_reads_are_told_apart():
     assert compared(before, after).sentence == f"1 pod would get 1 whole NVIDIA-H200 instead of 1 whole {H100}"
 
 
-@pytest.mark.parametrize(("shares", "outcome"), [("4", Outcome.CHANGED), ("1", Outcome.KEPT)])
-def test_claim_that_gets_one_share_of_a_device_is_changed(shares, outcome):
-    device = {**k8s.gpu(0), "allowMultipleAllocations": True}
-    device["capacity"] = {
-        name: {
-            "value": most,
-            "requestPolicy": {"default": least, "validRange": {"min": least, "max": most, "step": step}},
-        }
-        for name, most, least, step in (("memory", "81559Mi", "0", "1Mi"), ("shares", shares, "1", "1"))
-    }
+@pytest.mark.parametrize(
+    ("earlier", "later", "outcome"),
+    [
+        ("", "4", Outcome.CHANGED),
+        ("", "1", Outcome.KEPT),
+        ("", "memory", Outcome.KEPT),
+        ("", "unlimited", Outcome.CHANGED),
+        ("4", "unlimited", Outcome.KEPT),
+        ("unlimited", "4", Outcome.KEPT),
+        ("unlimited", "", Outcome.KEPT),
+        ("2", "4", Outcome.CHANGED),
+    ],
+)
+def test_claim_that_gets_a_share_in_place_of_a_whole_or_larger_device_is_changed(earlier, later, outcome):
+    """A share of a GPU that is shared without limit has no size."""
+    before, after = (k8s.resource_slice([shared_device(k8s.gpu(0), shares)]) for shares in (earlier, later))
+    situated = situation(k8s.node(), before, k8s.template(), claiming())
+    assert result(situated, after)[0] is outcome
+
+
+def test_share_of_a_gpu_that_is_shared_without_limit_is_called_so():
     before = situation(k8s.node(), k8s.resource_slice(k8s.gpus(1)), k8s.template(), claiming())
-    assert result(before, k8s.resource_slice([device]))[0] is outcome
+    after = k8s.resource_slice([shared_device(k8s.gpu(0), "unlimited")])
+    assert result(before, after)[1] == f"1 pod would get 1 share of {H100} (unlimited) instead of 1 whole {H100}"
 
 
 def test_pod_that_would_not_get_its_gpu_again_anyway_is_kept():

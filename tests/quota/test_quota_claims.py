@@ -331,6 +331,15 @@ def test_share_of_a_device_counts_as_its_part(claim, request_for, example):
     assert held == replace(A100, gpus=Fraction(3, 4), memory=60 * GIB)
 
 
+@pytest.mark.parametrize("strategy", ["TimeSlicing", "MPS"])
+def test_claim_that_divides_a_gpu_between_its_pods_counts_once_and_whole(claim, request_for, example, strategy):
+    wanted = claim(request_for(), status=allocated(result()))
+    sharing = {"kind": "GpuConfig", "sharing": {"strategy": strategy}}
+    wanted["spec"]["devices"]["config"] = [{"opaque": {"driver": "gpu.nvidia.com", "parameters": sharing}}]
+    (held,) = holdings_of_claim(wanted, example(), SETTINGS)
+    assert held == DeviceDemand(1, frozenset({A100}), priority_class=None)
+
+
 def test_unpublished_gpu_counts_as_the_part_that_the_request_takes_of_the_others(claim, request_for, example):
     """An autoscaler may add any product, and the driver shares it as it shares the others."""
     half = claim(request_for(capacity={"requests": {"shares": "2"}}))

@@ -158,6 +158,18 @@ def test_gpu_that_is_shared_without_limit_is_never_held_more_than_once(setting, 
     assert found.problems == ()
 
 
+@pytest.mark.parametrize("strategy", ["TimeSlicing", "MPS"])
+def test_pods_that_share_a_gpu_by_one_claim_hold_it_together(strategy):
+    """The config of the claim divides the GPU between its pods; it is one claim."""
+    shared = claim("gpu-0", pods=("a", "b", "c"))
+    sharing = {"kind": "GpuConfig", "sharing": {"strategy": strategy}}
+    shared["spec"]["devices"]["config"] = [{"opaque": {"driver": "gpu.nvidia.com", "parameters": sharing}}]
+    found = report(node(), resource_slice([device()]), shared)
+    (holder,) = found.holders
+    assert (holder.holder.pods, holder.gpus) == (("a", "b", "c"), 1)
+    assert totals(found) == {PRODUCT: ("1", "1", "0", "0")}
+
+
 def test_namespace_holds_no_more_of_a_gpu_that_is_shared_without_limit_than_there_is():
     claims = [claim("gpu-0", name=name, shareID=name, consumedCapacity={"memory": "0"}) for name in ("a", "b")]
     found = report(node(), resource_slice([shared_device(device(), "unlimited")]), *claims, namespace="team-a")
