@@ -11,13 +11,13 @@ from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import TargetNode
 from policies.kubernetes.bounds import check_cancelled
-from policies.kubernetes.names import format_count, format_list, format_ranges, shorten
+from policies.kubernetes.names import format_count, format_list, format_ranges, inflect, shorten
 from policies.outcome.allocation import SolutionState, Solver
 from policies.outcome.reasons import Reason, ReasonKind
 from policies.outcome.rejected_devices import Tallies, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
 
     from policies.devices.allocation.allocator import Allocator
     from policies.devices.allocation.checks import Question
@@ -84,6 +84,9 @@ class DeviceReasons:
         invalid = next((pool for pool in pools if pool.state is PoolState.INVALID), None)
         if invalid:
             return DeviceMismatch(*_pool_reason(invalid), tallies=tallies)
+        for number, claim in enumerate(question.claims):
+            if found := _missing_pairs(number, claim, tallies):
+                return found
         return self._constraint_mismatch(question.claims, position, tallies) or DeviceMismatch(
             *_combination_reason(tallies), tallies=tallies
         )
@@ -231,6 +234,66 @@ _MOST_VALUES = 4
 _NONE = ""
 
 
+def _missing_pairs(number: int, claim: Claim, tallies: tuple[tuple[Tally, ...], ...]) -> DeviceMismatch | None:
+    """The mismatch if a claim wants more pairs of devices than there are; None if enough pairs exist.
+
+    A pair is two requests for one device each that must have the same value of an attribute, of different devices. Pairs count
+    together if their attribute and the devices that can serve their requests are the same. Lists of values are not compared.
+    """
+    of_request = {each[0].subrequest.request_name: each for each in tallies if each[0].claim is claim}
+    pairs: dict[Hashable, list[tuple[int, Tally, Tally]]] = {}
+    for position, constraint in enumerate(claim.constraints):
+        sides = [of_request.get(name, ()) for name in constraint.requests]
+        if constraint.match_attribute is None or len(sides) != 2 or any(len(side) != 1 for side in sides):
+            continue
+        (left,), (right,) = sides
+        if left.asked == right.asked == 1:
+            served = tuple(frozenset(device.id for device in side.usable) for side in (left, right))
+            pairs.setdefault((constraint.match_attribute, served), []).append((position, left, right))
+    for alike in pairs.values():
+        position, left, right = alike[0]
+        constraint = claim.constraints[position]
+        name = constraint.match_attribute or ""
+        attributes = [attribute_of(device, name) or {} for device in (*left.usable, *right.usable)]
+        both = {device.id for device in left.usable} & {device.id for device in right.usable}
+        if both or any(isinstance(value, list) for attribute in attributes for value in attribute.values()):
+            continue
+        lefts, rights = _by_value(left.usable, name), _by_value(right.usable, name)
+        possible = sum(min(len(devices), len(rights.get(value, ()))) for value, devices in lefts.items() if value)
+        if possible >= len(alike):
+            continue
+        sentence = (
+            f"{format_count(len(alike), 'pair')} of class {left.subrequest.device_class} and class "
+            f"{right.subrequest.device_class} with {constraint.words} requested; the free devices make {possible or 'none'}"
+        )
+        details = [*_unpaired(left, right, lefts, rights), *_unpaired(right, left, rights, lefts)]
+        facts = {"claim": claim.name, "constraint": name, "asked": len(alike), "usable": possible}
+        reason = Reason(ReasonKind.CONSTRAINT, sentence, tuple(details[:_MOST_VALUES]), facts)
+        return DeviceMismatch(reason, sentence, (), tallies, (number, position))
+    return None
+
+
+def _unpaired(found: Tally, other: Tally, values: dict[str, list[str]], others: dict[str, list[str]]) -> Iterator[str]:
+    """For each value, the usable devices without a usable partner, and why the partners of that value cannot serve."""
+    name = next(each.match_attribute for each in found.claim.constraints if each.covers(found.subrequest)) or ""
+    for value, devices in values.items():
+        partners = others.get(value, []) if value else []
+        if len(devices) <= len(partners):
+            continue
+        free = f"{format_count(len(devices), 'free device')} of class {found.subrequest.device_class}"
+        if not value:
+            yield f"{free} {'have' if len(devices) > 1 else 'has'} no {name}"
+            continue
+        there = f"{len(partners) or 'none'} of class {other.subrequest.device_class}"
+        rejected = [
+            f"{format_ranges(each.name for each in with_value)} {inflect(why.text, len(with_value))}"
+            for why, rejections in other.rejected.items()
+            if not why.is_outside and (with_value := [each for each in rejections if _value(each, name) == value])
+        ]
+        because = f" ({'; '.join(rejected[:2])})" if rejected else ""
+        yield f"{shorten(value)} has {free} and {there}{because}"
+
+
 def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> Reason:
     """Say what the devices that could serve have in place of one common value, or of different ones.
 
@@ -265,10 +328,13 @@ def constraint_reason(claim: Claim, position: int, tallies: Sequence[Tally]) -> 
 def _by_value(devices: Sequence[AllocatableDevice], name: str) -> dict[str, list[str]]:
     by_value: dict[str, list[str]] = {}
     for device in devices:
-        attribute = attribute_of(device, name)
-        value = _NONE if attribute is None else ", ".join(_text(each) for each in attribute.values())
-        by_value.setdefault(value, []).append(device.name)
+        by_value.setdefault(_value(device, name), []).append(device.name)
     return by_value
+
+
+def _value(device: AllocatableDevice, name: str) -> str:
+    attribute = attribute_of(device, name)
+    return _NONE if attribute is None else ", ".join(_text(each) for each in attribute.values())
 
 
 def _text(value: object) -> str:

@@ -117,7 +117,8 @@ class Reason:
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
     (quantities as text). CLAIM_ELSEWHERE: `claim`. QUOTA: `quota`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
-    `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`."""
+    `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`,
+    and of missing pairs `asked`, `usable`."""
 
 
 @dataclass(frozen=True, slots=True)

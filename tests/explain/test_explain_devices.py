@@ -203,6 +203,66 @@ def test_constraint_on_an_attribute_that_is_missing_is_reported(ask, k8s):
     assert texts_of(answer)[1:] == (f"gpu-0 and gpu-1 have no {ROOT}",)
 
 
+def paired(k8s, count):
+    """A claim for pairs of a GPU and a network device with the same root, as conversion makes it."""
+    asked = k8s.claim()
+    requests = [
+        {"name": f"{name}-{number}", "exactly": {"deviceClassName": of_class}}
+        for number in range(count)
+        for name, of_class in (("gpu", "gpu.nvidia.com"), ("nic", "rdma-nic"))
+    ]
+    constraints = [{"requests": [f"gpu-{number}", f"nic-{number}"], "matchAttribute": ROOT} for number in range(count)]
+    asked["spec"]["devices"] = {"requests": requests, "constraints": constraints}
+    return asked
+
+
+def nics(k8s, *roots):
+    devices = [
+        {"name": f"nic-{number}", "attributes": {ROOT: {"string": root}} if root else {}}
+        for number, root in enumerate(roots)
+    ]
+    return k8s.device_class("rdma-nic", "device.driver == 'dra.net'"), k8s.resource_slice(devices, driver="dra.net")
+
+
+def gpus_at(k8s, *roots):
+    return k8s.resource_slice([k8s.gpu(number, root=root) for number, root in enumerate(roots)])
+
+
+def test_missing_pair_is_reported_with_the_root_that_lacks_a_network_device(ask, k8s):
+    there = gpus_at(k8s, "pci0000:00", "pci0000:40"), *nics(k8s, "pci0000:00", "pci0000:00")
+    answer = ask(paired(k8s, 2), k8s.node(), *there)
+    assert texts_of(answer) == (
+        f"2 pairs of class gpu.nvidia.com and class rdma-nic with the same {ROOT} requested; the free devices make 1",
+        "pci0000:40 has 1 free device of class gpu.nvidia.com and none of class rdma-nic",
+        "pci0000:00 has 2 free devices of class rdma-nic and 1 of class gpu.nvidia.com",
+    )
+    assert answer.groups[0].reason.facts == {"claim": "gpus", "constraint": ROOT, "asked": 2, "usable": 1}
+
+
+def test_missing_pair_names_the_holder_of_the_network_device(ask, k8s):
+    held = k8s.holding("train-0", [1], namespace="team-a")
+    (result,) = held["status"]["allocation"]["devices"]["results"]
+    result |= {"driver": "dra.net", "device": "nic-1"}
+    there = gpus_at(k8s, "pci0000:00", "pci0000:40"), *nics(k8s, "pci0000:00", "pci0000:40")
+    assert texts_of(ask(paired(k8s, 2), k8s.node(), *there, held))[1:] == (
+        "pci0000:40 has 1 free device of class gpu.nvidia.com and none of class rdma-nic "
+        "(nic-1 is in use by team-a/train-0)",
+    )
+
+
+def test_missing_pair_names_devices_without_the_attribute(ask, k8s):
+    there = gpus_at(k8s, None), *nics(k8s, "pci0000:00")
+    assert texts_of(ask(paired(k8s, 1), k8s.node(), *there))[1:] == (
+        f"1 free device of class gpu.nvidia.com has no {ROOT}",
+        "pci0000:00 has 1 free device of class rdma-nic and none of class gpu.nvidia.com",
+    )
+
+
+def test_pairs_fit_where_each_root_has_both(ask, k8s):
+    there = gpus_at(k8s, "pci0000:00", "pci0000:40"), *nics(k8s, "pci0000:40", "pci0000:00")
+    assert ask(paired(k8s, 2), k8s.node(), *there).verdict is Feasibility.FITS
+
+
 def test_prioritized_list_tells_all_its_alternatives(ask, k8s):
     alternatives = [
         {"name": "large", "deviceClassName": "gpu.nvidia.com", "count": 8},
