@@ -9,10 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.admission import review
+from policies.admission.upkeep import missing_templates
 from policies.conversion.record import ContainerRequest, ConversionRecord, TooManyDevicesError, device_layout
+from policies.kubernetes.names import DRA_LABEL, PREFIX
 from policies.nvidia.wishes import Wish
-from policies.rules.settings import AlignedNIC
+from policies.quota.demands.bills import charge_under
+from policies.quota.limits.quota import parse_quota
+from policies.rules.request import Request
+from policies.rules.settings import AlignedNIC, Conversion, GPUAdmissionPolicy
 from tests.allocations import allocate
+from webhook.cluster.manifests import ManifestsView
 
 GPU = "nvidia.com/gpu"
 MIG = "nvidia.com/mig-1g.10gb"
@@ -152,3 +159,63 @@ def test_scheduler_allocates_pairs_with_the_same_root_wherever_there_are_enough(
         gpu, nic = (by_request.pop(request) for request in constraint["requests"])
         assert gpu == nic != ""
     assert not by_request
+
+
+QUOTA = {
+    "apiVersion": "gpu-admission.io/v1alpha1",
+    "kind": "GPUQuota",
+    "metadata": {"name": "gpu", "namespace": "team-a"},
+    "spec": {"limits": [{"name": "all", "gpus": 4}]},
+}
+SETTINGS = GPUAdmissionPolicy(conversion=Conversion(nic=NIC))
+
+
+def namespace(**labels):
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": labels}}
+
+
+def wishing(gpus):
+    amounts = {GPU: gpus}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "train", "namespace": "team-a", "annotations": {f"{PREFIX}nic": "aligned"}},
+        "spec": {
+            "containers": [
+                {"name": "train", "image": "train:1", "resources": {"limits": amounts, "requests": dict(amounts)}}
+            ]
+        },
+    }
+
+
+def reviewed(pod, view, entry="convert-pods"):
+    return review(Request(pod, namespace="team-a", entry=entry), view, SETTINGS)
+
+
+def test_quota_counts_the_gpus_and_no_network_devices():
+    view = ManifestsView([namespace(**{DRA_LABEL: "enabled"}), *CLASSES, QUOTA])
+    pod = reviewed(wishing(4), view).object
+    decision = reviewed(pod, view, "enforce-converted-pods")
+    ((bill,),) = [charge_under(charge, parse_quota(QUOTA)).pieces.values() for charge in decision.charges]
+    assert (decision.allowed, bill.amounts) == (True, {"all": 4})
+
+
+@pytest.mark.parametrize(
+    ("labels", "unused"), [({}, 1), ({DRA_LABEL: "preview"}, 1), ({DRA_LABEL: "enabled"}, 0)], ids=str
+)
+def test_wish_without_a_conversion_has_no_effect(labels, unused):
+    decision = reviewed(wishing(1), ManifestsView([namespace(**labels), *CLASSES]), None)
+    messages = [finding.message for finding in decision.findings if finding.rule.id == "GA407"]
+    assert messages == ["has no effect: only a claim requests network devices, and the pod is not converted"] * unused
+
+
+def test_template_of_a_pod_by_another_setting_is_not_made_again():
+    view = ManifestsView([namespace(**{DRA_LABEL: "enabled"}), *CLASSES, empty_list("ResourceClaimTemplate")])
+    pod = reviewed(wishing(1), view).object
+    others = [GPUAdmissionPolicy(conversion=Conversion(nic=nic)) for nic in (None, AlignedNIC("gpu.nvidia.com"))]
+    made = [missing_templates([pod], view, settings) for settings in (SETTINGS, *others)]
+    assert [len(each) for each in made] == [1, 0, 0]
+
+
+def empty_list(kind):
+    return {"apiVersion": "resource.k8s.io/v1", "kind": f"{kind}List", "items": []}

@@ -245,8 +245,10 @@ def test_missing_pair_names_the_holder_of_the_network_device(ask, k8s):
     result |= {"driver": "dra.net", "device": "nic-1"}
     there = gpus_at(k8s, "pci0000:00", "pci0000:40"), *nics(k8s, "pci0000:00", "pci0000:40")
     assert texts_of(ask(paired(k8s, 2), k8s.node(), *there, held))[1:] == (
-        "pci0000:40 has 1 free device of class gpu.nvidia.com and none of class rdma-nic "
-        "(nic-1 is in use by team-a/train-0)",
+        (
+            "pci0000:40 has 1 free device of class gpu.nvidia.com and none of class rdma-nic "
+            "(nic-1 is in use by team-a/train-0)"
+        ),
     )
 
 
