@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from policies.devices.allocation.capacity import Reason as Check
-from policies.devices.allocation.constraints import attribute_of
+from policies.devices.allocation.constraints import attribute_of, missing_pairs
 from policies.devices.allocation.pools import PoolState
 from policies.devices.allocation.reading import AllocationError
 from policies.devices.allocation.slices import TargetNode
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.allocator import Allocator
     from policies.devices.allocation.checks import Question
     from policies.devices.allocation.pools import Pool, SliceIndex
+    from policies.devices.allocation.reading import Features
     from policies.devices.allocation.slices import AllocatableDevice
     from policies.devices.allocation.usage import Usage
     from policies.devices.resource_claims import Claim, Constraint
@@ -85,8 +86,8 @@ class DeviceReasons:
         if invalid:
             return DeviceMismatch(*_pool_reason(invalid), tallies=tallies)
         for number, claim in enumerate(question.claims):
-            if found := _missing_pairs(number, claim, tallies):
-                return found
+            if missing := _pairs_mismatch(number, claim, question.features, tallies):
+                return missing
         return self._constraint_mismatch(question.claims, position, tallies) or DeviceMismatch(
             *_combination_reason(tallies), tallies=tallies
         )
@@ -234,48 +235,30 @@ _MOST_VALUES = 4
 _NONE = ""
 
 
-def _missing_pairs(number: int, claim: Claim, tallies: tuple[tuple[Tally, ...], ...]) -> DeviceMismatch | None:
-    """The mismatch if a claim wants more pairs of devices than there are; None if enough pairs exist.
-
-    A pair is two requests for one device each that must have the same value of an attribute, of different devices. Pairs count
-    together if their attribute and the devices that can serve their requests are the same. Lists of values are not compared.
-    """
-    of_request = {each[0].subrequest.request_name: each for each in tallies if each[0].claim is claim}
-    pairs: dict[Hashable, list[tuple[int, Tally, Tally]]] = {}
-    for position, constraint in enumerate(claim.constraints):
-        sides = [of_request.get(name, ()) for name in constraint.requests]
-        if constraint.match_attribute is None or len(sides) != 2 or any(len(side) != 1 for side in sides):
-            continue
-        (left,), (right,) = sides
-        if left.asked == right.asked == 1:
-            served = tuple(frozenset(device.id for device in side.usable) for side in (left, right))
-            pairs.setdefault((constraint.match_attribute, served), []).append((position, left, right))
-    for alike in pairs.values():
-        position, left, right = alike[0]
-        constraint = claim.constraints[position]
-        name = constraint.match_attribute or ""
-        attributes = [attribute_of(device, name) or {} for device in (*left.usable, *right.usable)]
-        both = {device.id for device in left.usable} & {device.id for device in right.usable}
-        if both or any(isinstance(value, list) for attribute in attributes for value in attribute.values()):
-            continue
-        lefts, rights = _by_value(left.usable, name), _by_value(right.usable, name)
-        possible = sum(min(len(devices), len(rights.get(value, ()))) for value, devices in lefts.items() if value)
-        if possible >= len(alike):
-            continue
-        sentence = (
-            f"{format_count(len(alike), 'pair')} of class {left.subrequest.device_class} and class "
-            f"{right.subrequest.device_class} with {constraint.words} requested; the free devices make {possible or 'none'}"
-        )
-        details = [*_unpaired(left, right, lefts, rights), *_unpaired(right, left, rights, lefts)]
-        facts = {"claim": claim.name, "constraint": name, "asked": len(alike), "usable": possible}
-        reason = Reason(ReasonKind.CONSTRAINT, sentence, tuple(details[:_MOST_VALUES]), facts)
-        return DeviceMismatch(reason, sentence, (), tallies, (number, position))
-    return None
+def _pairs_mismatch(
+    number: int, claim: Claim, features: Features, tallies: tuple[tuple[Tally, ...], ...]
+) -> DeviceMismatch | None:
+    """The mismatch if a claim wants more pairs of devices than the node has; None if it does not."""
+    by_request = {found.subrequest: found for each in tallies for found in each if found.claim is claim}
+    missing = missing_pairs(claim, features, lambda subrequest: by_request[subrequest].usable)
+    if missing is None:
+        return None
+    left, right = (by_request[subrequest] for subrequest in missing.requests)
+    constraint = claim.constraints[missing.position]
+    name = constraint.match_attribute or ""
+    sentence = (
+        f"{format_count(missing.wanted, 'pair')} of class {left.subrequest.device_class} and class "
+        f"{right.subrequest.device_class} with {constraint.words} requested; the free devices make {missing.possible or 'none'}"
+    )
+    details = (*_unpaired(left, right, name), *_unpaired(right, left, name))
+    facts = {"claim": claim.name, "constraint": name, "asked": missing.wanted, "usable": missing.possible}
+    reason = Reason(ReasonKind.CONSTRAINT, sentence, details[:_MOST_VALUES], facts)
+    return DeviceMismatch(reason, sentence, (), tallies, (number, missing.position))
 
 
-def _unpaired(found: Tally, other: Tally, values: dict[str, list[str]], others: dict[str, list[str]]) -> Iterator[str]:
-    """For each value, the usable devices without a usable partner, and why the partners of that value cannot serve."""
-    name = next(each.match_attribute for each in found.claim.constraints if each.covers(found.subrequest)) or ""
+def _unpaired(found: Tally, other: Tally, name: str) -> Iterator[str]:
+    """For each value, the free devices without a free partner, and why the partners with that value cannot serve."""
+    values, others = _by_value(found.usable, name), _by_value(other.usable, name)
     for value, devices in values.items():
         partners = others.get(value, []) if value else []
         if len(devices) <= len(partners):

@@ -132,10 +132,10 @@ def slice_of(driver, roots):
     }
 
 
-roots = st.lists(st.sampled_from(["pci0000:00", "pci0000:40", "pci0000:80", ""]), max_size=6)
+roots = st.lists(st.sampled_from(["pci0000:00", "pci0000:40", "pci0000:80", ""]), max_size=9)
 
 
-@given(gpus=roots, nics=roots, count=st.integers(1, 4))
+@given(gpus=roots, nics=roots, count=st.integers(1, 8))
 def test_scheduler_allocates_pairs_with_the_same_root_wherever_there_are_enough(gpus, nics, count):
     claim = {
         "apiVersion": "resource.k8s.io/v1",

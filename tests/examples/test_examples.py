@@ -21,12 +21,13 @@ USAGES = [folder for folder in FOLDERS if folder.name == "usage"]
 SHARES = [folder for folder in FOLDERS if folder.name == "shares"]
 SELECTORS = [folder for folder in FOLDERS if folder.name == "cel"]
 CUTOVERS = [folder for folder in FOLDERS if folder.name == "cutover"]
+PAIRS = [folder for folder in FOLDERS if folder.name == "network-devices"]
 PLANS = [folder for folder in FOLDERS if folder.name == "plan"]
 SUITES = [folder for folder in FOLDERS if folder.name == "suite"]
 REVIEWED = [
     folder
     for folder in FOLDERS
-    if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SHARES, *SELECTORS, *PLANS, *CUTOVERS, *SUITES)
+    if folder not in (*EXPLAINED, *QUOTAS, *USAGES, *SHARES, *SELECTORS, *PAIRS, *PLANS, *CUTOVERS, *SUITES)
 ]
 CLAIMED = [folder for folder in REVIEWED if folder.name.startswith(("claim-", "compute-domain"))]
 SETTINGS = "settings.yaml"
@@ -92,6 +93,7 @@ def test_there_is_an_example_of_each_feature():
         "mig",
         "misspelt-product",
         "multi-container-and-init",
+        "network-devices",
         "opt-out",
         "plan",
         "preview-namespace",

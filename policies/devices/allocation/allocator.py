@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid5
 
 from policies.devices.allocation.checks import Needs, Question
-from policies.devices.allocation.constraints import constraints_of
+from policies.devices.allocation.constraints import constraints_of, missing_pairs
 from policies.devices.allocation.pools import Pool, PoolGatherer, PoolState
 from policies.devices.allocation.reading import (
     DEFAULTS,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from policies.devices.allocation.checks import Need
     from policies.devices.allocation.pools import SliceIndex
     from policies.devices.allocation.search import Pick
-    from policies.devices.allocation.slices import NodeSelection
+    from policies.devices.allocation.slices import AllocatableDevice, NodeSelection
     from policies.devices.deviceclasses import DeviceClass
     from policies.devices.resource_claims import Claim, Subrequest
     from policies.kubernetes.objects import Object
@@ -165,6 +165,10 @@ STEP_BUDGET = 500_000
 """Search steps on one node; a step looks at a device for a request. About three seconds of work."""
 
 
+_FEWEST_PAIRS = 3
+"""Constraints of a claim from which on pairs are counted before the search."""
+
+
 class Allocator:
     """Allocates claims on one node after the other.
 
@@ -206,6 +210,26 @@ class Allocator:
         other.question, other._budget = self.question.against(usage), budget  # noqa: SLF001 - of the same class
         return other
 
+    def _lacks_pairs(self, claim: Claim, pools: Sequence[Pool], node: TargetNode) -> bool:
+        """True if the node has too few pairs for a claim; the search would try all combinations of the others."""
+        if len(claim.constraints) < _FEWEST_PAIRS:
+            return False
+        checks = self.question.checks
+
+        def usable(subrequest: Subrequest) -> list[AllocatableDevice]:
+            return [
+                device
+                for pool in pools
+                if pool.state is PoolState.READY
+                for device in pool.devices()
+                if not (checks.selectable(claim, subrequest, device, node) or checks.in_use(subrequest, device))
+            ]
+
+        try:
+            return missing_pairs(claim, self.question.features, usable) is not None
+        except AllocationError:
+            return False  # Kubernetes may find an answer, or fail, before it asks this selector.
+
     def allocate(self, node: Object) -> list[Object] | None:
         """The allocations of the claims on the node, in their order; None if they do not fit together.
 
@@ -225,7 +249,7 @@ class Allocator:
             constraints.append(constraints_of(claim, question.features))
         picks = Picks(question.checks, question.usage, constraints)
         search = Search(question, needs, picks, target, pools)
-        if not search.run(self._budget):
+        if any(self._lacks_pairs(claim, pools, target) for claim in question.claims) or not search.run(self._budget):
             if any(pool.state is PoolState.INVALID for pool in pools):
                 raise InvalidPoolsError
             return None

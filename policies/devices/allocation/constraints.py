@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.devices.allocation.reading import AllocationError, Implementation
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Mapping, Sequence
 
     from policies.devices.allocation.reading import Features
     from policies.devices.allocation.slices import AllocatableDevice
@@ -150,6 +151,52 @@ class _Distinct(ConstraintState):
 
     def footprint(self) -> Hashable:
         return self._count, frozenset(self._by_request.items())
+
+
+class MissingPairs(NamedTuple):
+    """Pairs of devices that a claim wants, and of which a node has too few."""
+
+    position: int
+    """The first of their constraints in the claim."""
+    requests: tuple[Subrequest, Subrequest]
+    """The two requests of that constraint."""
+    wanted: int
+    possible: int
+
+
+def missing_pairs(
+    claim: Claim, features: Features, usable: Callable[[Subrequest], Sequence[AllocatableDevice]]
+) -> MissingPairs | None:
+    """The pairs of devices of which there are too few for a claim; None if no pairs are known to be missing.
+
+    A pair is two requests for one device each, of different devices, that must have the same value of an attribute. Pairs count
+    together if their attribute and the devices that can serve them are the same.
+    """
+    pairs: dict[Hashable, list[tuple[int, Subrequest, Subrequest]]] = {}
+    devices: dict[Subrequest, Sequence[AllocatableDevice]] = {}
+    for position, spec in enumerate(claim.constraints):
+        covered = [each for each in claim.subrequests if spec.covers(each)]
+        if spec.match_attribute is None or len(covered) != 2 or len({each.request_name for each in covered}) != 2:
+            continue
+        if any(each.allocation_mode != "ExactCount" or each.count != 1 or each.has_admin_access for each in covered):
+            continue
+        left, right = covered
+        devices |= {each: usable(each) for each in covered if each not in devices}
+        key = spec.match_attribute, tuple(frozenset(each.id for each in devices[side]) for side in covered)
+        pairs.setdefault(key, []).append((position, left, right))
+    for alike in pairs.values():
+        position, left, right = alike[0]
+        name, both = claim.constraints[position].match_attribute or "", (*devices[left], *devices[right])
+        if any(device.is_shareable for device in both) or len({device.id for device in both}) < len(both):
+            continue
+        attributes = {device.id: attribute_of(device, name) or {} for device in both}
+        if features.list_type_attributes and any(attributes[each.id].get(kind) for each in both for kind, _ in _LISTS):
+            continue
+        lefts, rights = (Counter(_scalar(attributes[each.id]) for each in devices[side]) for side in (left, right))
+        possible = sum(min(count, rights[value]) for value, count in lefts.items() if value)
+        if possible < len(alike):
+            return MissingPairs(position, (left, right), len(alike), possible)
+    return None
 
 
 def _scalar(attribute: Mapping[str, Any]) -> frozenset[_Value]:
