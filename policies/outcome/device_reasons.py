@@ -250,14 +250,14 @@ def _pairs_mismatch(
         f"{format_count(missing.wanted, 'pair')} of class {left.subrequest.device_class} and class "
         f"{right.subrequest.device_class} with {constraint.words} requested; the free devices make {missing.possible or 'none'}"
     )
-    details = (*_unpaired(left, right, name), *_unpaired(right, left, name))
+    details = (*_unpaired_devices(left, right, name), *_unpaired_devices(right, left, name))
     facts = {"claim": claim.name, "constraint": name, "asked": missing.wanted, "usable": missing.possible}
     reason = Reason(ReasonKind.CONSTRAINT, sentence, details[:_MOST_VALUES], facts)
     return DeviceMismatch(reason, sentence, (), tallies, (number, missing.position))
 
 
-def _unpaired(found: Tally, other: Tally, name: str) -> Iterator[str]:
-    """For each value, the free devices without a free partner, and why the partners with that value cannot serve."""
+def _unpaired_devices(found: Tally, other: Tally, name: str) -> Iterator[str]:
+    """A sentence for each value with free devices that lack a partner, and what holds the partners."""
     values, others = _by_value(found.usable, name), _by_value(other.usable, name)
     for value, devices in values.items():
         partners = others.get(value, []) if value else []

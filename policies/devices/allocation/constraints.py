@@ -167,7 +167,7 @@ class MissingPairs(NamedTuple):
 def missing_pairs(
     claim: Claim, features: Features, usable: Callable[[Subrequest], Sequence[AllocatableDevice]]
 ) -> MissingPairs | None:
-    """The pairs of devices of which there are too few for a claim; None if no pairs are known to be missing.
+    """The pairs of devices of which there are too few for a claim; None if none is known to be missing.
 
     A pair is two requests for one device each, of different devices, that must have the same value of an attribute. Pairs count
     together if their attribute and the devices that can serve them are the same.
