@@ -21,7 +21,16 @@ from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.pod_templates import pod_priority
 from policies.kubernetes.view import UNKNOWN
-from policies.outcome import EVERYTHING, Feasibility, ObstacleKind, ReasonKind, pod_question, questions, subjects_of
+from policies.kubernetes.workloads import group_of
+from policies.outcome import (
+    EVERYTHING,
+    Feasibility,
+    ObstacleKind,
+    ReasonKind,
+    pod_question,
+    questions,
+    workload_subjects,
+)
 from policies.quota.demands.claims import demands_of_claim
 from policies.quota.demands.pods import demands_of_pod
 from policies.quota.outcomes import within_quota
@@ -466,7 +475,15 @@ def _stuck_rows(
     return rows.values()
 
 
-_COUNTED_KINDS = frozenset({"Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
+_COUNTED_KINDS = frozenset(
+    {
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "Job"),
+        ("", "ReplicationController"),
+    }
+)
 """Kinds that run exactly as many pods as they say, until they end."""
 _SUSPENSIONS = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 _FAILED = "FailedCreate"
@@ -479,7 +496,7 @@ def _workload_rows(
     view: ClusterView, settings: GPUAdmissionPolicy, now: datetime, audience: Audience
 ) -> Iterator[WaitRow]:
     """The rows of workloads whose pods are missing."""
-    for subject in subjects_of(view, settings):
+    for subject in workload_subjects(view, settings):
         workload = subject.workload
         if workload is None or not audience.may_name(subject.namespace) or _is_younger(workload, now):
             continue
@@ -515,13 +532,19 @@ def _workload_rows(
 def _missing_pods(subject: Subject, workload: Object) -> int:
     """The number of pods that a workload should have and does not; 0 if that is unknown."""
     is_suspended = any(lookup(workload, path) is True for path in _SUSPENSIONS)
-    if subject.wanted is None or not (is_suspended or workload.get("kind") in _COUNTED_KINDS):
+    if subject.wanted is None or not (is_suspended or (group_of(workload), workload.get("kind")) in _COUNTED_KINDS):
         return 0
     wanted = subject.wanted
     completions, succeeded = lookup(workload, ("spec", "completions")), lookup(workload, ("status", "succeeded"))
     if isinstance(completions, int) and isinstance(succeeded, int):
         wanted = min(wanted, completions - succeeded)
-    return max(wanted - len(subject.pods), 0)
+    return max(wanted - _existing_pods(subject, workload), 0)
+
+
+def _existing_pods(subject: Subject, workload: Object) -> int:
+    """The number of pods of a workload, by its status too: the view may lack what controls the pods."""
+    counted = (lookup(workload, ("status", field)) for field in ("replicas", "active"))
+    return max(len(subject.pods), *(count if isinstance(count, int) else 0 for count in counted))
 
 
 def _missing_cause(
@@ -543,8 +566,9 @@ def _missing_cause(
         reason = WaitReason.QUOTA if _EXCEEDED in message else WaitReason.REFUSED
         message = message if audience == EVERYTHING else name_redactor(view, audience)(message)
         return WaitCause(reason, f"its pods are refused: {message}", remedy), 0
-    total = missing + len(subject.pods)
-    why = f"{len(subject.pods):,} of {format_count(total, 'pod')} exist, and nothing says why the others do not"
+    existing = _existing_pods(subject, workload)
+    total = format_count(missing + existing, "pod")
+    why = f"{existing:,} of {total} exist, and nothing says why the others do not"
     return WaitCause(WaitReason.NOT_CREATED, why, remedy), explanation.replicas
 
 

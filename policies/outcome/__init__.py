@@ -31,7 +31,7 @@ from policies.outcome.outcome import READ_FROM, Feasibility, PlacementOutcome, s
 from policies.outcome.question import Question, pod_question, question_warnings, questions
 from policies.outcome.reasons import EVERYTHING, Audience, Reason, ReasonKind
 from policies.outcome.trials import DeviceShortage, RejectedDevices, RequestShortage
-from policies.outcome.workloads import Subject, subjects_of
+from policies.outcome.workloads import Subject, subjects_of, workload_subjects
 
 __all__ = [
     "EVERYTHING",
@@ -76,4 +76,5 @@ __all__ = [
     "simulate",
     "subjects_of",
     "warm",
+    "workload_subjects",
 ]

@@ -24,7 +24,7 @@ from policies.rules.decision import TEMPLATE
 from policies.rules.settings.choices import workload_kinds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.kubernetes.pod_templates import PodTemplate
@@ -72,32 +72,31 @@ def subjects_of(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subjec
     Pods belong to the workload above them if the view has it and it has one template. Other pods with a controller are
     compared as they are stored, those of one form together. Pods and workloads that have ended are left out.
     """
-    workloads = _workloads(view, settings)
-    templates = {key: _gpu_templates(workload, view, settings) for key, workload in workloads.items()}
-    by_workload: defaultdict[_Key, list[Object]] = defaultdict(list)
+    pods = _gpu_pods(view)
+    of_workloads, others = _by_workload(pods, view, settings)
     by_form: defaultdict[tuple[str, str, bytes], list[Object]] = defaultdict(list)
-    pods = [
+    for pod in others:
+        by_form[_form_key(pod)].append(pod)
+    templates = [pod for each in of_workloads for _, pod in each.templates]
+    return (
+        *(subject for each in of_workloads for subject in each.subjects()),
+        *(_pods_subject(found) for found in by_form.values()),
+        *_claim_subjects(view, [*pods, *templates]),
+    )
+
+
+def workload_subjects(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subject, ...]:
+    """The subjects of `subjects_of` that are workloads of the view."""
+    of_workloads, _ = _by_workload(_gpu_pods(view), view, settings)
+    return tuple(subject for each in of_workloads for subject in each.subjects())
+
+
+def _gpu_pods(view: ClusterView) -> list[Object]:
+    return [
         pod
         for pod in view.known_objects("Pod")
         if not has_ended(pod) and lookup(pod, ("metadata", "deletionTimestamp")) is None and may_request_gpu(pod)
     ]
-    for pod in pods:
-        top = _top(pod, workloads)
-        if top is not None and len(templates[top]) == 1:
-            by_workload[top].append(pod)
-        else:
-            by_form[_form_key(pod)].append(pod)
-    with_pods = {top for pod in pods if (top := _top(pod, workloads)) is not None}
-    return (
-        *(
-            subject
-            for key, workload in workloads.items()
-            if controller_of(workload) is None or _parent(workload, workloads) is None
-            for subject in _workload_subjects(workload, templates[key], by_workload[key], has_pods=key in with_pods)
-        ),
-        *(_pods_subject(found) for found in by_form.values()),
-        *_claim_subjects(view, [*pods, *(pod for found in templates.values() for _, pod in found)]),
-    )
 
 
 _Key = tuple[str, str, str]
@@ -148,25 +147,46 @@ def _form_key(pod: Object) -> tuple[str, str, bytes]:
     return _home(pod), controller_label(pod), form_of(common_part(as_created(pod)))
 
 
-def _workload_subjects(
-    workload: Object, templates: Sequence[_Template], pods: Sequence[Object], *, has_pods: bool
-) -> Iterator[Subject]:
-    if has_pods and not pods:
-        return  # Its pods are compared as they are stored, because it has several templates.
-    home = _home(workload)
-    label = f"{workload['kind']} {home}/{name_of(workload)}"
-    for template, pod in templates:
-        wanted = 1 if template.count is None else template.count.pods
-        named = label if len(templates) == 1 else f"{label}, {template.path}"
-        yield Subject(
-            named,
-            home,
-            pod,
-            tuple(pods),
-            len(pods) or max(1, wanted),
-            workload,
-            None if template.count is None else wanted,
-        )
+@dataclass(slots=True)
+class _WorkloadPods:
+    """A workload with its templates that request GPUs, and its pods if there is one template."""
+
+    workload: Object
+    templates: Sequence[_Template]
+    is_controlled: bool
+    """True if the view has a workload above it."""
+    pods: list[Object] = field(default_factory=list)
+    has_pods: bool = False
+
+    def subjects(self) -> Iterator[Subject]:
+        """One subject for each template; none if a workload above it or stored pods stand for them."""
+        if self.is_controlled or (self.has_pods and not self.pods):
+            return
+        home = _home(self.workload)
+        label = f"{self.workload['kind']} {home}/{name_of(self.workload)}"
+        for template, pod in self.templates:
+            wanted = None if template.count is None else template.count.pods
+            named = label if len(self.templates) == 1 else f"{label}, {template.path}"
+            count = len(self.pods) or max(1, wanted or 1)
+            yield Subject(named, home, pod, tuple(self.pods), count, self.workload, wanted)
+
+
+def _by_workload(
+    pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy
+) -> tuple[list[_WorkloadPods], list[Object]]:
+    """The workloads with their pods, and the pods that belong to none with one template."""
+    workloads = _workloads(view, settings)
+    found = {
+        key: _WorkloadPods(each, _gpu_templates(each, view, settings), _parent(each, workloads) is not None)
+        for key, each in workloads.items()
+    }
+    others: list[Object] = []
+    for pod in pods:
+        top = _top(pod, workloads)
+        if top is not None:
+            found[top].has_pods = True
+        (found[top].pods if top is not None and len(found[top].templates) == 1 else others).append(pod)
+    return [*found.values()], others
 
 
 def _pods_subject(pods: Sequence[Object]) -> Subject:

@@ -284,6 +284,16 @@ def test_workload_with_all_its_pods_or_without_a_status_does_not_wait():
     assert listed(GPU_NODE, workload("Job", parallelism=1), running).rows == ()
 
 
+def test_pods_that_the_status_counts_exist_even_if_the_view_lacks_what_is_between():
+    row = only_row(GPU_NODE, workload(replicas=3, status={"replicas": 2}))
+    assert (row.count, row.why) == (1, "2 of 3 pods exist, and nothing says why the others do not")
+
+
+def test_finished_job_of_another_group_does_not_wait():
+    job = workload("Job", tasks=[{"replicas": 1, "template": {"spec": pod({"nvidia.com/gpu": "1"})["spec"]}}])
+    assert listed(GPU_NODE, {**job, "apiVersion": "batch.volcano.sh/v1alpha1"}).rows == ()
+
+
 def test_event_of_a_controller_says_why_its_pods_are_missing():
     event = {
         "apiVersion": "v1",
