@@ -344,6 +344,13 @@ def test_nvidia_driver_takes_the_place_of_the_driver_that_goes():
     assert published["spec"]["devices"][0]["attributes"]["driverVersion"] == {"version": "595.58.3"}
 
 
+def test_devices_of_another_dra_driver_get_the_version_of_the_new_driver():
+    before = situation(VERSION, node(gpus=2, **{GPU: "0"}), k8s.resource_slice(k8s.gpus(2)))
+    (published,) = gpu_slices(after_of(before, gpu_cluster(), nvidia_driver(version="595.58.03")))
+    versions = [each["attributes"]["driverVersion"] for each in published["spec"]["devices"]]
+    assert versions == [{"version": "595.58.3"}] * 2
+
+
 def test_nvidia_driver_is_for_the_nodes_that_it_selects():
     selecting = nvidia_driver("some", default=False, nodeSelector={"pool": "a"})
     before = situation(VERSION, node(labels=AMPERE | {"pool": "a"}), node("node-2"))

@@ -19,7 +19,7 @@ from policies.fleet.offers import (
 )
 from policies.fleet.offers.hardware import gpu_number, is_label_of_hardware, shown_driver
 from policies.fleet.offers.offer import is_label_of_state, label_offer, plugin_offer
-from policies.fleet.offers.published import domain_slice, domain_slices, gpu_slices, node_slices
+from policies.fleet.offers.published import domain_slice, domain_slices, gpu_slices, node_slices, semantic_version
 from policies.fleet.operands import cluster_labels
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.nodes import labels_of
@@ -178,6 +178,10 @@ def _known_change(
         new_slices = dict.fromkeys(map(slice_key, slices))
     elif driver is not None and (is_republished or (slices and is_recut)):
         new_slices = node_slices(change.node, slices, hardware, state, found.parts)
+    if driver is not None and not new_slices and will_be.reloads_driver(was):
+        # The same devices, which have another driver.
+        devices = {str(each["name"]): each for published in hardware.devices.values() for each in published}
+        new_slices = {slice_key(each): _with_devices(each, devices) for each in slices}
     unknown = ""
     if isinstance(new_slices, str):
         unknown, new_slices = new_slices, {slice_key(each): _without_devices(each) for each in slices}
@@ -255,10 +259,21 @@ def _is_of_discovery(label: str) -> bool:
 
 def _with_driver_version(hardware: Hardware, version: str) -> Hardware:
     """The hardware with another driver, whose version is empty if it is unknown."""
-    kept = {
-        name: value for name, value in hardware.labels.items() if name not in (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
+    of_driver = (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
+    labels = {name: value for name, value in hardware.labels.items() if name not in of_driver}
+    devices = {
+        number: tuple(_with_version(each, version) for each in published)
+        for number, published in hardware.devices.items()
     }
-    return replace(hardware, labels=kept | ({DRIVER_VERSION_LABEL: version} if version else {}))
+    return replace(hardware, labels=labels | ({DRIVER_VERSION_LABEL: version} if version else {}), devices=devices)
+
+
+def _with_version(device: Object, version: str) -> Object:
+    """A published device with another driver."""
+    attributes = mapping_at(device, ("attributes",))
+    kept = {name: value for name, value in attributes.items() if name not in ("driverVersion", "cudaDriverVersion")}
+    normal = semantic_version(version)
+    return {**device, "attributes": kept | ({"driverVersion": {"version": normal}} if normal else {})}
 
 
 def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: NodeConfiguration) -> Mapping[str, str]:
@@ -494,6 +509,12 @@ def _offers(node: Object, slices: Sequence[Object]) -> str:
 def slice_key(document: Object) -> Key:
     """The key of a ResourceSlice."""
     return "ResourceSlice", "", name_of(document)
+
+
+def _with_devices(document: Object, devices: Mapping[str, Object]) -> Object:
+    """A ResourceSlice with other forms of its devices, by name."""
+    published = [devices.get(str(each.get("name")), each) for each in mappings_at(document, ("spec", "devices"))]
+    return {**document, "spec": {**document["spec"], "devices": published}}
 
 
 def _without_devices(document: Object) -> Object:

@@ -345,7 +345,7 @@ def _attributes(hardware: Hardware, number: int) -> dict[str, Any]:
         ("driverVersion", labels.get(DRIVER_VERSION_LABEL, "")),
         ("cudaDriverVersion", labels.get(CUDA_VERSION_LABEL, "")),
     ):
-        if normal := _version(version):
+        if normal := semantic_version(version):
             found[name] = {"version": normal}
     return found
 
@@ -411,7 +411,7 @@ def _profile_id(hardware: Hardware, profile: MIGProfile) -> int:
     return ids.get((shape.compute_slices, shape.memory_slices, match.profile.attributes), 0)
 
 
-def _version(text: str) -> str:
+def semantic_version(text: str) -> str:
     """A semantic version, which has three numbers without leading zeros; empty if the text is none."""
     numbers = text.split(".")
     if not 2 <= len(numbers) <= 3 or not all(each.isdecimal() and each.isascii() for each in numbers):
