@@ -95,6 +95,7 @@ def test_there_is_an_example_of_each_feature():
         "multi-container-and-init",
         "network-devices",
         "opt-out",
+        "part-of-a-gpu",
         "plan",
         "preview-namespace",
         "product-selector",
