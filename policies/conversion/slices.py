@@ -1,10 +1,9 @@
 """Parts of GPUs by memory: the alternatives of a claim for the wish `gpu-memory`.
 
 A part is a share of a GPU that the DRA driver divides by memory, or a MIG device, which one claim holds alone in every mode
-of sharing. What the cluster has decides: shares
-come first, because they take no more than is wished, then the smallest MIG device of each node that has the memory. The
-alternatives become a prioritized list (`firstAvailable`), and are recorded with the pod, so that its template does not
-change with the cluster.
+of sharing. What the cluster has decides: shares come first, because they take no more than is wished, then the smallest
+MIG device of each node that has the memory. The alternatives become a prioritized list (`firstAvailable`), and are
+recorded with the pod, so that its template does not change with the cluster.
 
 Source: KEP-4816, KEP-5075; github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go.
 """
@@ -94,7 +93,8 @@ class Slice:
         if self.type == "mig":
             profile = profile_is(self.profile) if self.profile else TRUE
             return all_of([profile, constraints.predicate(subject), device_predicate(wish, subject)])
-        # A claim takes all multiprocessors of a GPU that publishes them (DynamicMIG), and so all of the GPU. The bounds on memory are those of the share; the allocator compares its memory with what the device has left.
+        # A claim takes all multiprocessors of a GPU that publishes them (DynamicMIG), and so all of the GPU. The bounds on
+        # memory are those of the share, and the allocator compares its memory with what the device has left.
         rest = replace(wish, min_memory=None, max_memory=None, gpu_memory=None)
         divided_otherwise = (negate(CapacityIs(name, ())) for name in ("shares", "multiprocessors"))
         return all_of(
