@@ -105,7 +105,8 @@ def held_parts(device: Device, consumed: Mapping[str, Any] | None) -> Mapping[st
         amount = quantity_or_none(lookup(consumed, (name,)))
         if amount and amount > 0 and capacity.value.nanos > 0:
             found[name] = amount * NANO / capacity.value.nanos
-    return found or requested_parts(device, None) or ALONE
+    default = found or requested_parts(device, None)
+    return ALONE if default is None else default
 
 
 _EXCLUSIVE = DeviceSharing(SharingMode.NONE)

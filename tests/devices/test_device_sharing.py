@@ -62,6 +62,10 @@ def test_result_without_a_share_holds_a_shared_device_alone():
     assert held_parts(gpu("unlimited"), consumed_capacity({**result, "shareID": "a"})) == {"memory": 0}
 
 
+def test_holders_of_a_shared_device_without_capacities_take_no_part_of_it():
+    assert held_parts(gpu("4", memory=""), consumed_capacity({"device": "gpu-0", "shareID": "a"})) == {}
+
+
 @pytest.mark.parametrize(
     ("shares", "consumed", "parts"),
     [
