@@ -400,7 +400,7 @@ def shared_cluster(shares, *objects):
     [
         ("4", "1 quarter of NVIDIA-H100-80GB-HBM3"),
         ("memory", "1 quarter of NVIDIA-H100-80GB-HBM3"),
-        ("unlimited", "1 share of NVIDIA-H100-80GB-HBM3, which the driver shares without limit"),
+        ("unlimited", "1 share of NVIDIA-H100-80GB-HBM3 (unlimited)"),
     ],
 )
 def test_pods_that_share_a_gpu_keep_their_share_where_the_driver_shares(shares, devices):
