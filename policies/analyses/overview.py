@@ -98,6 +98,7 @@ def overview(
     audit: AuditReport | None = None,
     before: ClusterView | None = None,
     audience: Audience = EVERYTHING,
+    has_time: Callable[[], bool] = lambda: True,
 ) -> Overview:
     """The overview of a cluster; `visible_overview` returns the part that the audience may see.
 
@@ -108,12 +109,13 @@ def overview(
         audit: The report of an audit of the same cluster.
         before: The same cluster earlier, to compare quotas with.
         audience: Who reads the reasons why pods wait; those of other namespaces than its own are not computed.
+        has_time: Returns False when no further pod that waits shall be explained.
     """
     usage = usage_report(view, settings=settings.quota)
     nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
     reports = quota_reports(view, settings, now)
     quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
-    return Overview(usage, nodes, quotas, audit, wait_list(view, settings, now, audience))
+    return Overview(usage, nodes, quotas, audit, wait_list(view, settings, now, audience, has_time=has_time))
 
 
 def _quota_overviews(

@@ -36,7 +36,7 @@ from policies.quota.demands.pods import demands_of_pod
 from policies.quota.outcomes import within_quota
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from policies.analyses.explain import Explanation
     from policies.kubernetes.objects import Object
@@ -205,6 +205,7 @@ _MIN_AGE = timedelta(seconds=30)
 _MOST_EXPLAINED = 200
 """Different pods that are explained, those that wait longest first."""
 _NOT_EXPLAINED = f"more than {_MOST_EXPLAINED} different pods wait, so this one was not explained"
+_NO_TIME = "too many different pods wait to explain all of them in time"
 _LONGEST_WHY = 300
 """Characters."""
 
@@ -216,6 +217,7 @@ def wait_list(
     audience: Audience = EVERYTHING,
     *,
     unexplained: str = "",
+    has_time: Callable[[], bool] = lambda: True,
 ) -> WaitList:
     """The pods and workloads that wait for GPUs, with the reasons that `explain` gives for each.
 
@@ -225,6 +227,7 @@ def wait_list(
         now: The time from which ages are computed.
         audience: Who reads it; one of a single namespace sees the rows of that namespace only.
         unexplained: Why no pod without a node can be explained, a clause; empty if they can.
+        has_time: Returns False when no further pod without a node shall be explained.
     """
     unbound = view.derive_each("Pod", _unbound_pod)
     if unbound is UNKNOWN:
@@ -233,7 +236,7 @@ def wait_list(
         pod for pod in unbound if pod is not None and audience.may_name(_home(pod)) and not _is_younger(pod, now)
     ]
     rows = [
-        *_pending_rows(waiting, view, settings, audience, unexplained),
+        *_pending_rows(waiting, view, settings, audience, unexplained, has_time),
         *_stuck_rows(view, settings, now, audience),
         *_workload_rows(view, settings, now, audience),
     ]
@@ -291,7 +294,12 @@ class _AlikePods:
 
 
 def _pending_rows(
-    pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy, audience: Audience, unexplained: str
+    pods: Iterable[Object],
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    audience: Audience,
+    unexplained: str,
+    has_time: Callable[[], bool],
 ) -> Iterator[WaitRow]:
     """The rows of pods without a node."""
     groups: dict[tuple[str, tuple[str, ...]], _AlikePods] = {}
@@ -307,8 +315,8 @@ def _pending_rows(
         if not any(gpu_requests(alike.oldest, alike.question.namespace, view)):
             continue
         explained += 1
-        if unexplained or explained > _MOST_EXPLAINED:
-            why = unexplained or _NOT_EXPLAINED
+        why = unexplained or (_NOT_EXPLAINED if explained > _MOST_EXPLAINED else "" if has_time() else _NO_TIME)
+        if why:
             cause, fit_now = WaitCause(WaitReason.UNKNOWN, why, _explain_command(alike.oldest)), None
         else:
             explanation = explain(alike.question, view, settings, audience=audience)

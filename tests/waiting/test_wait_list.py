@@ -317,6 +317,16 @@ def test_pods_are_not_explained_if_facts_cannot_be_listed():
     assert row.remedy == "run gpu-admission explain pod/train -n team-a"
 
 
+def test_explaining_stops_when_the_time_is_up_and_what_waits_longest_is_explained():
+    times = iter([True, False])
+    view = ManifestsView([*BASE, GPU_NODE, waiting("late", 6, minutes=2), waiting("early", 5, minutes=9)])
+    found = wait_list(view, DEFAULTS, NOW, has_time=lambda: next(times))
+    assert [(row.name, row.reason) for row in found.rows] == [
+        ("early", WaitReason.NO_NODE),
+        ("late", WaitReason.UNKNOWN),
+    ]
+
+
 def test_member_of_a_namespace_sees_only_its_rows_without_names_of_others():
     other = waiting("secret", 4)
     other["metadata"]["namespace"] = "team-b"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from math import inf
 from typing import TYPE_CHECKING
 
 import orjson
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 MOST_PARTS = 8000
 """Parts of GPUs that are drawn, at most a kilobyte for each; enough for 900 nodes with 8 GPUs."""
+
+_EXPLANATION_SECONDS = 5.0
+"""Of CPU, for the explanations of all pods that wait, so that users who create many do not keep the report from others."""
 
 _FORM = Form(holds="the question", largest=4096, refusal="The body is larger than 4 KiB; send a kind and a name.")
 _DATA = re.compile(r"/ui/v1/(?:namespaces/([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)/)?(report|explain)")
@@ -139,7 +144,15 @@ def part_maker(
     """A function that renders the parts of the report; arguments as for `create_ui_calls`."""
 
     def make_parts(audience: Audience, now: datetime) -> Mapping[str, str]:
-        found = overview(view, settings(), now, last_audit(), audience=audience)
+        ends = inf
+
+        def has_time() -> bool:
+            nonlocal ends
+            # The time begins with the first explanation.
+            ends = min(ends, time.thread_time() + _EXPLANATION_SECONDS)
+            return time.thread_time() < ends
+
+        found = overview(view, settings(), now, last_audit(), audience=audience, has_time=has_time)
         return render_report_parts(limited_overview(visible_overview(found, view, audience), MOST_PARTS))
 
     return make_parts
