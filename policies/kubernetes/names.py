@@ -288,6 +288,8 @@ def resource_name(kind: str) -> str:
     return plural(kind.lower())
 
 
+HELM = "meta.helm.sh/release-"
+"""The prefix of annotations that name the release of Helm that an object belongs to."""
 PREFIX = "gpu-admission.io/"
 """The prefix of every label and annotation of gpu-admission."""
 

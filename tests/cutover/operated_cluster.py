@@ -265,7 +265,7 @@ class OperatedCluster:
         return str(found["spec"]["template"]["spec"]["containers"][0]["image"])
 
     def _set_operator(self, image: str) -> None:
-        deployment = manifests.deployment(OPERATOR, OPERATOR, 1)
+        deployment = manifests.deployment(OPERATOR, OPERATOR, 0)
         deployment["spec"]["template"]["spec"]["containers"] = [{"name": OPERATOR, "image": image}]
         answer = self.api.apply(deployment)
         assert answer.accepted, answer.message

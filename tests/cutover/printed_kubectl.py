@@ -42,6 +42,7 @@ class Kubectl:
                 changes = dict(_change(each) for each in names if "=" in each or each.endswith("-"))
                 chosen = [each for each in names if "=" not in each and not each.endswith("-")]
                 assert chosen or selector or "--all" in options, arguments
+                assert names == [*chosen, *(each for each in names if each not in chosen)], "names come before changes"
                 field = "labels" if verb == "label" else "annotations"
                 for name in chosen or self._names(_kind(kind), selector):
                     self._patch(_kind(kind), name, {"metadata": {field: changes}})

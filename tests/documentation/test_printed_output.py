@@ -21,6 +21,7 @@ PAGES = tuple(
     for page in (
         "README.md",
         "docs/cel.md",
+        "docs/cutover.md",
         "docs/generate.md",
         "docs/migrate.md",
         "docs/plan.md",

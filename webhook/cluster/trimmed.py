@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from policies.conversion.preemption import gpu_holding
 from policies.devices.pod_groups import names_pod_group
 from policies.fleet import may_request_gpu
-from policies.kubernetes.names import PREFIX, SCHEDULABLE
+from policies.kubernetes.names import HELM, PREFIX, SCHEDULABLE
 from policies.kubernetes.neighbours import KEYS_READ
 from policies.kubernetes.objects import has_ended, lookup
 from policies.kubernetes.pod_status import SANDBOX, reduced_container_statuses
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from webhook.cluster.watched_kinds import Watched
 
 
-_OURS = (PREFIX, "resource.kubernetes.io/", *KEYS_READ)
+_OURS = (PREFIX, "resource.kubernetes.io/", HELM, *KEYS_READ)
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CONDITIONS: Mapping[str, tuple[str, ...]] = {
     SANDBOX: ("type", "status"),
@@ -59,7 +59,8 @@ class _Keep(Enum):
     TEXTS = "texts"
     """With interned strings of a mapping, or of the mappings in a list."""
     OURS = "ours"
-    """Only our annotations, those by which a neighbour is recognized, and Kubernetes' own that name the pod of a claim."""
+    """Only our annotations, those by which a neighbour or a release of Helm is recognized, and Kubernetes' own that name the
+    pod of a claim."""
     WRITTEN = "written"
     """All annotations except kubectl's copy of the whole object."""
     CONDITIONS = "conditions"

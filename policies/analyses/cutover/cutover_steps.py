@@ -206,15 +206,15 @@ def _wave_labels(inventory: Inventory, waves: Sequence[WaveMembers]) -> Iterator
     moved = [quote(each.name) for each in inventory.moved]
     for start in range(0, len(moved), _MOST_NAMES):
         names = " ".join(moved[start : start + _MOST_NAMES])
-        yield f"kubectl label nodes --overwrite {WAVE_LABEL}=0 {DRA_NODES}=true {names}"
+        yield f"kubectl label nodes {names} --overwrite {WAVE_LABEL}=0 {DRA_NODES}=true"
     for wave in waves:
         nodes = [quote(each.name) for each in wave.nodes]
         for start in range(0, len(nodes), _MOST_NAMES):
             names = " ".join(nodes[start : start + _MOST_NAMES])
-            yield f"kubectl label nodes --overwrite {WAVE_LABEL}={wave.number} {names}"
+            yield f"kubectl label nodes {names} --overwrite {WAVE_LABEL}={wave.number}"
         if wave.namespaces:
             names = " ".join(map(quote, wave.namespaces))
-            yield f"kubectl label namespaces --overwrite {WAVE_LABEL}={wave.number} {names}"
+            yield f"kubectl label namespaces {names} --overwrite {WAVE_LABEL}={wave.number}"
 
 
 def _steps_of_wave(wave: WaveMembers, inventory: Inventory) -> Iterator[_Draft]:

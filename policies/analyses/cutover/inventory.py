@@ -16,7 +16,7 @@ from policies.fleet.device_plugin import active_cluster_policy, node_workload, n
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.published import gpu_slices
 from policies.fleet.operator_place import operator_place
-from policies.kubernetes.names import PREFIX, format_list
+from policies.kubernetes.names import HELM, PREFIX, format_list
 from policies.kubernetes.nodes import is_cordoned, labels_of, required_terms
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -60,7 +60,6 @@ _OF_DISCOVERY = re.compile(
 """The labels of GPU Feature Discovery. Source: github.com/NVIDIA/k8s-device-plugin internal/lm."""
 _RUNTIME_CLASS = "nvidia"
 """The RuntimeClass of the operator's container toolkit; it belongs to the ClusterPolicy, unless the spec names another."""
-_HELM = "meta.helm.sh/release-"
 _SHARED = "-SHARED"
 
 
@@ -291,7 +290,7 @@ def namespace_wave(name: str, view: ClusterView) -> int | None:
 def helm_release(document: Object) -> HelmRelease | None:
     """The release that an object belongs to by the annotations of Helm; None without them."""
     annotations = mapping_at(document, ("metadata", "annotations"))
-    name, namespace = (annotations.get(f"{_HELM}{part}") for part in ("name", "namespace"))
+    name, namespace = (annotations.get(f"{HELM}{part}") for part in ("name", "namespace"))
     return HelmRelease(str(name), str(namespace or DEFAULT_NAMESPACE)) if name else None
 
 

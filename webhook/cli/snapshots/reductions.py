@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from policies.admission import ANNOTATIONS_READ
+from policies.kubernetes.names import HELM
 from policies.kubernetes.objects import has_ended, items_at, lookup, mappings_at
 from policies.kubernetes.pod_status import (
     CONTAINER_STATUSES,
@@ -57,7 +58,7 @@ _METADATA = (
     "generation",
     "labels",
 )
-_ANNOTATIONS = (*ANNOTATIONS_READ, "resource.kubernetes.io/", "nvidia.com/")
+_ANNOTATIONS = (*ANNOTATIONS_READ, "resource.kubernetes.io/", "nvidia.com/", HELM)
 """Prefixes of the annotations that rules read."""
 _POD_STATUS = ("phase", "resourceClaimStatuses", "extendedResourceClaimStatus")
 _EVENT = ("involvedObject", "reason", "type", "count", "series", "lastTimestamp", "eventTime")
