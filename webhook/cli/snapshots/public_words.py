@@ -159,7 +159,7 @@ PrometheusRuleList prometheusrules proprietary protocol psa psp pullSecret pytor
 pytorchjobs pytorchReplicaSpecs quadro-rtx-6000 quadro-rtx-8000 QuadroRTX qualifiedName quantity Queue queue
 queue-name quota Quotas range ray RayCluster rayClusterConfig RayClusterList rayclusters rayClusterSpec RayJob
 RayJobList rayjobs RayService RayServiceList rayservices rbac rdma READ_FROM readinessGates readinessProbe readOnly
-ReadWriteOnce Ready ready reapply Reason reason recommended-accelerators redacted regex region registry
+readWishesOf ReadWriteOnce Ready ready reapply Reason reason recommended-accelerators redacted regex region registry
 reinvocationPolicy relabelings release release-name release-namespace rename renameByDefault REPEATABLE Replace
 replace replaceAll replaced replacement replica ReplicaFailure replicas ReplicaSet ReplicaSetList replicasets
 replicatedJobs ReplicationController ReplicationControllerList replicationcontrollers repoConfig repository request
@@ -201,12 +201,12 @@ TitanRTX tmpl to ToBeDeletedByClusterAutoscaler token TokenReview TokenReviewLis
 tolerations tolerationSeconds toml toolkit Topology topology TopologyAffinityError topologySpreadConstraints trainer
 TrainingRuntime TrainingRuntimeList trainingruntimes TrainJob trainjob-ancestor-step TrainJobList trainjobs
 transformList transformMap transformMapEntry trim triton TRUE True true trunc trustedCreators Turing turing type types
-ubuntu UDP uid uint unavailable UnexpectedAdmissionError Unhealthy unit Unknown unknown unknownProducts UnmarshalJSON
-unreachable unsatisfiable Unschedulable unschedulable unused-since unwrapOpt UPDATE updateConfigName updated
-updateStrategy upgrade upgradePolicy Upgrades upperAscii Uppercase uppercase URI URL url use-gputype use-gpuuuid
-use_ocp_driver_toolkit used useHostMofed useNodeFeatureAPI useNvidiaDriverCRD useOpenKernelModules usePrecompiled user
-userInfo username users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1 v1alpha2 v1alpha3 v1beta1
-v1beta2 v2beta1 valid validating validatingadmissionpolicies ValidatingAdmissionPolicy
+ubuntu UDP uid uint unavailable UnexpectedAdmissionError Unhealthy unit Unknown unknown unknownProducts unlimitedShare
+UnmarshalJSON unreachable unsatisfiable Unschedulable unschedulable unused-since unwrapOpt UPDATE updateConfigName
+updated updateStrategy upgrade upgradePolicy Upgrades upperAscii Uppercase uppercase URI URL url use-gputype
+use-gpuuuid use_ocp_driver_toolkit used useHostMofed useNodeFeatureAPI useNvidiaDriverCRD useOpenKernelModules
+usePrecompiled user userInfo username users uses usr UTC utf-8 UTIL UTILISATION UTILIZATION uuid v v1 v1alpha1
+v1alpha2 v1alpha3 v1beta1 v1beta2 v2beta1 valid validating validatingadmissionpolicies ValidatingAdmissionPolicy
 ValidatingAdmissionPolicyBinding ValidatingAdmissionPolicyBindingList validatingadmissionpolicybindings
 ValidatingAdmissionPolicyList ValidatingWebhookConfiguration ValidatingWebhookConfigurationList
 validatingwebhookconfigurations validator validRange validValues Value value valueFrom Values values var vendorID
