@@ -13,7 +13,7 @@ from testbed import libyaml
 from webhook.cli import main
 from webhook.cli.commands.generate import command
 
-KINDS = ("time-slicing", "mps", "mig", "quota", "claim", "wish")
+KINDS = ("time-slicing", "mps", "sharing", "mig", "quota", "claim", "wish")
 EXAMPLES = [
     line
     for kind in KINDS
@@ -43,6 +43,9 @@ def test_example_works(run_line, line):
     [
         ("time-slicing", "--product", "T4", "--replicas", "4"),
         ("mps", "--product", "V100", "--replicas", "16"),
+        ("sharing", "--shares", "4"),
+        ("sharing", "--shares", "memory"),
+        ("sharing", "--shares", "unlimited"),
         ("mig", "--product", "H100", "--want", "1g.10gb=3,3g.40gb=1"),
         ("quota", "-n", "team-a", "--gpus", "8"),
         ("claim", "--product", "H100", "--template", "-n", "team-a"),

@@ -82,7 +82,7 @@ def test_page_on_explanations_has_every_reason_to_wait():
 
 def test_page_on_generation_shows_each_kind():
     shown = re.findall(r"^\$ gpu-admission generate (\S+) ", GENERATE, re.MULTILINE)
-    assert set(shown) == {"time-slicing", "mps", "mig", "quota", "claim", "wish"}
+    assert set(shown) == {"time-slicing", "mps", "sharing", "mig", "quota", "claim", "wish"}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Time-slicing and MPS for every known product: no review finds anything, and the limits are those of the rules."""
 
+import json
+
 import pytest
 
 from policies.analyses.generate.documents import GenerationError, Target
-from policies.analyses.generate.node_configurations import generate_sharing
+from policies.analyses.generate.node_configurations import generate_driver_sharing, generate_sharing
 from policies.nvidia.known_products import KNOWN_PRODUCTS
 from testbed import libyaml
+from tests.generate.applied_objects import commands
 
 OPERATOR = Target("gpu-operator")
 
@@ -88,3 +91,44 @@ def test_number_of_replicas_that_cannot_work_is_refused(strategy, product, repli
     with pytest.raises(GenerationError) as caught:
         generate_sharing(strategy, product, replicas, OPERATOR)
     assert (caught.value.option, str(caught.value)) == ("--replicas", error)
+
+
+def plugin_config(**replicas):
+    """A ConfigMap of the device plugin with a configuration for each number."""
+    configs = {key: generate_sharing("time-slicing", "T4", each, OPERATOR).document for key, each in replicas.items()}
+    return {"kind": "ConfigMap", "data": {key: each["data"]["tesla-t4"] for key, each in configs.items()}}
+
+
+def variable(generated):
+    (found,) = generated.document["spec"]["draDriver"]["gpus"]["kubeletPlugin"]["env"]
+    return found
+
+
+def test_driver_shares_as_the_device_plugin_does():
+    generated = generate_driver_sharing("", plugin_config(t4=4, l4=4))
+    assert variable(generated) == {"name": "CONSUMABLE_SHARES", "value": "4"}
+    assert 'consumableShares: "4"' in generated.steps[1].lines
+
+
+def test_patch_of_a_gpu_cluster_is_the_generated_one():
+    generated = generate_driver_sharing("memory")
+    (command,) = commands(generated)
+    assert json.loads(command[6]) == {"spec": generated.document["spec"]}
+
+
+def test_different_numbers_of_the_device_plugin_have_no_equal():
+    with pytest.raises(GenerationError, match=r'2 shares of .* of "l4"; 4 shares .*write --shares 4, by which no pod'):
+        generate_driver_sharing("", plugin_config(t4=4, l4=2))
+    assert variable(generate_driver_sharing("4", plugin_config(t4=4, l4=2)))["value"] == "4"
+
+
+@pytest.mark.parametrize("shares", ["0", "1", "-2", "many", "4.5", "disabled"])
+def test_number_that_shares_nothing_is_refused(shares):
+    with pytest.raises(GenerationError, match="write a number of at least 2, memory or unlimited"):
+        generate_driver_sharing(shares)
+
+
+@pytest.mark.parametrize("config", [None, {"data": {"a": "version: v1"}}, {"data": None}], ids=repr)
+def test_number_must_be_given_or_found(config):
+    with pytest.raises(GenerationError, match="--shares 4"):
+        generate_driver_sharing("", config)

@@ -1,7 +1,8 @@
-"""Configurations of nodes: a MIG layout for mig-parted, or sharing by the device plugin."""
+"""Configurations of nodes: a MIG layout, or sharing by the device plugin or the DRA driver."""
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import groupby
 from typing import TYPE_CHECKING, Literal
@@ -26,7 +27,10 @@ from policies.configuration.config_maps.plugin_replicas import (
     MOST_CLIENTS,
     MOST_CLIENTS_BEFORE_TURING,
 )
-from policies.kubernetes.names import format_count, format_list, is_label_value
+from policies.fleet.offers.shown import parse_number
+from policies.kubernetes.names import format_count, format_list, is_label_value, shown
+from policies.kubernetes.versions import Feature
+from policies.kubernetes.yaml import load_document
 from policies.nvidia.identifiers import GPU_RESOURCE, MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.mig_configs import CONFIGS, DEFAULT, FILE
 from policies.nvidia.mig_layouts import (
@@ -39,11 +43,14 @@ from policies.nvidia.mig_layouts import (
     shortage,
 )
 from policies.nvidia.mig_products import shipped_configs
+from policies.nvidia.plugin_configs import PluginConfig
+from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from policies.analyses.generate.documents import Target, WantedDevices
+    from policies.kubernetes.objects import Object
     from policies.nvidia.mig_layouts import DeviceCounts
     from policies.nvidia.mig_products import MIGProduct
 
@@ -322,3 +329,92 @@ def _sharing_remarks(strategy: Strategy, replicas: int) -> tuple[str, ...]:
             "because a review without nodes warns."
         ),
     )
+
+
+_OPERATOR_CLUSTER = "gpu-cluster"
+"""The name that the operator's chart gives the GPUCluster."""
+
+
+def generate_driver_sharing(shares: str, config: Object | None = None) -> Generated:
+    """The GPUCluster whose DRA driver shares GPUs between claims, and the same for the driver's own chart.
+
+    Args:
+        shares: A number, `memory` or `unlimited`; empty for the number of a configuration of the device plugin.
+        config: A ConfigMap of the device plugin that shares GPUs, by time-slicing or MPS.
+
+    Raises:
+        GenerationError: There is no such number, or the configuration has several.
+    """
+    value = shares.strip().lower() or _replicas_of(config)
+    if value not in ("memory", "unlimited"):
+        if (number := parse_number(value) or 0) < _FEWEST:
+            text = f"is {shown(shares)}; write a number of at least {_FEWEST}, memory or unlimited"
+            raise GenerationError("--shares", text)
+        value = str(number)
+    feature = Feature.DRAConsumableCapacity
+    needed = (
+        f"It needs DRA driver {NVIDIAFeature.ConsumableShares.since} and Kubernetes {feature.on_since} ({feature.name}), and "
+        "excludes MPSSupport."
+    )
+    gates, variable = {NVIDIAFeature.ConsumableShares.name: True}, {"name": "CONSUMABLE_SHARES", "value": value}
+    spec = {"draDriver": {"featureGates": gates, "gpus": {"kubeletPlugin": {"env": [variable]}}}}
+    document = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "GPUCluster",
+        "metadata": {"name": _OPERATOR_CLUSTER},
+        "spec": spec,
+    }
+    patch = json.dumps({"spec": spec}, separators=(",", ":"))
+    return Generated(
+        (
+            _MEANINGS.get(value) or f"{value} claims share each GPU of all nodes; a claim takes one share by default.",
+            "Nothing limits the memory that a pod uses: if one allocates too much, others fail.",
+            "A claim for a MIG device takes all of its multiprocessors, so that no other shares it unless both request less.",
+            needed,
+        ),
+        document,
+        (
+            Step(
+                "Where a GPUCluster exists, change it instead. The variables replace those that it has.",
+                (f"kubectl patch gpuclusters.nvidia.com/{_OPERATOR_CLUSTER} --type merge -p '{patch}'",),
+            ),
+            Step(
+                "The same as values of the driver's own chart:",
+                ("featureGates:", "  ConsumableShares: true", f'consumableShares: "{value}"'),
+            ),
+        ),
+    )
+
+
+_MEANINGS = {
+    "memory": "Claims share the GPUs of all nodes by memory; a claim that requests no memory takes all of it.",
+    "unlimited": "Any number of claims share each GPU of all nodes.",
+}
+
+
+def _replicas_of(config: Object | None) -> str:
+    """The number of shares of each device by a configuration of the device plugin.
+
+    Raises:
+        GenerationError: It shares nothing, or different resources or nodes by different numbers.
+    """
+    if config is None:
+        raise GenerationError(
+            "", "say how claims share a GPU: --shares 4, or --like FILE with a ConfigMap of the device plugin"
+        )
+    found: dict[int, list[str]] = {}
+    data = config.get("data")
+    for key, text in sorted(data.items()) if isinstance(data, dict) else ():
+        sharing = PluginConfig(load_document(text).value).sharing if isinstance(text, str) else None
+        for resource, replicas in sharing.entries if sharing is not None else ():
+            found.setdefault(replicas, []).append(f"{resource} of {shown(key)}")
+    if not found:
+        raise GenerationError("--like", "has no configuration of the device plugin that shares GPUs; write --shares 4")
+    if len(found) > 1:
+        different = "; ".join(f"{replicas} shares of {format_list(names)}" for replicas, names in sorted(found.items()))
+        raise GenerationError(
+            "--like",
+            f"has {different}, and the DRA driver has one number for all nodes and devices; write --shares {max(found)}, by "
+            "which no pod gets more than before, or --shares memory, by which each claim requests the memory of its share",
+        )
+    return str(next(iter(found)))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from policies.analyses.generate.documents import Generated, Target
+    from policies.kubernetes.objects import Object
 
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -148,6 +149,34 @@ def _mps(*, product: str, replicas: int, operator_namespace: str, add_to: str | 
     _show_sharing("mps", product, replicas, operator_namespace, add_to)
 
 
+@command.command("sharing", short_help="Claims share GPUs: a GPUCluster, and values of the DRA driver's chart.")
+@click.option("--shares", metavar="N", default="", help="How many claims share each GPU; or memory, or unlimited.")
+@click.option(
+    "--like",
+    metavar="FILE",
+    shell_complete=complete_paths,
+    help="As many as this ConfigMap of the device plugin; - for standard input.",
+)
+def _driver_sharing(*, shares: str, like: str | None) -> None:
+    """Print a GPUCluster by which NVIDIA's DRA driver shares GPUs between claims.
+
+    It takes the place of time-slicing and MPS by the device plugin. The lines below are the same values for the driver's own
+    chart.
+
+    \b
+    Four claims share each GPU:
+      gpu-admission generate sharing --shares 4
+    Claims request memory, as long as the GPU has it:
+      gpu-admission generate sharing --shares memory
+    As many as the device plugin does now:
+      gpu-admission generate time-slicing --product T4 --replicas 4 | gpu-admission generate sharing --like -
+    """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    from policies.analyses.generate.node_configurations import generate_driver_sharing
+
+    config = None if like is None else _read_config_map(like, "--like")
+    _show(lambda: generate_driver_sharing(shares, config))
+
+
 @command.command("mig", short_help="MIG devices that fit on a GPU: a ConfigMap of mig-parted.")
 @_product_option(required=True)
 @click.option(
@@ -275,18 +304,27 @@ def _read_target(namespace: str, file: str | None) -> Target:
         click.BadParameter: It does not have exactly one ConfigMap.
     """
     from policies.analyses.generate.documents import Target
+
+    return Target(namespace, None if file is None else _read_config_map(file, "--add-to"))
+
+
+def _read_config_map(file: str, option: str) -> Object:
+    """The ConfigMap of a file.
+
+    Raises:
+        UnreadableInputError: The file cannot be read.
+        click.BadParameter: It does not have exactly one ConfigMap.
+    """
     from policies.kubernetes.names import format_list
     from webhook.cli.manifest_reader import ManifestReader
 
-    if file is None:
-        return Target(namespace)
     reader = ManifestReader()
     found = [manifest.object for manifest in reader.manifests([file])]
     reader.check()
     if len(found) != 1 or found[0].get("kind") != "ConfigMap":
         kinds = format_list([str(each.get("kind")) for each in found])
-        raise click.BadParameter(f"has {kinds}; name a file with one ConfigMap", param_hint="'--add-to'")
-    return Target(namespace, found[0])
+        raise click.BadParameter(f"has {kinds}; name a file with one ConfigMap", param_hint=f"'{option}'")
+    return found[0]
 
 
 def _show(generate: Callable[[], Generated]) -> None:
