@@ -33,6 +33,7 @@ ALLOWED = {
         "policies/analyses/audit/checks.py",  # the names in a ResourceQuota
         "policies/analyses/usage/held_gpus.py",  # the names that a node advertises
         "policies/analyses/plan",  # the names that it will advertise
+        "policies/analyses/cutover",  # the names that nodes advertise, and that workloads request, before it
         "policies/analyses/migrate",  # the names that it no longer advertises, and those in a ResourceQuota
         "policies/outcome/grants.py",  # the requests that the device plugin of a node serves
         "policies/outcome/question.py",  # whether what is unknown about GPUs concerns a question
