@@ -6,7 +6,7 @@ from policies.admission import review
 from policies.analyses.migrate.objects import migrate_pod, opted_in_view
 from policies.kubernetes.names import MANAGED, RECORD
 from policies.rules.request import Request
-from policies.rules.settings import DEFAULTS
+from policies.rules.settings import DEFAULTS, AlignedNIC, Conversion, GPUAdmissionPolicy
 from webhook.cluster.manifests import ManifestsView
 
 
@@ -42,6 +42,25 @@ def test_migrated_pod_has_no_marks_and_no_wishes():
     assert migrated["metadata"] == {"name": "a", "annotations": {"team": "x"}, "labels": {}}
     assert MANAGED not in str(migrated)
     assert RECORD not in str(migrated)
+
+
+def test_migrated_pod_has_the_network_devices_that_it_wishes():
+    classes = [
+        {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {}}
+        for name in ("gpu.nvidia.com", "rdma-nic")
+    ]
+    settings = GPUAdmissionPolicy(conversion=Conversion(nic=AlignedNIC("rdma-nic")))
+    document = pod(metadata={"annotations": {"gpu-admission.io/nic": "aligned"}})
+    migrated = migrate_pod(document, "team", ManifestsView(classes), settings)
+    assert migrated.pod["spec"]["containers"][0]["resources"]["claims"] == [
+        {"name": "gpu", "request": "train"},
+        {"name": "gpu", "request": "train-nic"},
+    ]
+    devices = migrated.claim_spec["devices"]
+    assert [each["exactly"]["deviceClassName"] for each in devices["requests"]] == ["gpu.nvidia.com", "rdma-nic"]
+    assert devices["constraints"] == [
+        {"requests": ["train", "train-nic"], "matchAttribute": "resource.kubernetes.io/pcieRoot"}
+    ]
 
 
 def test_other_limits_are_not_copied_to_requests():
