@@ -102,6 +102,7 @@ def positive(parts):
         (WHOLE, "unlimited", {"memory": "20Gi"}, 2, "5"),
         (WHOLE, "", None, 1, "5"),
         (SLICE, "4", None, 1, "5/7"),
+        (SLICE, "4", {"shares": "1", "multiprocessors": "0"}, 4, "5/28"),  # as conversion requests it
         (SLICE, "unlimited", {"multiprocessors": "7"}, 2, "5/7"),
     ],
 )

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.conversion.convert import convert
 from policies.conversion.record import ConversionRecord
+from policies.devices.device_sharing import requested_parts
 from policies.kubernetes.pods import Pod
+from policies.kubernetes.resourceslices import devices_in
 from policies.nvidia.wishes import Wish
 from policies.rules.settings import DEFAULTS, Conversion, GPUAdmissionPolicy, Placement
 from tests.findings import plain_text
+from tests.published import shared_device
 from webhook.cluster.manifests import ManifestsView
 
 GPU = "nvidia.com/gpu"
@@ -330,3 +337,23 @@ def test_devices_of_several_products_on_one_node_count_together(number, is_warne
     devices = resource_slice(gpu(), gpu("gpu-1", "Tesla T4", "15360Mi"))
     found = converted([devices], {}, document).notices
     assert [finding.message.partition(",")[0] for finding in found] == ["the pod requests 3 in all"] * is_warned
+
+
+@given(
+    st.integers(2, 12),
+    st.one_of(st.integers(1, 12).map(str), st.just("memory")),
+    st.integers(1_000, 200_000),
+    st.booleans(),
+)
+def test_claim_for_a_share_takes_no_more_than_the_share_was(replicas, shares, memory, is_dynamic):
+    labels = {f"{GPU}.replicas": str(replicas), f"{GPU}.memory": str(memory), f"{GPU}.sharing-strategy": "time-slicing"}
+    device = gpu(product="NVIDIA A10G", memory=f"{memory}Mi")
+    device["capacity"] |= {"multiprocessors": {"value": "80"}} if is_dynamic else {}
+    published = resource_slice(shared_device(device, shares))
+    conversion = converted([node("a", "NVIDIA-A10G-SHARED", **labels), published], {})
+    is_larger = shares != "memory" and int(shares) < replicas
+    assert [each.rule.id for each in conversion.obstacles] == ["GA306"] * is_larger
+    if not is_larger:
+        (found,) = devices_in(published)
+        parts = requested_parts(found, requested(conversion)["capacity"]["requests"])
+        assert 0 < max(parts.values()) <= Fraction(1, replicas)
