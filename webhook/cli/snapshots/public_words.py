@@ -83,7 +83,7 @@ getDate getDayOfMonth getDayOfWeek getDayOfYear getEscapedPath getFullYear getHo
 getMilliseconds getMinutes getMonth getPort getQuery getScheme getSeconds gfd GFD_IMAGE gfx gi GKE gke-accelerator
 gke-gpu-partition-size gke-gpu-sharing-strategy gke-max-shared-clients-per-gpu gke-nodepool globalDefault
 gmsaCredentialSpec gmsaCredentialSpecName google GPU gpu gpu-access gpu-access-changes gpu-admission
-gpu-cluster-policy gpu-feature-discovery gpu-kubelet-plugin gpu-operator gpu-operator-certified gpu-operator-kubevirt
+gpu-cluster-policy gpu-feature-discovery gpu-kubelet-plugin gpu-memory gpu-operator gpu-operator-certified gpu-operator-kubevirt
 gpu-shared GPU_CLUSTER GPU_TOPOLOGY_AFFINITY GPU_TOPOLOGY_NVLINK GPU_TOPOLOGY_PCI gpuadmissionpolicies
 GPUAdmissionPolicy GPUAdmissionPolicyList GpuClaimParameters gpuClientsConfig GPUCluster GPUClusterList
 GPUClusterPolicy gpuclusters GpuConfig gpucores gpumem gpumem-percentage gpuModuleID gpuPodDeletion GPUQuota
