@@ -184,10 +184,8 @@ def cutover_documents(view: ClusterView, settings: GPUAdmissionPolicy) -> Cutove
 
 def consumable_shares(inventory: Inventory) -> str:
     """The shares of a device, for the driver: the most of any node, empty if none shares."""
-    found = {
-        int(each.rpartition(" ")[2]) for node in inventory.nodes for each in node.sharing.split(", ") if node.sharing
-    }
-    return str(max(found)) if found else ""
+    most = max((node.shares for node in inventory.nodes), default=1)
+    return str(most) if most > 1 else ""
 
 
 class _Simulation:

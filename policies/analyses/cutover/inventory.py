@@ -83,6 +83,8 @@ class CutoverNode:
     """What running pods hold of it."""
     sharing: str
     """How the plugin shares, `nvidia.com/gpu by 4`; empty if it does not."""
+    shares: int
+    """The most pods that share a device; 1 if none do."""
     is_published: bool
     """True if NVIDIA's DRA driver publishes its GPUs."""
     is_cordoned: bool
@@ -260,6 +262,10 @@ def cutover_nodes(view: ClusterView) -> tuple[CutoverNode, ...]:
                     if device.sharing.replicas > 1 and name in each.offers
                 ]
             ).removeprefix("none"),
+            shares=max(
+                (device.sharing.replicas for name, device in each.traits.shown_devices.items() if name in each.offers),
+                default=1,
+            ),
             is_published=each.name in published,
             is_cordoned=each.name in cordoned,
             mig_config=_of_mig_manager(each.labels),

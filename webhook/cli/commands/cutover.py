@@ -66,29 +66,22 @@ def command(
     if step is not None and (folder is not None or output != "text"):
         raise click.UsageError("--check prints one answer, and takes neither --write nor -o")
     source.check()
-    from webhook.cli.migrations.cutovers import (
-        FOLDER,
-        as_json,
-        check_step,
-        checked_text,
-        make_plan,
-        page,
-        text,
-        write_files,
-    )
+    from webhook.cli.migrations import cutovers
 
     progress = Progress()
     with open_cluster(source, progress, is_running=not source.cluster) as running:
+        view, settings = cutovers.read_cluster(source, running)
         if step is not None:
-            points = check_step(source, running, step)
-            click.echo(checked_text(step, points))
-            ctx.exit(1 if points else 0)
-        plan = make_plan(source, running, progress, folder.rstrip("/") if folder else FOLDER)
-        if folder is not None:
-            names = write_files(source, running, folder, plan)
-            click.echo(f"wrote {', '.join(names)} to {folder}", err=True)
-        if output == "html":
-            click.echo(page(plan, source, running))
+            points = cutovers.check_step(view, settings, step)
         else:
-            click.echo(as_json(plan) if output == "json" else text(plan))
+            plan = cutovers.make_plan(view, settings, progress, folder.rstrip("/") if folder else cutovers.FOLDER)
+            page = cutovers.page(plan, source, running)
+    if step is not None:
+        click.echo(cutovers.checked_text(step, points))
+        ctx.exit(1 if points else 0)
+    if folder is not None:
+        names = cutovers.write_files(view, settings, folder, page)
+        click.echo(f"wrote {', '.join(names)} to {folder}", err=True)
+    shown = {"json": cutovers.as_json, "text": cutovers.text}
+    click.echo(page if output == "html" else shown[output](plan))
     ctx.exit(0 if plan.is_smooth else 1)

@@ -61,14 +61,12 @@ def read_cluster(source: ClusterOptions, running: RunningFacts | None) -> tuple[
     return files.view() if running is None else running.view_with_workloads(files.settings), files.settings
 
 
-def make_plan(source: ClusterOptions, running: RunningFacts | None, progress: Progress, folder: str) -> CutoverPlan:
+def make_plan(view: ClusterView, settings: GPUAdmissionPolicy, progress: Progress, folder: str) -> CutoverPlan:
     """The plan of a cluster.
 
     Raises:
-        UnreadableInputError: Files have problems.
         click.UsageError: There is nothing to cut over.
     """
-    view, settings = read_cluster(source, running)
     progress.show("planning the cutover")
     try:
         return plan_cutover(view, settings, folder)
@@ -76,31 +74,27 @@ def make_plan(source: ClusterOptions, running: RunningFacts | None, progress: Pr
         raise click.UsageError(str(error)) from error
 
 
-def check_step(source: ClusterOptions, running: RunningFacts | None, step: str) -> tuple[str, ...]:
+def check_step(view: ClusterView, settings: GPUAdmissionPolicy, step: str) -> tuple[str, ...]:
     """Return what a step of a cluster lacks; empty if it is done.
 
     Raises:
         click.UsageError: There is no such step.
     """
-    view, settings = read_cluster(source, running)
     found = open_points(step, view, settings)
     if found is None:
         raise click.UsageError(f"no step {step}; gpu-admission cutover lists them, such as wave-1-empty")
     return found
 
 
-def write_files(
-    source: ClusterOptions, running: RunningFacts | None, folder: str, plan: CutoverPlan
-) -> tuple[str, ...]:
-    """Write the files that the commands of a plan name, and its page; the names of the files.
+def write_files(view: ClusterView, settings: GPUAdmissionPolicy, folder: str, shown: str) -> tuple[str, ...]:
+    """Write the files that the commands of a plan name, and `shown`, its page; the names of the files.
 
     Raises:
         UnwritableFolderError: A file cannot be written.
     """
-    view, settings = read_cluster(source, running)
     found: CutoverDocuments = cutover_documents(view, settings)
     texts = {name: dump_all(documents) for name, documents in found.documents.items()}
-    texts |= {**found.scripts, "cutover.html": page(plan, source, running)}
+    texts |= {**found.scripts, "cutover.html": shown}
     try:
         Path(folder).mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
