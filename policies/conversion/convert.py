@@ -10,7 +10,7 @@ from policies.conversion.converted_pods import conversion_record, remove_readded
 from policies.conversion.device_parts import offered_shares, offered_wish_for_shares, requested_parts
 from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
-from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics, translated_gke_labels
+from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics, is_shared_mig, translated_gke_labels
 from policies.conversion.record import (
     ContainerRequest,
     Conversion,
@@ -156,7 +156,12 @@ def _build_record(
     if wish.gpu_memory is not None:
         record = replace(record, slices=wished_slices(wish, constraints, view))
     whole = {resource: path for resource, path in places.items() if not record.slices_of(resource)}
-    parts, apart, unoffered = requested_parts(record, pod.spec, whole, view, shared_gpu=meaning.shared)
+    shared = {
+        resource
+        for resource in whole
+        if (meaning.shared if resource == GPU_RESOURCE else is_shared_mig(resource, pod.spec, wish, view))
+    }
+    parts, apart, unoffered = requested_parts(record, pod.spec, whole, view, shared=shared)
     if parts or apart:
         record = record.with_parts(parts, apart)
     found = (*offered_shares(record, unoffered, view), *offered_wish_for_shares(record, unoffered))

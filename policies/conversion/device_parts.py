@@ -88,7 +88,7 @@ def requested_parts(
     places: Mapping[str, FieldPath],
     view: ClusterView,
     *,
-    shared_gpu: bool,
+    shared: Collection[str],
 ) -> RequestedParts:
     """The part of a device that each resource stands for.
 
@@ -99,12 +99,12 @@ def requested_parts(
         spec: The pod's `spec`, which selects nodes.
         places: The path of each resource.
         view: The cluster.
-        shared_gpu: True if `nvidia.com/gpu` is a share on every node that the pod could have run on.
+        shared: The resources that are shares under the name of the device on every node that the pod could have run on.
     """
     published = gpu_groups(view)
     parts: dict[str, DevicePart] = {}
     unoffered: list[UnofferedPart] = []
-    shared: dict[str, list[str]] = {}
+    shared_by_kind: dict[str, list[str]] = {}
     sharing = record.wish.sharing
     groups_of: dict[str, Sequence[DeviceGroup]] = {}
     for resource, path in places.items():
@@ -113,9 +113,7 @@ def requested_parts(
             each for each in (() if published is UNKNOWN else published) if each.type == kind
         ]
         parsed = parse_resource(resource)
-        is_share = (parsed is not None and parsed.shared) or (
-            resource == GPU_RESOURCE and shared_gpu and sharing != "exclusive"
-        )
+        is_share = (parsed is not None and parsed.shared) or (resource in shared and sharing != "exclusive")
         found: DevicePart | UnofferedPart | None
         if not (is_share or sharing == "shared"):
             if len(_sharings(groups)) > 1:
@@ -134,10 +132,10 @@ def requested_parts(
             parts[resource] = found
         is_any = sharing == "any" and found is None and any(each.is_shareable for each in groups)
         if is_share or sharing == "shared" or is_any:
-            shared.setdefault(kind, []).append(resource)
+            shared_by_kind.setdefault(kind, []).append(resource)
             groups_of[resource] = groups
     apart: list[str] = []
-    for resources in shared.values():
+    for resources in shared_by_kind.values():
         count = sum(most_at_once(record.containers, resource) for resource in resources)
         if count < 2:
             continue

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from policies.devices.device_sharing import sharing_of
 from policies.devices.published_devices import gpu_groups, published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.offers.shown import LabelledResource
 from policies.kubernetes.neighbours import GKE, foreign_requests
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import GKE_CLIENTS, GKE_LABELS, GKE_PARTITION, GKE_SHARING, PRODUCT_LABEL
@@ -130,11 +131,38 @@ def _labelled_products(spec: Mapping[str, Any], nodes: GPUNodes, view: ClusterVi
         product, types = node.traits.plugin_product, types_by_node.get(node.name, frozenset()) & {"gpu", "mig"}
         if node.traits.has_device_plugin or not product.name or product.invalid:
             continue
-        if not types or types == {"gpu" if product.profile is None else "mig"}:
+        # With DynamicMIG, a GPU is published whole and as the MIG devices into which it can be divided.
+        if not types or ("gpu" if product.profile is None else "mig") in types:
             found[replace(product, shared=product.shared and node.name in sharing)] += 1
         elif "gpu" in types:
             found[Product(product.name)] += 1
     return found
+
+
+def is_shared_mig(resource: str, spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> bool:
+    """True if every node that the pod could have run on hands out shares of MIG devices under their own name.
+
+    The label of the product says so. Shares that are renamed (`nvidia.com/mig-1g.10gb.shared`) do not change it.
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/lm/resource.go getProductName.
+    """
+    nodes = gpu_nodes(view)
+    if nodes is UNKNOWN or not any(
+        Product.parse(value).shared for value in nodes.product_labels.get(f"{resource}.product", ())
+    ):
+        return False
+    published = view.derive(published_devices)
+    sharing = frozenset[str]() if published is UNKNOWN else published.sharing_nodes
+    found = set()
+    for node in nodes.select(spec):
+        product = LabelledResource(resource, node.traits.label_values).product
+        if wish.products is not None and not wish.products.admits(product.name, product.profile):
+            continue
+        if resource in node.offers:
+            found.add(product.shared)
+        elif product.profile is not None and not node.traits.has_device_plugin:
+            found.add(product.shared and node.name in sharing)
+    return found == {True}
 
 
 @PODS.rule(
