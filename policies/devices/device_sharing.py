@@ -9,9 +9,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from policies.devices.allocation.capacity import Rejection, capacity_demand, read_capacities
-from policies.devices.allocation.reading import DEFAULTS, AllocationError
-from policies.devices.allocation.usage import NANO
 from policies.kubernetes.bounds import remember_short
 from policies.kubernetes.objects import lookup, mapping_at
 from policies.kubernetes.quantities import quantity_or_none
@@ -100,6 +97,8 @@ def held_parts(device: Device, consumed: Mapping[str, Any] | None) -> Mapping[st
     """
     if consumed is None or not device.is_shareable:
         return ALONE
+    from policies.devices.allocation.usage import NANO
+
     found = {}
     for name, capacity in sharing_of(device).capacities.items():
         amount = quantity_or_none(lookup(consumed, (name,)))
@@ -115,6 +114,10 @@ _EXCLUSIVE = DeviceSharing(SharingMode.NONE)
 @lru_cache(maxsize=512)
 def _read_sharing(capacity: str) -> DeviceSharing:
     """The sharing of a shareable device with this capacity as JSON."""
+    from policies.devices.allocation.capacity import read_capacities
+    from policies.devices.allocation.reading import AllocationError
+    from policies.devices.allocation.usage import NANO
+
     try:
         capacities = read_capacities({"capacity": json.loads(capacity)}, "the device")
     except AllocationError:
@@ -130,6 +133,9 @@ def _read_sharing(capacity: str) -> DeviceSharing:
 @remember_short(4096)
 def _parts(sharing: DeviceSharing, requests: str) -> Mapping[str, Fraction] | None:
     """The parts of capacities that requests, which are JSON, take; None if the allocator refuses them."""
+    from policies.devices.allocation.capacity import Rejection, capacity_demand
+    from policies.devices.allocation.reading import DEFAULTS, AllocationError
+
     if not sharing.is_readable:
         return None
     try:

@@ -59,7 +59,7 @@ def test_claim_that_no_pod_uses_is_named():
 def test_parts_of_a_gpu_are_written_as_fractions():
     labels = {"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.product": "Tesla-T4-SHARED"}
     found = report(node(gpus=8, labels=labels), pod(gpus=6))
-    assert shown(found)[0] == "8 shares of GPUs: 6 held, 2 free"
+    assert "8 shares of GPUs: 6 held, 2 free" in shown(found)
     assert re.split(r"  +", shown(found, View.NAMESPACE)[-1])[2:] == ["1 1/2", "1", "6 Tesla-T4 shared by 4"]
 
 
@@ -77,4 +77,4 @@ def test_text_of_the_cluster_cannot_control_the_terminal():
 
 def test_nothing_can_be_seen_without_any_kind():
     found = report(without=("Node", "Pod", "ResourceClaim", "ResourceSlice"))
-    assert shown(found) == ["No GPU can be seen."]
+    assert shown(found)[-1] == "No GPU can be seen."

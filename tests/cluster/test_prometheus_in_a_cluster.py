@@ -18,7 +18,7 @@ from tests.cluster.quotas import limited
 
 MONITORING = Path(__file__).parents[2] / "deploy" / "components" / "monitoring"
 DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text())
-QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+QUERIES = [(panel["title"], target["expr"]) for panel in DASHBOARD["panels"] for target in panel.get("targets", ())]
 OF_GRAFANA = {"$__rate_interval": "1m", "$__range": "5m"}
 """Its variables, and what stands for them here."""
 AVAILABILITY = "gpu_admission:availability:ratio_30d"

@@ -80,16 +80,16 @@ def command(
     waits; 1 if something does not fit or waits, or it is unknown; 2 if the input cannot be read, and nothing is explained; 3 if gpu-admission has an internal error;
     please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
+    if not (files or names) and output in ("html", "svg"):
+        raise click.UsageError(
+            f"-o {output} draws what is named; gpu-admission report writes a page with all that waits"
+        )
     from webhook.cli.explain.explanations import as_json, explanations_of, has_names, text, what_waits
 
     source.check()
-    if not files and not names:
+    if not (files or names):
         from webhook.cli.reports.usage_reports import wait_text
 
-        if output in ("html", "svg"):
-            raise click.UsageError(
-                f"-o {output} draws what is named; gpu-admission report writes a page with all that waits"
-            )
         waiting = what_waits(source)
         click.echo(as_json(waiting.rows) if output == "json" else wait_text(waiting))
         ctx.exit(1 if waiting.rows else 0)
