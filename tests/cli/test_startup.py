@@ -103,7 +103,7 @@ def test_help_imports_no_server_and_no_policies(folder, command):
 
 
 def test_wrong_usage_of_explain_imports_no_policies(folder):
-    assert not imported(folder, "explain", "-o", "html", code=2) & {"policies", "yaml", "difflib"}
+    assert not imported(folder, "explain", "--output=html", code=2) & {"policies", "yaml", "difflib"}
 
 
 @pytest.mark.parametrize("output", ["text", "json"])
