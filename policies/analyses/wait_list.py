@@ -8,123 +8,30 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime, timedelta  # noqa: TC003 - pydantic reads the annotation
+from typing import TYPE_CHECKING
 
 from policies.analyses.explain import explain, name_redactor
-from policies.analyses.waiting import alike_key, is_gated, is_pending, stuck_pods
+from policies.analyses.wait_reasons import WaitCause, WaitReason, cause_of_obstacle, gated_cause, wait_cause
+from policies.analyses.waiting import MIN_AGE, alike_key, creation_time, is_gated, is_pending, stuck_pods
 from policies.fleet import gpu_requests, may_request_gpu
 from policies.kubernetes.names import format_count, printable, shorten
-from policies.kubernetes.neighbours import QUEUE
-from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.pod_templates import pod_priority
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
-from policies.outcome import (
-    EVERYTHING,
-    Feasibility,
-    ObstacleKind,
-    ReasonKind,
-    pod_question,
-    questions,
-    workload_subjects,
-)
+from policies.outcome import EVERYTHING, ObstacleKind, pod_question, questions, workload_subjects
 from policies.quota.demands.claims import demands_of_claim
 from policies.quota.demands.pods import demands_of_pod
-from policies.quota.outcomes import within_quota
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from policies.analyses.explain import Explanation
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
-    from policies.outcome import Audience, Obstacle, Question, Subject
+    from policies.outcome import Audience, Question, Subject
     from policies.rules.charges import DeviceDemand
     from policies.rules.settings import GPUAdmissionPolicy
-
-
-class WaitReason(StrEnum):
-    """The kind of a reason why pods wait; also the value of the label `reason` of a metric."""
-
-    IN_USE = "inUse"
-    """All nodes that fit are in use."""
-    NO_NODE = "noNode"
-    """No node fits, even if nothing were in use."""
-    QUOTA = "quota"
-    """A GPUQuota or a ResourceQuota has too little left."""
-    REFUSED = "refused"
-    """Admission refuses the pods of a workload, for another reason than a quota."""
-    MISSING = "missing"
-    """A claim, template or DeviceClass does not exist."""
-    CLAIM = "claim"
-    """A claim is full, or is being deleted."""
-    INVALID = "invalid"
-    """The scheduler fails with an error, or an object does not have the fields of its kind."""
-    GATED = "gated"
-    """A scheduling gate or a suspension holds the pods back, for example of Kueue."""
-    NOT_STARTED = "notStarted"
-    """The pod is bound to a node, holds its devices, and does not start."""
-    NOT_CREATED = "notCreated"
-    """The controller has not created the pods, and nothing says why."""
-    FITS = "fits"
-    """The pod fits a node now, and the scheduler has not bound it yet."""
-    UNKNOWN = "unknown"
-    """Facts are missing, or the pod was not explained."""
-
-    @property
-    def words(self) -> str:
-        """The reason in a few words: `no node fits`, `over quota`."""
-        return _WORDS[self]
-
-
-_WORDS = {
-    WaitReason.IN_USE: "fitting nodes in use",
-    WaitReason.NO_NODE: "no node fits",
-    WaitReason.QUOTA: "over quota",
-    WaitReason.REFUSED: "refused",
-    WaitReason.MISSING: "something is missing",
-    WaitReason.CLAIM: "claim not available",
-    WaitReason.INVALID: "invalid",
-    WaitReason.GATED: "held back",
-    WaitReason.NOT_STARTED: "bound, not started",
-    WaitReason.NOT_CREATED: "not created",
-    WaitReason.FITS: "fits now",
-    WaitReason.UNKNOWN: "unknown",
-}
-
-_BRAND = "NVIDIA-"
-
-_REASONS = {
-    ObstacleKind.MALFORMED: WaitReason.INVALID,
-    ObstacleKind.REFUSED: WaitReason.REFUSED,
-    ObstacleKind.FACT_UNKNOWN: WaitReason.UNKNOWN,
-    ObstacleKind.MISSING: WaitReason.MISSING,
-    ObstacleKind.CLAIM_FULL: WaitReason.CLAIM,
-    ObstacleKind.CLAIM_DELETED: WaitReason.CLAIM,
-    ObstacleKind.TOO_COSTLY: WaitReason.INVALID,
-    ObstacleKind.QUOTA_EXCEEDED: WaitReason.QUOTA,
-    ObstacleKind.ALLOCATION_FAILS: WaitReason.INVALID,
-    ObstacleKind.START_FAILS: WaitReason.NOT_STARTED,
-    ObstacleKind.DEVICE_UNHEALTHY: WaitReason.NOT_STARTED,
-}
-"""The reasons by the kind of the worst obstacle of an explanation."""
-
-
-_NO_NODE_RULES = ("GA405", "GA409", "GA404", "GA313", "GA413")
-"""Rules whose warnings say why no node fits; misspelt names first."""
-
-
-class WaitCause(NamedTuple):
-    """The reason why pods wait, and what would help; both without full stops."""
-
-    reason: WaitReason
-    why: str
-    """A clause: `all 6 fitting nodes are in use`."""
-    remedy: str = ""
-    """An imperative; empty if there is nothing to do but wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +107,6 @@ class WaitList:
         return f"{format_count(total, 'pod')} {'waits' if total == 1 else 'wait'} for GPUs: {reasons}"
 
 
-_MIN_AGE = timedelta(seconds=30)
-"""The scheduler has usually not tried younger pods on all nodes yet, and controllers have not created theirs."""
 _MOST_EXPLAINED = 200
 """Different pods that are explained, those that wait longest first."""
 _NOT_EXPLAINED = f"more than {_MOST_EXPLAINED} different pods wait, so this one was not explained"
@@ -268,17 +173,9 @@ def _unbound_pod(pod: Object) -> Object | None:
     return pod if (is_pending(pod) or is_gated(pod)) and may_request_gpu(pod) else None
 
 
-def _since(document: Object) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(str(lookup(document, ("metadata", "creationTimestamp"))))
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None
-
-
 def _is_younger(document: Object, now: datetime) -> bool:
-    since = _since(document)
-    return since is not None and now - since < _MIN_AGE
+    created = creation_time(document)
+    return created is not None and now - created < MIN_AGE
 
 
 @dataclass(slots=True)
@@ -322,7 +219,7 @@ def _pending_rows(
             explanation = explain(alike.question, view, settings, audience=audience)
             cause, fit_now = wait_cause(explanation, len(alike.pods)), explanation.replicas
         if gates:
-            cause = _gated_cause(alike.oldest, gates)
+            cause = gated_cause(alike.oldest, gates)
         yield _row(alike.pods, alike.question, cause, fit_now, view, settings)
 
 
@@ -345,7 +242,7 @@ def _with_own_claims(question: Question, users: Mapping[tuple[str, str], int]) -
 
 
 def _age_order(pod: Object) -> tuple[float, str, str]:
-    since = _since(pod)
+    since = creation_time(pod)
     return float("inf") if since is None else since.timestamp(), namespace_of(pod), name_of(pod)
 
 
@@ -370,7 +267,7 @@ def _row(
         name_of(oldest),
         len(pods),
         _wants(question, view, settings),
-        _since(oldest),
+        creation_time(oldest),
         None if priority is UNKNOWN else priority,
         cause.reason,
         shorten(cause.why, _LONGEST_WHY),
@@ -378,6 +275,9 @@ def _row(
         None if fit_now is None else min(fit_now, len(pods)),
         tuple(name_of(pod) for pod in pods),
     )
+
+
+_BRAND = "NVIDIA-"
 
 
 def _wants(question: Question, view: ClusterView, settings: GPUAdmissionPolicy) -> str:
@@ -404,61 +304,6 @@ def _devices_text(demand: DeviceDemand) -> str:
     elif kinds and all(kind.gpus < 1 and not kind.profile for kind in kinds):
         text = f"share of {text or 'a GPU'}"
     return text or "GPU"
-
-
-def wait_cause(explanation: Explanation, count: int = 1) -> WaitCause:
-    """The reason why `count` pods with one explanation wait, in the words of the explanation."""
-    if explanation.obstacles:
-        return _cause_of_obstacle(explanation.obstacles[0])
-    suggestion = next(iter(explanation.suggestions), None)
-    remedy = "" if suggestion is None else f"{suggestion.sentence}; {suggestion.outcome}"
-    nearest = next((group for group in explanation.groups if group.reason is not None), None)
-    reason = None if nearest is None else nearest.reason
-    match explanation.verdict:
-        case Feasibility.FITS if explanation.replicas is not None and explanation.replicas < count:
-            why = f"{explanation.replicas:,} of {count:,} fit now; for the others, all fitting nodes are in use"
-            return WaitCause(WaitReason.IN_USE, why)
-        case Feasibility.FITS:
-            why = f"fits {format_count(explanation.fit_now, 'node')} now, and the scheduler has not bound it yet"
-            return WaitCause(WaitReason.FITS, why, "kubectl describe pod shows what the scheduler says")
-        case Feasibility.FULL | Feasibility.IMPOSSIBLE if reason is not None and reason.kind is ReasonKind.QUOTA:
-            return WaitCause(WaitReason.QUOTA, reason.sentence, next(iter(reason.details), ""))
-        case Feasibility.FULL:
-            nodes = explanation.fit_if_empty
-            which = {1: "the only fitting node is", 2: "both fitting nodes are"}
-            why = f"{which.get(nodes, f'all {nodes:,} fitting nodes are')} in use"
-            return WaitCause(WaitReason.IN_USE, why, remedy)
-        case Feasibility.IMPOSSIBLE:
-            warnings = {each.rule: each for each in reversed(explanation.warnings)}
-            if warning := next((warnings[rule] for rule in _NO_NODE_RULES if rule in warnings), None):
-                return WaitCause(WaitReason.NO_NODE, warning.message, warning.remedy or warning.administrator)
-            why = explanation.headline if reason is None else f"no node fits: {reason.sentence}"
-            return WaitCause(WaitReason.NO_NODE, why, remedy)
-    return WaitCause(WaitReason.UNKNOWN, explanation.headline)
-
-
-def _cause_of_obstacle(obstacle: Obstacle) -> WaitCause:
-    if obstacle.rule == within_quota.rule.id:
-        # The rest of the message names the holders.
-        return WaitCause(WaitReason.QUOTA, f"over quota: {obstacle.sentence.partition('; ')[0]}", obstacle.remedy)
-    return WaitCause(_REASONS[obstacle.kind], obstacle.sentence, obstacle.remedy)
-
-
-def _gated_cause(document: Object, gates: Sequence[str]) -> WaitCause:
-    """The cause for pods with scheduling gates, or for a suspended workload without any."""
-    queue = labels_of(document).get(QUEUE)
-    kueue = QUEUE.partition("/")[0]
-    if queue is not None or any(gate.startswith(kueue) for gate in gates):
-        where = f" to queue {shorten(queue)}" if queue else ""
-        remedy = f"kubectl get workloads.{kueue} -n {_home(document)} shows what Kueue waits for"
-        return WaitCause(WaitReason.GATED, f"Kueue has not admitted it{where}", remedy)
-    if gates:
-        return WaitCause(
-            WaitReason.GATED,
-            f"scheduling gate {shorten(gates[0])} keeps it from the scheduler",
-            "the controller that sets the gate must remove it",
-        )
-    return WaitCause(WaitReason.GATED, "it is suspended", "set suspend to false")
 
 
 def _stuck_rows(
@@ -517,8 +362,8 @@ def _workload_rows(
         if not any(gpu_requests(document, subject.namespace, view)):
             continue
         fit_now: int | None = None
-        if any(lookup(workload, path) is True for path in _SUSPENSIONS):
-            cause = _gated_cause(workload, ())
+        if _is_suspended(workload):
+            cause = gated_cause(workload, ())
         else:
             cause, fit_now = _missing_cause(subject, workload, question, missing, view, settings, audience)
         priority = pod_priority(lookup(subject.document, ("spec",)), view)
@@ -528,7 +373,7 @@ def _workload_rows(
             name_of(workload),
             missing,
             _wants(question, view, settings),
-            _since(workload),
+            creation_time(workload),
             None if priority is UNKNOWN else priority,
             cause.reason,
             shorten(cause.why, _LONGEST_WHY),
@@ -537,10 +382,15 @@ def _workload_rows(
         )
 
 
+def _is_suspended(workload: Object) -> bool:
+    return any(lookup(workload, path) is True for path in _SUSPENSIONS)
+
+
 def _missing_pods(subject: Subject, workload: Object) -> int:
     """The number of pods that a workload should have and does not; 0 if that is unknown."""
-    is_suspended = any(lookup(workload, path) is True for path in _SUSPENSIONS)
-    if subject.wanted is None or not (is_suspended or (group_of(workload), workload.get("kind")) in _COUNTED_KINDS):
+    if subject.wanted is None or not (
+        _is_suspended(workload) or (group_of(workload), workload.get("kind")) in _COUNTED_KINDS
+    ):
         return 0
     wanted = subject.wanted
     completions, succeeded = lookup(workload, ("spec", "completions")), lookup(workload, ("status", "succeeded"))
@@ -567,7 +417,7 @@ def _missing_cause(
     """The reason why a workload has too few pods, by review or its controller, and how many fit now."""
     explanation = explain(question, view, settings, audience=audience)
     if explanation.obstacles and explanation.obstacles[0].kind in (ObstacleKind.REFUSED, ObstacleKind.QUOTA_EXCEEDED):
-        return _cause_of_obstacle(explanation.obstacles[0]), 0
+        return cause_of_obstacle(explanation.obstacles[0]), 0
     kind, name = str(workload["kind"]), name_of(workload)
     remedy = f"kubectl describe {kind.lower()} {printable(name)} -n {subject.namespace} shows its events"
     if message := _refusal_of_pods(workload, view):

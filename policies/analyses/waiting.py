@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 _SCHEDULED = "PodScheduled"
 """The type of the condition that the scheduler writes."""
-_MIN_AGE = timedelta(seconds=30)
-"""The scheduler has usually not tried younger pods on all nodes yet."""
+MIN_AGE = timedelta(seconds=30)
+"""The scheduler has usually not tried younger pods on all nodes yet, and controllers have not created theirs."""
 _LONGEST_START = timedelta(minutes=10)
 """A younger pod may still pull its images, which can have tens of gigabytes."""
 
@@ -85,15 +85,22 @@ def pod_state(pod: Object) -> PodState | None:
 
 def is_waiting(state: PodState, now: datetime) -> bool:
     """True if a pod has waited for long enough to be explained."""
-    return state.is_pending and _is_older(state.pod, _MIN_AGE, now)
+    return state.is_pending and _is_older(state.pod, MIN_AGE, now)
+
+
+def creation_time(document: Object) -> datetime | None:
+    """The time at which an object was created; None if it is missing or invalid."""
+    try:
+        found = datetime.fromisoformat(str(lookup(document, ("metadata", "creationTimestamp"))))
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else None
 
 
 def _is_older(pod: Object, age: timedelta, now: datetime) -> bool:
-    """True if a pod was created before that time; false if its time is missing or invalid."""
-    try:
-        return now - datetime.fromisoformat(str(lookup(pod, ("metadata", "creationTimestamp")))) > age
-    except (ValueError, TypeError):
-        return False
+    """True if a pod was created before that time; false if its time is unknown."""
+    created = creation_time(pod)
+    return created is not None and now - created > age
 
 
 def stuck_pods(view: ClusterView, now: datetime) -> tuple[StuckPod, ...]:

@@ -11,7 +11,7 @@ from policies.analyses.audit import MOST_FINDINGS
 from policies.analyses.audit.checks import KARPENTER, TEMPLATE_MISSING
 from policies.analyses.plan import KINDS
 from policies.analyses.usage.node_gpus import UnusableKind
-from policies.analyses.wait_list import WaitReason
+from policies.analyses.wait_reasons import WaitReason
 from policies.kubernetes.versions import Feature
 from policies.nvidia.product_proposals import choose_products
 from policies.outcome import MOST_SUBJECTS

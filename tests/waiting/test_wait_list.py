@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from policies.analyses.explain import explain
-from policies.analyses.wait_list import WaitReason, wait_cause, wait_list
+from policies.analyses.wait_list import wait_list
+from policies.analyses.wait_reasons import WaitReason, wait_cause
 from policies.outcome import Audience, questions
 from policies.rules.settings import DEFAULTS
 from tests.explain.conftest import (

@@ -11,7 +11,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from certs.rotation import CHANGES
-from policies.analyses.wait_list import WaitReason
+from policies.analyses.wait_reasons import WaitReason
 from policies.quota.ledger.open_charges import ZERO
 from webhook.cluster.answers import ClusterError
 from webhook.cluster.clockwork import Clockwork

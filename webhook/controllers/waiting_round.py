@@ -11,7 +11,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.explain import explain
-from policies.analyses.wait_list import WaitReason, unscheduled_counts, wait_cause
+from policies.analyses.wait_list import unscheduled_counts
+from policies.analyses.wait_reasons import WaitReason, wait_cause
 from policies.analyses.waiting import (
     NOTHING_WRITTEN,
     ConditionStep,
