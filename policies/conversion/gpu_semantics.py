@@ -140,7 +140,7 @@ def _labelled_products(spec: Mapping[str, Any], nodes: GPUNodes, view: ClusterVi
 
 
 def is_shared_mig(resource: str, spec: Mapping[str, Any], wish: Wish, view: ClusterView) -> bool:
-    """True if every node that the pod could have run on hands out shares of MIG devices under their own name.
+    """True if every node that the pod could have run on shares MIG devices under their own name.
 
     The label of the product says so. Shares that are renamed (`nvidia.com/mig-1g.10gb.shared`) do not change it.
 
