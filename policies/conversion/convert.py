@@ -7,17 +7,12 @@ from typing import TYPE_CHECKING
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
+from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError
 from policies.conversion.device_parts import offered_shares, offered_wish_for_shares, requested_parts
 from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
 from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics, is_shared_mig, translated_gke_labels
-from policies.conversion.record import (
-    ContainerRequest,
-    Conversion,
-    ConversionCandidate,
-    ConversionRecord,
-    TooManyDevicesError,
-)
+from policies.conversion.record import Conversion, ConversionCandidate, ConversionRecord
 from policies.conversion.slices import wished_slices
 from policies.conversion.strategies import STRATEGIES, claimable_nic, classes_of, existing_classes
 from policies.conversion.surroundings import own_template

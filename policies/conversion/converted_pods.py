@@ -7,8 +7,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from policies.conversion.constraints import ConstraintError, NodeConstraints
+from policies.conversion.device_layout import TooManyDevicesError
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts
-from policies.conversion.record import ConversionRecord, TooManyDevicesError
+from policies.conversion.record import ConversionRecord
 from policies.conversion.templates import is_our_name
 from policies.kubernetes.names import MANAGED, PREFIX, RECORD, shown
 from policies.kubernetes.nodes import REQUIRED

@@ -15,7 +15,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from policies.conversion.constraints import ConstraintError
-from policies.conversion.record import UUID, DevicePart, most_at_once
+from policies.conversion.device_layout import most_at_once
+from policies.conversion.record import UUID, DevicePart
 from policies.devices.device_sharing import SharingMode, sharing_of
 from policies.devices.deviceclasses import MIG_CLASS
 from policies.devices.published_devices import gpu_groups, largest_node

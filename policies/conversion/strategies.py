@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from policies.conversion.converted_pods import mark, remove_resources
+from policies.conversion.device_layout import requests_by_container
 from policies.conversion.exemptions import NAMESPACE, allowed_opt_out
 from policies.conversion.gpu_amounts import gpu_resources
 from policies.conversion.preemption import no_lost_preemption
-from policies.conversion.record import Conversion, requests_by_container
+from policies.conversion.record import Conversion
 from policies.conversion.surroundings import (
     admitted_claims,
     device_findings,

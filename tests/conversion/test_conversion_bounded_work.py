@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from policies.admission import review_concern
-from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, reviewable_size
-from policies.conversion.record import (
+from policies.conversion.device_layout import (
     ContainerRequest,
     TooManyDevicesError,
     device_layout,
     requests_by_container,
 )
+from policies.conversion.gpu_amounts import MOST_CONTAINERS, MOST_RESOURCES, reviewable_size
 from policies.kubernetes.names import RECORD
 from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED
 from policies.kubernetes.objects import FieldPath

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from policies.admission import review
 from policies.admission.upkeep import missing_templates
-from policies.conversion.record import ContainerRequest, ConversionRecord, TooManyDevicesError, device_layout
+from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError, device_layout
+from policies.conversion.record import ConversionRecord
 from policies.kubernetes.names import DRA_LABEL, PREFIX
 from policies.nvidia.wishes import Wish
 from policies.quota.demands.bills import charge_under

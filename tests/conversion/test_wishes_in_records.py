@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from policies.conversion.check import check
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.convert import convert
-from policies.conversion.record import ContainerRequest, ConversionRecord
+from policies.conversion.device_layout import ContainerRequest
+from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
 from policies.nvidia.mig import MIGProfile
 from policies.nvidia.wishes import Wish
