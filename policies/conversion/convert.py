@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from policies.conversion.constraints import ConstraintError, NodeConstraints
 from policies.conversion.converted_pods import conversion_record, remove_readded, remove_resources
 from policies.conversion.device_layout import ContainerRequest, TooManyDevicesError
-from policies.conversion.device_parts import offered_shares, offered_wish_for_shares, requested_parts
+from policies.conversion.device_parts import offered_shares, offered_wish_for_shares, resource_parts
 from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
 from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics, is_shared_mig, translated_gke_labels
@@ -156,7 +156,7 @@ def _build_record(
         for resource in whole
         if (meaning.shared if resource == GPU_RESOURCE else is_shared_mig(resource, pod.spec, wish, view))
     }
-    parts, apart, unoffered = requested_parts(record, pod.spec, whole, view, shared=shared)
+    parts, apart, unoffered = resource_parts(record, pod.spec, whole, view, shared=shared)
     if parts or apart:
         record = record.with_parts(parts, apart)
     found = (*offered_shares(record, unoffered, view), *offered_wish_for_shares(record, unoffered))

@@ -1,8 +1,9 @@
 """The part of a device that a resource stands for: all of it, or a share.
 
-A share of the device plugin becomes what the DRA driver hands out in its place, and never a larger part: one of its shares,
-as much memory as the share had, or a device that claims share without limit. A claim cannot hold two shares of one device,
-because the driver cannot prepare it. So the shares of a pod are of different devices, as the device plugin distributes them.
+A share of the device plugin becomes what the DRA driver hands out in its place, and never a larger part: one of its
+shares, as much memory as the share had, or a device that claims share without limit. A claim cannot hold two shares of one
+device, because the driver cannot prepare it. So the shares of a pod are of different devices, as the device plugin
+distributes them.
 
 Source: github.com/kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/consumable_shares.go, cdi.go
 CreateClaimSpecFile (a CDI device for each result, named by the device; tags.cncf.io/container-device-interface pkg/cdi
@@ -51,19 +52,24 @@ class UnofferedPart(NamedTuple):
     resource: str
     path: FieldPath
     by: Reason
-    """The resource is a share, or the pod wishes one, and devices are whole (`resource`, `wish`), or shared by
-    memory, and the pod does not say how much (`uncounted`); the pod needs a whole device, and the driver shares some devices
-    and others not (`mixed`), or all of them without limit (`unlimited`); a share of the driver is `larger`; the `memory` of
-    the share is unknown; some devices have a `capacity` of which one claim takes all; the pod holds several shares, and no
-    node has so many devices (`apart`)."""
+    """The reason:
+
+    - `resource`, `wish`: the resource is a share, or the pod wishes one, and the driver hands out whole devices.
+    - `uncounted`: the pod wishes a share without an amount of memory, and the driver shares devices by memory.
+    - `mixed`: the pod needs a whole device, and the driver shares some devices and others not.
+    - `unlimited`: the pod needs a whole device, and the driver shares all of them without limit.
+    - `larger`: the driver's shares are larger than those of the device plugin.
+    - `memory`: the driver shares devices by memory, and the memory of the share is unknown.
+    - `capacity`: a claim takes all of a capacity of some devices.
+    - `apart`: the pod holds several shares, and no node has so many devices.
+    """
     amount: int = 0
-    """The shares into which the device plugin divides a device, if the driver's are larger; the shares of the pod, if no node
-    has so many devices."""
+    """For `larger`, the shares into which the device plugin divides a device; for `apart`, the shares of the pod."""
     shares: int = 0
-    """The shares into which the driver divides a device, if they are larger."""
+    """For `larger`, the shares into which the driver divides a device."""
 
 
-class RequestedParts(NamedTuple):
+class ResourceParts(NamedTuple):
     """The parts that the resources of a pod stand for."""
 
     parts: dict[str, DevicePart]
@@ -83,14 +89,14 @@ class _HandedOutShare(NamedTuple):
     """With the MIG profile, as `DeviceGroup.product`."""
 
 
-def requested_parts(
+def resource_parts(
     record: ConversionRecord,
     spec: Mapping[str, Any],
     places: Mapping[str, FieldPath],
     view: ClusterView,
     *,
     shared: Collection[str],
-) -> RequestedParts:
+) -> ResourceParts:
     """The part of a device that each resource stands for.
 
     While no such device is published, a wish for a share is granted: the claim waits, and does not get a whole device.
@@ -105,7 +111,6 @@ def requested_parts(
     published = gpu_groups(view)
     parts: dict[str, DevicePart] = {}
     unoffered: list[UnofferedPart] = []
-    shared_by_kind: dict[str, list[str]] = {}
     sharing = record.wish.sharing
     groups_of: dict[str, Sequence[DeviceGroup]] = {}
     for resource, path in places.items():
@@ -133,10 +138,25 @@ def requested_parts(
             parts[resource] = found
         is_any = sharing == "any" and found is None and any(each.is_shareable for each in groups)
         if is_share or sharing == "shared" or is_any:
-            shared_by_kind.setdefault(kind, []).append(resource)
             groups_of[resource] = groups
+    apart, scarce = _parts_apart(record, groups_of, places)
+    return ResourceParts(parts, apart, (*unoffered, *scarce))
+
+
+def _parts_apart(
+    record: ConversionRecord, groups_of: Mapping[str, Sequence[DeviceGroup]], places: Mapping[str, FieldPath]
+) -> tuple[tuple[str, ...], list[UnofferedPart]]:
+    """The resources whose parts must be of different devices, and the parts that no node offers.
+
+    Args:
+        record: The pod's requests.
+        groups_of: The devices of each resource that stands for parts of devices which claims share.
+        places: The path of each resource.
+    """
     apart: list[str] = []
-    for resources in shared_by_kind.values():
+    scarce: list[UnofferedPart] = []
+    for device_class in dict.fromkeys(map(record.device_class, groups_of)):
+        resources = [each for each in groups_of if record.device_class(each) == device_class]
         count = sum(most_at_once(record.containers, resource) for resource in resources)
         if count < 2:
             continue
@@ -147,9 +167,9 @@ def requested_parts(
                 largest_node(each.by_node for each in groups)[1] < count
                 or not all(UUID in each.first.attributes for each in groups)
             ):
-                unoffered.append(UnofferedPart(resource, places[resource], "apart", count))
+                scarce.append(UnofferedPart(resource, places[resource], "apart", count))
                 break
-    return RequestedParts(parts, tuple(sorted(apart)), tuple(unoffered))
+    return tuple(sorted(apart)), scarce
 
 
 def _matching_groups(record: ConversionRecord, resource: str, groups: Sequence[DeviceGroup]) -> Sequence[DeviceGroup]:
@@ -271,8 +291,8 @@ def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[Unoffe
     """The pod wishes a GPU that it shares with others (gpu-admission.io/sharing: shared).
 
     A claim can request a part of a device only where the driver shares its devices between claims (ConsumableShares).
-    Without it the pod would hold a whole GPU, which it does not need; a claim for one share would stay Pending. If the driver
-    shares devices by memory, and the pod does not say how much it needs, the pod is left as it is, with a warning.
+    Without it the pod would hold a whole GPU, which it does not need; a claim for one share would stay Pending. If the
+    driver shares devices by memory, and the pod does not say how much it needs, the pod is left as it is, with a warning.
     """
     for each in unoffered:
         device = _device_noun(record, each.resource)
@@ -281,9 +301,10 @@ def offered_wish_for_shares(record: ConversionRecord, unoffered: Iterable[Unoffe
                 each.path, f"the pod wishes a shared {device}, and no ResourceSlice offers shares of {device}s"
             )
         elif each.by == "uncounted":
-            text = f"the pod wishes a shared {device}, and the DRA driver shares {device}s without a number of shares to request"
+            text = f"the pod wishes a shared {device}, and the DRA driver shares {device}s by memory"
+            remedy = _NAME_MEMORY if device == "GPU" else None
             administrator = "set the variable CONSUMABLE_SHARES of the DRA driver to a number"
-            yield Problem(each.path, text, administrator=administrator, severity=Severity.WARN)
+            yield Problem(each.path, text, remedy, administrator=administrator, severity=Severity.WARN)
 
 
 @PODS.rule(
@@ -302,9 +323,10 @@ def offered_shares(
 ) -> Iterator[Problem]:
     """Time-slicing and MPS replicas of the device plugin have no equivalent in DRA by default.
 
-    The driver must share its devices between claims (ConsumableShares), and its shares must not be larger than those of the
-    device plugin. Converting anyway would give the pod a whole GPU that up to a dozen pods shared before. Where the driver shares
-    devices, a pod that needs a whole one must be able to say so. The pod is left as it is and runs through the device plugin.
+    The driver must share its devices between claims (ConsumableShares), and its shares must not be larger than those of
+    the device plugin. Converting anyway would give the pod a whole GPU that up to a dozen pods shared before. Where the
+    driver shares devices, a pod that needs a whole one must be able to say so. The pod is left as it is and runs through
+    the device plugin.
     """
     if condition is not None:
         yield Problem(condition.path, str(condition))
@@ -336,8 +358,7 @@ def offered_shares(
                 text = (
                     f"is a share of a {device} that is divided by memory now, and the memory of the share is not known"
                 )
-                remedy = _STAY if device != "GPU" else f'write gpu-admission.io/gpu-memory: "10Gi", or {_STAY}'
-                yield Problem(each.path, text, remedy)
+                yield Problem(each.path, text, _NAME_MEMORY if device == "GPU" else _STAY)
             case "capacity":
                 text = f"is a share of a {device}, and a claim takes all engines or memory slices of some {device}s"
                 administrator = "enable DynamicMIG in the DRA driver on all nodes, or on none"
@@ -348,6 +369,7 @@ def offered_shares(
 
 
 _STAY = "keep this pod on device-plugin nodes"
+_NAME_MEMORY = f'write gpu-admission.io/gpu-memory: "10Gi", or {_STAY}'
 
 
 def _device_noun(record: ConversionRecord, resource: str) -> str:

@@ -297,8 +297,8 @@ def claimable_nic(
     """The claim requests a network device beside each GPU, of the DeviceClass that the settings name.
 
     Without the setting or the class no claim can say which device is meant, and a share of a GPU, or a part of one by
-    gpu-memory, has no network device of its own. The pod is left as it is then. A pod that was converted with another class than the settings name now is
-    refused: conversion would not write its claim.
+    gpu-memory, has no network device of its own. The pod is left as it is then. A pod that was converted with another class
+    than the settings name now is refused: conversion would not write its claim.
     """
     nic = settings.conversion.nic
     if state == "converted":

@@ -132,16 +132,19 @@ def test_wished_share_of_whole_devices_is_refused(device, resource, meant):
     )
 
 
-def test_wished_share_of_devices_without_a_number_of_shares_is_left_unconverted():
-    unlimited = gpu() | {"allowMultipleAllocations": True}
-    (obstacle,) = converted([resource_slice(unlimited)], {"sharing": "shared"}).obstacles
+def test_wished_share_of_gpus_shared_by_memory_is_left_unconverted_until_it_names_its_memory():
+    by_memory = [resource_slice(gpu() | {"allowMultipleAllocations": True})]
+    (obstacle,) = converted(by_memory, {"sharing": "shared"}).obstacles
     assert (obstacle.rule.id, obstacle.severity, plain_text(obstacle)) == (
         "GA327",
         "warn",
         (
-            f"{WHERE}the pod wishes a shared GPU, and the DRA driver shares GPUs without a number of shares to request; {REMEDY}"
+            f"{WHERE}the pod wishes a shared GPU, and the DRA driver shares GPUs by memory; "
+            'write gpu-admission.io/gpu-memory: "10Gi", or keep this pod on device-plugin nodes'
         ),
     )
+    conversion = converted(by_memory, {"sharing": "shared", "gpu-memory": "10Gi"})
+    assert requested(conversion)["capacity"] == {"requests": {"memory": "10Gi"}}
 
 
 @pytest.mark.parametrize(
