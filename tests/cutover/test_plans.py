@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from time import process_time
 
 import pytest
@@ -159,12 +160,35 @@ def test_cluster_policy_of_helm_is_exchanged_by_helm_and_goes_before_the_gpu_clu
     assert not any("kubectl delete clusterpolicies" in each for each in commands(found, "exchange"))
 
 
-def test_names_of_a_snapshot_cannot_become_commands():
+@pytest.mark.parametrize("name", ["--all", "a;b", "$(reboot)"])
+def test_names_that_no_cluster_has_are_refused(name):
+    for make in (
+        lambda found: plan_cutover(found, DEFAULTS, "cutover"),
+        lambda found: cutover_documents(found, DEFAULTS),
+    ):
+        with pytest.raises(CutoverError, match="rename Node"):
+            make(view(node(name)))
+
+
+@pytest.mark.parametrize("name", ["x; reboot", "--post-renderer=./x", 5])
+def test_release_that_helm_cannot_have_is_no_release(name):
     stored = policy()
-    stored["metadata"] |= {"annotations": {**HELM, "meta.helm.sh/release-name": "x; rm -rf /"}}
-    found = plan_cutover(ManifestsView([*BASE, VERSION, stored, node("a;b")]), DEFAULTS, "cutover")
-    assert "'x; rm -rf /'" in commands(found, "exchange")[-1]
-    assert "'a;b'" in commands(found, "label-waves")[0]
+    stored["metadata"] |= {"annotations": {**HELM, "meta.helm.sh/release-name": name}}
+    found = plan_cutover(ManifestsView([*BASE, VERSION, stored, node()]), DEFAULTS, "cutover")
+    assert found.inventory.policy_release is None
+
+
+def test_labels_of_a_snapshot_cannot_become_commands():
+    labelled = view(node(labels={"nvidia.com/gpu.machine": "x; reboot", "nvidia.com/mig-$(reboot)": "1"}))
+    script = cutover_documents(labelled, DEFAULTS).scripts["node-labels.sh"]
+    words = shlex.split(script.splitlines()[-1])
+    assert "nvidia.com/gpu.machine=x; reboot" in words
+    assert "nvidia.com/mig-$(reboot)=1" in words
+
+
+def test_namespace_whose_labels_are_no_mapping_has_none():
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a", "labels": "none"}}
+    assert plan(node(), namespace, bound("train")).inventory.namespaces == {"team-a": None}
 
 
 def test_way_back_keeps_the_device_plugin_off_before_the_cluster_policy_returns():

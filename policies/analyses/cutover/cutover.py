@@ -25,7 +25,7 @@ from policies.analyses.plan import predict
 from policies.configuration.v1alpha1 import LEAST_BRANCH, is_old_branch
 from policies.fleet.device_plugin import active_cluster_policy
 from policies.kubernetes.bounds import check_cancelled
-from policies.kubernetes.names import format_count, format_list, inflect
+from policies.kubernetes.names import format_count, format_list, inflect, is_dns_subdomain, shown
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import mapping_at, name_of
 from policies.kubernetes.versions import Feature
@@ -126,7 +126,7 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
         folder: The folder of the files that commands name.
 
     Raises:
-        CutoverError: Nodes are unknown, or there is nothing to cut over.
+        CutoverError: Nodes are unknown, there is nothing to cut over, or a name is invalid.
     """
     if view.list("Node") is UNKNOWN:
         raise CutoverError("the cluster has no Nodes, or you may not list them; a plan needs them")
@@ -137,6 +137,7 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
             f"a cutover begins with the ClusterPolicy of the GPU Operator, and {why}; to look at a step after the exchange, "
             "use --check"
         )
+    _check_names(policy, view)
     subjects = [each for each in subjects_of(view, settings) if each.is_pod]
     inventory = take_inventory(view, settings, subjects)
     members = plan_waves(inventory, view)
@@ -157,15 +158,28 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
     return CutoverPlan(inventory, waves, steps, after, by_hand, tuple(simulation.assumptions()))
 
 
+def _check_names(policy: Object, view: ClusterView) -> None:
+    """Raise CutoverError if a name that commands contain is invalid.
+
+    Files may have one such as `--all`, which kubectl takes for an option.
+    """
+    for each in (policy, *view.known_objects("Node"), *view.known_objects("Namespace")):
+        if not is_dns_subdomain(name_of(each)):
+            raise CutoverError(
+                f"rename {each.get('kind')} {shown(name_of(each))}: no object has this name in a cluster, and commands contain it"
+            )
+
+
 def cutover_documents(view: ClusterView, settings: GPUAdmissionPolicy) -> CutoverDocuments:
     """The files that the commands of a plan read.
 
     Raises:
-        CutoverError: There is no ClusterPolicy.
+        CutoverError: There is no ClusterPolicy, or a name is invalid.
     """
     policy = active_cluster_policy(view)
     if not isinstance(policy, dict):
         raise CutoverError("the files are made of the ClusterPolicy, which is missing or unknown")
+    _check_names(policy, view)
     inventory = take_inventory(view, settings, ())
     shares = consumable_shares(inventory)
     cluster = gpu_cluster(policy, shares)

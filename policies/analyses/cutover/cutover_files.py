@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
@@ -196,5 +197,5 @@ def label_commands(view: ClusterView, labels: tuple[str, ...]) -> Iterator[str]:
     for node in view.known_objects("Node"):
         found = {key: value for key, value in sorted(labels_of(node).items()) if key in labels}
         if found:
-            pairs = " ".join(f"{key}={value}" for key, value in found.items())
-            yield f"kubectl label node {name_of(node)} --overwrite {pairs}"
+            pairs = " ".join(quote(f"{key}={value}") for key, value in found.items())
+            yield f"kubectl label node {quote(name_of(node))} --overwrite {pairs}"

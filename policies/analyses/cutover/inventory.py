@@ -16,7 +16,7 @@ from policies.fleet.device_plugin import active_cluster_policy, node_workload, n
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.published import gpu_slices
 from policies.fleet.operator_place import operator_place
-from policies.kubernetes.names import HELM, PREFIX, format_list
+from policies.kubernetes.names import HELM, PREFIX, format_list, is_dns_subdomain
 from policies.kubernetes.nodes import is_cordoned, labels_of, required_terms
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -294,10 +294,11 @@ def namespace_wave(name: str, view: ClusterView) -> int | None:
 
 
 def helm_release(document: Object) -> HelmRelease | None:
-    """The release that an object belongs to by the annotations of Helm; None without them."""
+    """The release that an object belongs to by the annotations of Helm; None without valid ones."""
     annotations = mapping_at(document, ("metadata", "annotations"))
-    name, namespace = (annotations.get(f"{HELM}{part}") for part in ("name", "namespace"))
-    return HelmRelease(str(name), str(namespace or DEFAULT_NAMESPACE)) if name else None
+    name, namespace = annotations.get(f"{HELM}name"), annotations.get(f"{HELM}namespace") or DEFAULT_NAMESPACE
+    # Commands contain both; a name that begins with a dash would be an option.
+    return HelmRelease(str(name), str(namespace)) if is_dns_subdomain(name) and is_dns_subdomain(namespace) else None
 
 
 def discovery_labels(view: ClusterView) -> tuple[str, ...]:

@@ -219,8 +219,7 @@ def opted_in_view(view: ClusterView, namespace: str) -> ClusterView:
 def converting_namespace(namespace: str, view: ClusterView) -> Object:
     """The Namespace with labels that convert its pods with the strategy `template`."""
     found = view.get("Namespace", namespace)
-    labels = lookup(found, ("metadata", "labels")) or {}
-    labels = {key: value for key, value in labels.items() if key != STRATEGY_LABEL}
+    labels = {key: value for key, value in mapping_at(found, ("metadata", "labels")).items() if key != STRATEGY_LABEL}
     metadata = {"name": namespace, "labels": {**labels, DRA_LABEL: "enabled"}}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
