@@ -12,8 +12,8 @@ from policies.conversion.device_parts import offered_shares, offered_wish_for_sh
 from policies.conversion.exemptions import exemptions, existing_strategy, foreign_memory, strategy_of
 from policies.conversion.gpu_amounts import gpu_resources, limit_path, read_amounts, requests_gpus, reviewable_size
 from policies.conversion.gpu_semantics import GPUSemantics, gpu_semantics, is_shared_mig, translated_gke_labels
+from policies.conversion.gpu_slices import wished_slices
 from policies.conversion.record import Conversion, ConversionCandidate, ConversionRecord
-from policies.conversion.slices import wished_slices
 from policies.conversion.strategies import STRATEGIES, claimable_nic, classes_of, existing_classes
 from policies.conversion.surroundings import own_template
 from policies.kubernetes.neighbours import HAMI_MEMORY

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from policies.conversion.constraints import NodeConstraints
 from policies.conversion.device_layout import ContainerRequest, device_layout
-from policies.conversion.slices import MOST_SLICES, SHARE, Slice
+from policies.conversion.gpu_slices import MOST_SLICES, SHARE, Slice
 from policies.conversion.templates import ExactRequest, PrioritizedRequest, cel_expressions, claim_template
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES

@@ -13,7 +13,7 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.conversion.slices import amount_as_sold, has_slice
+from policies.conversion.gpu_slices import amount_as_sold, has_slice
 from policies.conversion.templates import without_nulls
 from policies.devices.deviceclasses import GPU_CLASS, extended_resource_name
 from policies.devices.native_quotas import DEVICES_OF_CLASS, QuotaUse, counts_as_resource, counts_pod, refused_claims

@@ -259,8 +259,8 @@ def unclaimed_nics(pod: Pod, namespace: str, view: ClusterView, wishes: PodWishe
 
     In other namespaces conversion says why it does not convert a pod.
     """
-    label = lookup(view.get("Namespace", namespace), ("metadata", "labels", DRA_LABEL))
-    if wishes.wish.nic is None or label == "enabled" or view.get("Namespace", namespace) is UNKNOWN:
+    owner = view.get("Namespace", namespace)
+    if wishes.wish.nic is None or owner is UNKNOWN or lookup(owner, ("metadata", "labels", DRA_LABEL)) == "enabled":
         return
     if requested_gpus(pod, view):
         only = replace(wishes, texts={"nic": wishes.texts["nic"]})
@@ -345,19 +345,17 @@ def claimed_parts(
     a device as the node hands it out: a whole GPU, or a share without memory of its own.
     """
     part = wishes.wish.gpu_memory
-    if part is None:
+    name = next((gpu.name for gpu in requested if gpu.labels is None or not gpu.labels.mig), None)
+    if part is None or name is None:
         return
-    names = [gpu.name for gpu in requested if gpu.labels is None or not gpu.labels.mig]
     namespace = view.get("Namespace", namespace_of(pod.document))
-    claim = "let the pod request by a claim (label gpu-admission.io/dra: enabled on the namespace)"
+    remedy = "let the pod request by a claim (label gpu-admission.io/dra: enabled on the namespace)"
     if lookup(namespace, ("metadata", "labels", DRA_LABEL)) == "enabled":
-        claim = "change what keeps the pod from being converted"
-    for name in names[:1]:
-        text = f"the pod is not converted, so it gets {name} as the node hands it out, and no part of {part}Mi"
-        mig = _smallest_mig_resource(part, view)
-        yield wishes.problem(
-            "gpu-memory", text, f"remove the annotation and request {mig}, or {claim}" if mig else claim
-        )
+        remedy = "change what keeps the pod from being converted"
+    if (mig := _smallest_mig_resource(part, view)) is not None:
+        remedy = f"remove the annotation and request {mig}, or {remedy}"
+    text = f"the pod is not converted, so it gets {name} as the node hands it out, and no part of {part}Mi"
+    yield wishes.problem("gpu-memory", text, remedy)
 
 
 def _smallest_mig_resource(memory: int, view: ClusterView) -> str | None:
@@ -369,7 +367,8 @@ def _smallest_mig_resource(memory: int, view: ClusterView) -> str | None:
             parsed = parse_resource(name)
             if parsed is not None and parsed.mig and not parsed.shared:
                 size = traits.label_values.get(f"{name}.memory", "")
-                sizes.update([(int(size), name)] if size.isdecimal() and int(size) >= memory else [])
+                if size.isdecimal() and int(size) >= memory:
+                    sizes.add((int(size), name))
     return min(sizes)[1] if sizes else None
 
 

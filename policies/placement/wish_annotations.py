@@ -89,7 +89,7 @@ def read_wishes(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmiss
     findings += known_annotations(pod)
     texts = {word: texts[word] for word in WORDS if word in texts}
     if pod.controller_kind == DAEMON_SET:
-        nic = {word: texts.pop(word) for word in ("nic",) if word in texts}
+        nic = {"nic": texts.pop("nic")} if "nic" in texts else {}
         read = PodWishes(texts=texts, defaults=frozenset(defaults), findings=tuple(findings))
         without_effect = effective_wishes(read, _MADE_FOR_ONE_NODE, _IN_TEMPLATE) if read.own else ()
         found = (*read.without_effect().findings, *without_effect)

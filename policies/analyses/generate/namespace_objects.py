@@ -17,8 +17,8 @@ from policies.analyses.generate.documents import (
     slug,
 )
 from policies.conversion.constraints import NodeConstraints
+from policies.conversion.gpu_slices import ANY_MIG, SHARE
 from policies.conversion.record import UUID
-from policies.conversion.slices import ANY_MIG, SHARE
 from policies.conversion.templates import ExactRequest, PrioritizedRequest
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.resource_claims import MOST_DEVICES

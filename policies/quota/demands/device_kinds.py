@@ -318,42 +318,53 @@ def unpublished_kinds(
     largest = _largest_parts(published, requests, settings, is_shareable=is_shareable)
     counted = set()
     for kind in kinds:
-        part, is_limited, memory = largest.get(bool(kind.profile), (_WHOLE, True, None))
+        part, is_limited, memory = largest.get(bool(kind.profile), _LargestPart())
         if memory is None and kind.memory is not None:
             memory = int(part * kind.memory)
         counted.add(replace(kind, gpus=kind.gpus * part, memory=memory, shared_without_limit=not is_limited))
     return frozenset(counted)
 
 
-_Largest = dict[bool, tuple[Fraction, bool, int | None]]
-"""The largest part of a whole GPU, and of a MIG device (True): the part, whether anything limits it, and its memory if all such
-devices are shared by memory, and the request names how much."""
-_LARGEST: WeakKeyDictionary[PublishedDevices, dict[tuple[str, str, bool], _Largest]] = WeakKeyDictionary()
+class _LargestPart(NamedTuple):
+    """The largest part that a request takes of any published device."""
+
+    part: Fraction = _WHOLE
+    is_limited: bool = True
+    """False if the driver shares the device without limit, and no setting says what a claim counts for."""
+    memory: int | None = None
+    """In bytes, if all such devices are shared by memory, and the request names how much."""
+
+
+_LargestParts = dict[bool, _LargestPart]
+"""The largest part of a whole GPU (False), and of a MIG device (True)."""
+_LARGEST: WeakKeyDictionary[PublishedDevices, dict[tuple[str, str, bool], _LargestParts]] = WeakKeyDictionary()
 _MOST_KEPT = 256
 
 
 def _largest_parts(
     published: PublishedDevices, requests: Mapping[str, Any] | None, settings: Quotas, *, is_shareable: bool
-) -> _Largest:
+) -> _LargestParts:
     """The largest parts that a request takes of published devices; empty if it can get none."""
     known = _LARGEST.setdefault(published, {})
     key = json.dumps(requests or {}, sort_keys=True, default=str), settings.unlimited_share, is_shareable
     if key in known:
         return known[key]
     count_work(len(published.gpus))
-    largest: _Largest = {}
+    largest: _LargestParts = {}
     for group in published.gpus:
         taken = published_kind(group.first, requests, settings)
         if taken is None or (is_shareable and not group.is_shareable):
             continue
         device = quota_device(group.first)
         is_by_memory = is_shareable and device.sharing.mode is SharingMode.MEMORY and "memory" in (requests or {})
-        part, is_limited = taken.gpus / device.device.gpus, not taken.shared_without_limit
-        memory = taken.memory if is_by_memory else None
+        found = _LargestPart(
+            taken.gpus / device.device.gpus, not taken.shared_without_limit, taken.memory if is_by_memory else None
+        )
         if (before := largest.get(bool(taken.profile))) is not None:
-            part, is_limited = max((part, is_limited), before[:2])
-            memory = None if memory is None or before[2] is None else max(memory, before[2])
-        largest[bool(taken.profile)] = part, is_limited, memory
+            part, is_limited = max(found[:2], before[:2])
+            memory = None if found.memory is None or before.memory is None else max(found.memory, before.memory)
+            found = _LargestPart(part, is_limited, memory)
+        largest[bool(taken.profile)] = found
     if len(known) >= _MOST_KEPT:
         known.clear()
     if len(key[0]) <= LONGEST_KEY:
