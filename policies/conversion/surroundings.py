@@ -322,19 +322,23 @@ def effective_quotas(
         if isinstance(hard := lookup(quota, ("spec", "hard")), dict)
     ]
     for resource, path in places.items():
-        keys = [f"requests.{name}" for name in (resource, *record.foreign)]
         unlimited = [
             name
             for name in record.device_classes(resource)
             if not any(f"{name}{DEVICES_OF_CLASS}" in hard for _, hard, scoped in limits if not scoped)
         ]
         for quota, hard, scoped in limits:
-            counted = resource if f"requests.{resource}" in hard else ""
-            uncounted = (each for each in unlimited if scoped or not counts_as_resource(each, counted, view))
-            name = next(uncounted, None)
-            key = next((each for each in keys if each in hard), None)
-            if key is None or name is None:
+            limited = next((each for each in (resource, *record.foreign) if f"requests.{each}" in hard), None)
+            if limited is None:
                 continue
+            # A quota counts the devices of a claim, never the amounts of another system.
+            is_foreign = limited in record.foreign
+            uncounted = (
+                each for each in unlimited if scoped or is_foreign or not counts_as_resource(each, limited, view)
+            )
+            if (name := next(uncounted, None)) is None:
+                continue
+            key = f"requests.{limited}"
             yield Problem(
                 path,
                 f'is limited by ResourceQuota "{name_of(quota)}" ({key}: {hard[key]}), which does not count claims of '
