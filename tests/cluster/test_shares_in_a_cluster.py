@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 
 from policies.devices.device_sharing import consumed_capacity, held_parts, requested_parts
+from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.resourceslices import devices_in
 from testbed import manifests
 from testbed.waiting import until
@@ -34,34 +35,40 @@ def published(form, shares):
     return document
 
 
+class Stage:
+    """A node that only one test has, and its namespaces."""
+
+    def __init__(self, real):
+        self.real, self.made, self.teams = real, [], []
+
+    def add(self, *documents):
+        for document in documents:
+            self.made.append(document)
+            self.real.belongings.add(document)
+
+    def team(self, **labels):
+        """A namespace with a quota of 9 GPUs."""
+        self.teams.append(self.real.namespace(quota="enforced", **labels))
+        return limited(self.real, self.teams[-1], 9)
+
+
 @pytest.fixture
-def shared(real, background):
-    """Publish a shared device on a node that only this test has, and return it with a namespace."""
+def stage(real, background):
     if not real.schedules or real.minor < 36:
         pytest.skip("needs a kube-scheduler of Kubernetes 1.36")
-    made, teams = [], []
-
-    def shared(form, shares):
-        team = real.namespace(quota="enforced")
-        teams.append(team)
-        made.extend([manifests.node(NODE), mig_class(), published(form, shares)])
-        for document in made:
-            real.belongings.add(document)
-        (device,) = devices_in(made[-1])
-        return device, limited(real, team, 9)
-
+    stage = Stage(real)
     beats = beating(real, background, [NODE])
     try:
-        yield shared
+        yield stage
     finally:
         beats.cancel()
-        for team in teams:
+        for team in stage.teams:
             # Claims that no pod uses any more still hold their devices until the controller has freed them.
             for kind in ("Pod", "ResourceClaim"):
                 for each in real.list(kind, team):
                     real.delete(kind, each["metadata"]["name"], team, gracePeriodSeconds=0)
             until(partial(_is_free, real, team), "no claim holds the device any more", 60)
-        for document in reversed(made):
+        for document in reversed(stage.made):
             real.delete(document["kind"], document["metadata"]["name"])
         real.delete("Lease", NODE, "kube-node-lease")
 
@@ -107,9 +114,11 @@ def positive(parts):
     ],
 )
 def test_charges_and_holders_are_what_the_scheduler_makes_of_shares(
-    real, shared, form, shares, requests, starting, charged
+    real, stage, form, shares, requests, starting, charged
 ):
-    device, team = shared(form, shares)
+    stage.add(manifests.node(NODE), mig_class(), published(form, shares))
+    (device,) = devices_in(stage.made[-1])
+    team = stage.team()
     names = [f"train-{number}" for number in range(5)]
     for name in names:
         assert real.create(claim_of(team, name, form, requests)).accepted
@@ -130,3 +139,73 @@ def test_charges_and_holders_are_what_the_scheduler_makes_of_shares(
     (devices,) = (devices for node in report["nodes"] for devices in node["devices"])
     assert Fraction(devices["held"]) == 1
     assert report["problems"] == []
+
+
+def plugin_node(form, resource):
+    """A node whose device plugin hands one device out four times, with the labels of GPU Feature Discovery."""
+    _, profile, capacity = form
+    shown = resource.removesuffix(".shared")
+    suffixes = (f"-MIG-{profile}" * bool(profile), "-SHARED" * (shown == resource))
+    node = manifests.node(NODE)
+    node["metadata"]["labels"] |= {
+        "kubernetes.io/hostname": NODE,
+        "nvidia.com/gpu.product": PRODUCT.replace(" ", "-"),
+        f"{shown}.product": "".join((PRODUCT.replace(" ", "-"), *suffixes)),
+        f"{shown}.replicas": "4",
+        f"{shown}.sharing-strategy": "time-slicing",
+        f"{shown}.memory": str(int(quantity_or_none(capacity["memory"])) // 2**20),
+    }
+    for amounts in ("allocatable", "capacity"):
+        node["status"][amounts] = {**node["status"][amounts], resource: "4"}
+    return node
+
+
+def sharing_pod(team, name, resource):
+    document = manifests.pod(team, name, nodeSelector={"kubernetes.io/hostname": NODE})
+    document["spec"]["containers"][0]["resources"] = {"limits": {resource: "1"}}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("form", "resource", "shares", "starting", "charged"),
+    [
+        (WHOLE, "nvidia.com/gpu", "4", 4, "1"),
+        (WHOLE, "nvidia.com/gpu", "memory", 4, "1"),
+        (WHOLE, "nvidia.com/gpu", "unlimited", 5, "5"),
+        (WHOLE, "nvidia.com/gpu.shared", "4", 4, "1"),
+        (SLICE, "nvidia.com/mig-1g.5gb", "4", 4, "1/7"),
+        (SLICE, "nvidia.com/mig-1g.5gb.shared", "memory", 4, "1/7"),
+    ],
+)
+def test_pods_that_share_a_device_share_it_after_the_device_plugin(
+    real, stage, form, resource, shares, starting, charged
+):
+    """Five pods for four parts: the fifth waits before and after, but where claims share without limit."""
+    stage.add(plugin_node(form, resource), mig_class())
+    before, after = stage.team(), stage.team(dra="enabled")
+    scheduled = Scheduled(real, [before, after])
+
+    def started(team):
+        pods = [sharing_pod(team, f"train-{number}", resource) for number in range(5)]
+        found = scheduled.starts(*pods)
+        scheduled.end(*(pod for pod in pods if pod not in found))
+        return found
+
+    by_plugin = started(before)
+    assert len(by_plugin) == 4
+    counted(real, before, "1" if form is WHOLE else "1/7")
+    scheduled.end(*by_plugin)
+
+    body = {"status": {amounts: {resource: None} for amounts in ("allocatable", "capacity")}}
+    assert real.patch("Node", NODE, body=body, subresource="status").accepted
+    stage.add(published(form, shares))
+    probe = sharing_pod(after, "probe", resource)
+    until(lambda: "resourceClaims" in real.create(probe, dry_run=True).object["spec"], "pods get claims")
+    assert len(started(after)) == starting
+    counted(real, after, charged)
+    results = [
+        result
+        for claim in real.list("ResourceClaim", after)
+        for result in claim["status"]["allocation"]["devices"]["results"]
+    ]
+    assert [result["device"] for result in results] == [f"{form[0]}-0"] * starting
