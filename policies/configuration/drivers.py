@@ -14,7 +14,7 @@ from policies.kubernetes.names import format_list
 from policies.kubernetes.nodes import allocatable, labels_of
 from policies.kubernetes.objects import Object, lookup, name_of
 from policies.kubernetes.view import UNKNOWN, Unknown
-from policies.nvidia.identifiers import FAMILY_LABEL, GPU_RESOURCE, PRODUCT_LABEL
+from policies.nvidia.identifiers import DEPLOY_DRIVER_LABEL, FAMILY_LABEL, GPU_RESOURCE, PRODUCT_LABEL
 from policies.nvidia.products import (
     DriverVersion,
     Need,
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from policies.configuration.change import Change
 
 
-_DEPLOY = "nvidia.com/gpu.deploy.driver"
 _OS_ID = "feature.node.kubernetes.io/system-os_release.ID"
 _OS_VERSION = "feature.node.kubernetes.io/system-os_release.VERSION_ID"
 
@@ -63,7 +62,7 @@ class Driver(Section):
         return [
             node
             for node in nodes
-            if labels_of(node).get(_DEPLOY, "true") == "true"
+            if labels_of(node).get(DEPLOY_DRIVER_LABEL, "true") == "true"
             and node_workload(labels_of(node), policy) == "container"
             and self._is_for(node)
         ]

@@ -8,7 +8,7 @@ from policies.devices.published_devices import gpu_groups, largest_node, publish
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.known_classes import GPU_TYPES, known_classes
 from policies.fleet.offers.shown import STRATEGY_SUFFIX, sharing_strategy
-from policies.fleet.operands import PAUSED, gpu_cluster, is_deployed
+from policies.fleet.operands import gpu_cluster, is_deployed, is_let_run
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import printable
 from policies.kubernetes.nodes import labels_of
@@ -16,7 +16,7 @@ from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.yaml import YAMLError, first_document
-from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, PLUGIN_CONFIG_LABEL
+from policies.nvidia.identifiers import DEPLOY_OPERANDS_LABEL, DEPLOY_PLUGIN_LABEL, PLUGIN_CONFIG_LABEL
 from policies.nvidia.plugin_configs import LIMITS, PluginConfig
 from policies.nvidia.releases import NVIDIAFeature
 from policies.rules.checks import PODS, Problem
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 WORKLOAD_CONFIG = "nvidia.com/gpu.workload.config"
 """The label that says what the GPUs of a node are for, if the ClusterPolicy enables sandbox workloads."""
 WORKLOADS = ("container", "vm-passthrough", "vm-vgpu")
-_DEPLOY = "nvidia.com/gpu.deploy.device-plugin"
 
 
 def active_cluster_policy(view: ClusterView) -> Object | Unknown | None:
@@ -72,8 +71,7 @@ def runs_device_plugin(node: Object, view: ClusterView, policy: Object | None = 
         policy: The ClusterPolicy as it is to be, while it is under review.
     """
     labels = labels_of(node)
-    deploy = labels.get(_DEPLOY, "")
-    if (deploy not in ("", "true") and not deploy.startswith(PAUSED)) or labels.get(DEPLOY_OPERANDS_LABEL) == "false":
+    if not is_let_run(labels, DEPLOY_PLUGIN_LABEL) or labels.get(DEPLOY_OPERANDS_LABEL) == "false":
         return False
     followed = active_cluster_policy(view) if policy is None else policy
     if not isinstance(followed, dict) and gpu_cluster(view) is not None:

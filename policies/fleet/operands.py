@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import SHIPPED_TYPES
 from policies.devices.selected_types import shipped_class
@@ -10,7 +10,14 @@ from policies.fleet.offers import DriverState
 from policies.kubernetes.nodes import labels_of, tolerates_taint
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.versions import Feature
-from policies.nvidia.identifiers import CHANNEL_CLASS, IMEX_MODE, IMEX_OF_HOST, PRESENT_LABEL
+from policies.nvidia.identifiers import (
+    CHANNEL_CLASS,
+    DEPLOY_DRIVER_LABEL,
+    DEPLOY_PREFIX,
+    IMEX_MODE,
+    IMEX_OF_HOST,
+    PRESENT_LABEL,
+)
 from policies.nvidia.releases import NVIDIAFeature
 
 if TYPE_CHECKING:
@@ -65,6 +72,10 @@ def is_deployed(document: Object, *steps: str) -> bool:
     )
 
 
+GPU_CLUSTER = "gpu-cluster"
+"""The name of the GPUCluster of the operator's chart."""
+
+
 def gpu_cluster(view: ClusterView) -> Object | None:
     """The GPUCluster, for which the operator runs the DRA driver; None also while it is unknown."""
     return next(iter(view.known_or_reviewed("GPUCluster")), None)
@@ -106,6 +117,18 @@ def domain_devices(cluster: Object) -> tuple[str, ...]:
     return ("channel-0",) if is_of_host else ("channel-0", "daemon-0")
 
 
+_SHARES = "CONSUMABLE_SHARES"
+
+
+def driver_sharing(shares: str) -> dict[str, Any]:
+    """The fields of `draDriver` of a GPUCluster by which claims share GPUs: a number, `memory` or `unlimited`."""
+    variable = {"name": _SHARES, "value": shares}
+    return {
+        "featureGates": {NVIDIAFeature.ConsumableShares.name: True},
+        "gpus": {"kubeletPlugin": {"env": [variable]}},
+    }
+
+
 def driver_variable(cluster: Object, part: Iterable[str], name: str) -> str:
     """The value of an environment variable of a part of the DRA driver; empty if it is not set."""
     variables = mappings_at(cluster, ("spec", "draDriver", *part, "env"))
@@ -122,7 +145,7 @@ def cluster_driver(cluster: Object, view: ClusterView) -> DriverState:
     """
     written = mapping_at(cluster, ("spec", "draDriver", "featureGates"))
     gates = frozenset(each.name for each in _OF_SLICES if each.is_on(written))
-    shares = driver_variable(cluster, ("gpus", "kubeletPlugin"), "CONSUMABLE_SHARES").strip()
+    shares = driver_variable(cluster, ("gpus", "kubeletPlugin"), _SHARES).strip()
     is_shared = NVIDIAFeature.ConsumableShares.name in gates and shares != "disabled"
     is_combined = Feature.CountersInOwnSlices.is_on(view) is False
     return DriverState(gates, shares if is_shared else "", is_combined)
@@ -144,34 +167,44 @@ def cluster_classes(cluster: Object) -> dict[str, Object]:
     return {each: shipped_class(each) for each in SHIPPED_TYPES if each not in internal or has_compute_domains(cluster)}
 
 
-_DEPLOY = "nvidia.com/gpu.deploy."
 _OF_GPUS = ("pci-10de.present", "pci-0302_10de.present", "pci-0300_10de.present")
 _OF_POLICY = tuple(
-    _DEPLOY + name
-    for name in (
-        *(
-            "cc-manager",
-            "client",
-            "container-toolkit",
-            "dcgm",
-            "dcgm-exporter",
-            "device-plugin",
-            "gpu-feature-discovery",
-        ),
-        *("kata-manager", "kata-sandbox-device-plugin", "mig-manager", "node-status-exporter", "operator-validator"),
-        *("sandbox-device-plugin", "sandbox-validator", "vfio-manager", "vgpu-device-manager"),
-    )
+    DEPLOY_PREFIX + name
+    for name in [
+        "cc-manager",
+        "client",
+        "container-toolkit",
+        "dcgm",
+        "dcgm-exporter",
+        "device-plugin",
+        "gpu-feature-discovery",
+        "kata-manager",
+        "kata-sandbox-device-plugin",
+        "mig-manager",
+        "node-status-exporter",
+        "operator-validator",
+        "sandbox-device-plugin",
+        "sandbox-validator",
+        "vfio-manager",
+        "vgpu-device-manager",
+    ]
 )
 """Labels of nodes for components of a ClusterPolicy only."""
-_DRIVER = f"{_DEPLOY}dra-driver"
+_DRIVER = f"{DEPLOY_PREFIX}dra-driver"
 _OF_CLUSTER = (
-    f"{_DEPLOY}driver",
+    DEPLOY_DRIVER_LABEL,
     _DRIVER,
-    *(f"{_DEPLOY}{name}" for name in ("dra-validator", "dcgm-dra", "dcgm-exporter-dra")),
+    *(f"{DEPLOY_PREFIX}{name}" for name in ("dra-validator", "dcgm-dra", "dcgm-exporter-dra")),
 )
 """Labels of nodes for components of a GPUCluster."""
-PAUSED = "paused-"
+_PAUSED = "paused-"
 """The beginning of the value that a label has while the operator reloads the driver or the MIG manager divides GPUs."""
+
+
+def is_let_run(labels: Mapping[str, str], name: str) -> bool:
+    """True if a label of a node for a component lets it run there, now or after a pause; also if the label is missing."""
+    value = labels.get(name, "")
+    return value in ("", "true") or value.startswith(_PAUSED)
 
 
 def cluster_labels(labels: Mapping[str, str]) -> dict[str, str]:
@@ -201,11 +234,11 @@ def missing_driver_reason(cluster: Object, node: Object, before: Object) -> str:
 
     Source: github.com/NVIDIA/gpu-operator manifests/state-dra-driver/0500_daemonset.yaml.
     """
-    value = cluster_labels(labels_of(node)).get(_DRIVER, "")
-    if not value:
+    labels = cluster_labels(labels_of(node))
+    if not labels.get(_DRIVER):
         return f"the label {PRESENT_LABEL} is missing, by which the operator knows nodes with GPUs"
-    if value != "true" and not value.startswith(PAUSED):
-        return f"the label {_DRIVER} is {value}"
+    if not is_let_run(labels, _DRIVER):
+        return f"the label {_DRIVER} is {labels[_DRIVER]}"
     taint = keeping_taint(mappings_at(cluster, ("spec", "daemonsets", "tolerations")), node, before)
     if taint:
         return f"daemonsets.tolerations of GPUCluster {name_of(cluster)} do not tolerate the taint {taint}"

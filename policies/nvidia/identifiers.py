@@ -55,6 +55,8 @@ MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
 MIG_STRATEGY_LABEL = "nvidia.com/mig.strategy"
 DRIVER_VERSION_LABEL = "nvidia.com/cuda.driver-version.full"
 CUDA_VERSION_LABEL = "nvidia.com/cuda.runtime-version.full"
+CLIQUE_LABEL = "nvidia.com/gpu.clique"
+"""The NVLink domain of a node; the driver of ComputeDomains sets it too."""
 
 # Labels of the GPU Operator.
 PRESENT_LABEL = "nvidia.com/gpu.present"
@@ -63,8 +65,12 @@ MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """The configuration of the MIG manager that a node is to have."""
 PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 """The key of the ConfigMap that the device plugin of a node reads."""
-DEPLOY_OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
+DEPLOY_PREFIX = "nvidia.com/gpu.deploy."
+"""The prefix of labels with which the operator runs a component on a node, unless the value is `false`."""
+DEPLOY_OPERANDS_LABEL = f"{DEPLOY_PREFIX}operands"
 """`false` keeps all components of the operator away from a node."""
+DEPLOY_PLUGIN_LABEL = f"{DEPLOY_PREFIX}device-plugin"
+DEPLOY_DRIVER_LABEL = f"{DEPLOY_PREFIX}driver"
 
 
 UNPARSED = "unable to parse config file"

@@ -98,7 +98,7 @@ def test_devices_have_what_the_labels_tell():
 @pytest.mark.parametrize(
     ("shares", "offers"),
     [
-        ("4", "8 GPUs (4 shares each) of the DRA driver"),
+        ("4", "8 GPUs (in 4 shares each) of the DRA driver"),
         ("memory", "8 GPUs (shared by memory) of the DRA driver"),
         ("unlimited", "8 GPUs (shared without a limit) of the DRA driver"),
         ("disabled", "8 GPUs of the DRA driver"),
@@ -503,7 +503,7 @@ def test_gpu_cluster_that_is_deleted_takes_devices_and_classes_along():
 @pytest.mark.parametrize(
     ("gates", "shares", "after"),
     [
-        (["ConsumableShares"], "4", "2 GPUs (4 shares each) of the DRA driver"),
+        (["ConsumableShares"], "4", "2 GPUs (in 4 shares each) of the DRA driver"),
         (["ConsumableShares"], "unlimited", "2 GPUs (shared without a limit) of the DRA driver"),
         (["PassthroughSupport"], "", "2 GPUs, 2 GPUs for virtual machines of the DRA driver"),
     ],
@@ -515,7 +515,7 @@ def test_changed_gates_and_shares_change_what_is_published(gates, shares, after)
 
 def test_shares_that_are_taken_away_leave_whole_devices():
     shared = plan(in_gpu_cluster(), gpu_cluster(["ConsumableShares"], "4"))
-    assert only_node(shared).after.startswith("2 GPUs (4 shares each)")
+    assert only_node(shared).after.startswith("2 GPUs (in 4 shares each)")
     before = in_gpu_cluster(gates=["ConsumableShares"], shares="4")
     view = after_of(in_gpu_cluster(), gpu_cluster(["ConsumableShares"], "4"), deleted=())
     (slices,) = view.list("ResourceSlice")

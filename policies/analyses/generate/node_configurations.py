@@ -28,6 +28,7 @@ from policies.configuration.config_maps.plugin_replicas import (
     MOST_CLIENTS_BEFORE_TURING,
 )
 from policies.fleet.offers.shown import parse_number
+from policies.fleet.operands import GPU_CLUSTER, driver_sharing
 from policies.kubernetes.names import format_count, format_list, is_label_value, shown
 from policies.kubernetes.versions import Feature
 from policies.kubernetes.yaml import load_document
@@ -331,10 +332,6 @@ def _sharing_remarks(strategy: Strategy, replicas: int) -> tuple[str, ...]:
     )
 
 
-_OPERATOR_CLUSTER = "gpu-cluster"
-"""The name that the operator's chart gives the GPUCluster."""
-
-
 def generate_driver_sharing(shares: str, config: Object | None = None) -> Generated:
     """The GPUCluster whose DRA driver shares GPUs between claims, and the same for the driver's own chart.
 
@@ -356,12 +353,11 @@ def generate_driver_sharing(shares: str, config: Object | None = None) -> Genera
         f"It needs DRA driver {NVIDIAFeature.ConsumableShares.since} and Kubernetes {feature.on_since} ({feature.name}), and "
         "excludes MPSSupport."
     )
-    gates, variable = {NVIDIAFeature.ConsumableShares.name: True}, {"name": "CONSUMABLE_SHARES", "value": value}
-    spec = {"draDriver": {"featureGates": gates, "gpus": {"kubeletPlugin": {"env": [variable]}}}}
+    spec = {"draDriver": driver_sharing(value)}
     document = {
         "apiVersion": "nvidia.com/v1alpha1",
         "kind": "GPUCluster",
-        "metadata": {"name": _OPERATOR_CLUSTER},
+        "metadata": {"name": GPU_CLUSTER},
         "spec": spec,
     }
     patch = json.dumps({"spec": spec}, separators=(",", ":"))
@@ -376,7 +372,7 @@ def generate_driver_sharing(shares: str, config: Object | None = None) -> Genera
         (
             Step(
                 "Where a GPUCluster exists, change it instead. The variables replace those that it has.",
-                (f"kubectl patch gpuclusters.nvidia.com/{_OPERATOR_CLUSTER} --type merge -p '{patch}'",),
+                (f"kubectl patch gpuclusters.nvidia.com/{GPU_CLUSTER} --type merge -p '{patch}'",),
             ),
             Step(
                 "The same as values of the driver's own chart:",

@@ -17,15 +17,21 @@ from policies.fleet.offers import (
     possible_hardware,
     read_hardware,
 )
-from policies.fleet.offers.hardware import gpu_number, is_label_of_hardware, shown_driver
-from policies.fleet.offers.offer import is_label_of_state, label_offer, plugin_offer
+from policies.fleet.offers.hardware import gpu_number, shown_driver
+from policies.fleet.offers.offer import is_label_of_discovery, is_label_of_state, label_offer, plugin_offer
 from policies.fleet.offers.published import domain_slice, domain_slices, gpu_slices, node_slices, semantic_version
 from policies.fleet.operands import cluster_labels
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import ONE, billionths
-from policies.nvidia.identifiers import CUDA_VERSION_LABEL, DRIVER_VERSION_LABEL, GPU_RESOURCE
+from policies.nvidia.identifiers import (
+    CLIQUE_LABEL,
+    CUDA_VERSION_LABEL,
+    DRIVER_VERSION_LABEL,
+    GPU_RESOURCE,
+    PRESENT_LABEL,
+)
 from policies.nvidia.mig import is_for_machines, parse_resource
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_parted import GPUModel, GPUState, apply_entries
@@ -253,10 +259,6 @@ def _interruption(transition: _Transition, *, is_recut: bool) -> str:
     return ""
 
 
-def _is_of_discovery(label: str) -> bool:
-    return is_label_of_hardware(label) or is_label_of_state(label)
-
-
 def _with_driver_version(hardware: Hardware, version: str) -> Hardware:
     """The hardware with another driver, whose version is empty if it is unknown."""
     of_driver = (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
@@ -282,8 +284,8 @@ def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: N
     if will_be.stack == "GPUCluster":
         labels = cluster_labels(labels)
     if not will_be.keeps_labels:
-        clique = f"{GPU_RESOURCE}.clique" if will_be.domains else ""
-        return {name: value for name, value in labels.items() if name == clique or not _is_of_discovery(name)}
+        kept = CLIQUE_LABEL if will_be.domains else ""
+        return {name: value for name, value in labels.items() if name == kept or not is_label_of_discovery(name)}
     offer = label_offer(hardware, state)
     if will_be.stack != "ClusterPolicy" or offer.refusal:
         return labels
@@ -414,13 +416,15 @@ def _reasons(was: NodeConfiguration, will_be: NodeConfiguration) -> Iterator[str
 
 def _driver_words(driver: DriverState) -> str:
     """The feature gates and shares of the DRA driver, as the end of a clause."""
-    shares = {"": "", "memory": "GPUs shared by memory", "unlimited": "GPUs shared without a limit"}
-    words = [
-        *sorted(driver.gates - {NVIDIAFeature.ConsumableShares.name}),
-        shares.get(driver.shares, f"GPUs in {driver.shares} shares each"),
-    ]
-    found = [each for each in words if each]
-    return f", with {format_list(found)}" if found else ""
+    words = sorted(driver.gates - {NVIDIAFeature.ConsumableShares.name})
+    if driver.shares:
+        words.append(f"GPUs {_sharing_words(driver)}")
+    return f", with {format_list(words)}" if words else ""
+
+
+def _sharing_words(driver: DriverState) -> str:
+    words = {"memory": "shared by memory", "unlimited": "shared without a limit"}
+    return words.get(driver.shares, f"in {driver.shares} shares each")
 
 
 def has_gpus(node: Object, view: ClusterView) -> bool:
@@ -429,7 +433,7 @@ def has_gpus(node: Object, view: ClusterView) -> bool:
     slices = view.derive(gpu_slices).get(name_of(node), ())
     is_published = any(mappings_at(each, ("spec", "devices")) for each in slices)
     offers = bool(_resources(node)) or bool(_resources_of_machines(node))
-    return offers or "nvidia.com/gpu.present" in labels or is_published
+    return offers or PRESENT_LABEL in labels or is_published
 
 
 def _resources(node: Object) -> dict[str, int]:
@@ -500,8 +504,7 @@ def _offers(node: Object, slices: Sequence[Object]) -> str:
     ]
     if devices:
         driver = shown_driver(slices)
-        shared = {"": "", "memory": " (shared by memory)", "unlimited": " (shared without a limit)"}
-        shares = "" if driver is None else shared.get(driver.shares, f" ({driver.shares} shares each)")
+        shares = f" ({_sharing_words(driver)})" if driver is not None and driver.shares else ""
         parts.append(f"{', '.join(devices)}{shares} of the DRA driver")
     return "; ".join(parts) or "nothing"
 

@@ -12,12 +12,12 @@ from policies.configuration.v1alpha1 import LEAST_BRANCH, is_old_branch, selecto
 from policies.fleet.device_plugin import WORKLOADS, node_workload, runs_device_plugin
 from policies.fleet.offers.hardware import NO_CONFIG, config_by_labels
 from policies.fleet.operands import (
-    PAUSED,
     cluster_driver,
     domain_devices,
     dropped_gates,
     gpu_cluster,
     is_deployed,
+    is_let_run,
     keeping_taint,
     missing_driver_reason,
 )
@@ -28,6 +28,7 @@ from policies.kubernetes.versions import Feature, version_text
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.config_grammar import STRATEGIES
 from policies.nvidia.identifiers import (
+    DEPLOY_DRIVER_LABEL,
     DRIVER_VERSION_LABEL,
     GPU_RESOURCE,
     MIG_CONFIG_LABEL,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 _TOLERATED = ({"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},)
 """The tolerations of the operator's DaemonSets if the ClusterPolicy does not say."""
-_DEPLOY_DRIVER = "nvidia.com/gpu.deploy.driver"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +288,7 @@ class Configurations:
         Source: github.com/NVIDIA/gpu-operator controllers/nvidiadriver_controller.go Reconcile,
         internal/nvidiadriver/nvidiadriver.go desiredOwnerForNode.
         """
-        deploy = labels_of(node).get(_DEPLOY_DRIVER, "")
-        if deploy not in ("", "true") and not deploy.startswith(PAUSED):
+        if not is_let_run(labels_of(node), DEPLOY_DRIVER_LABEL):
             return ""
         if isinstance(self.policy, dict):
             if is_deployed(self.policy, "driver"):

@@ -22,6 +22,7 @@ from policies.kubernetes.objects import lookup, mapping_at, mappings_at
 from policies.kubernetes.quantities import quantity_or_none
 from policies.kubernetes.resourceslices import devices_in
 from policies.nvidia.identifiers import (
+    CLIQUE_LABEL,
     COMPUTE_LABELS,
     COUNT_LABEL,
     DRIVER,
@@ -49,7 +50,7 @@ _FIXED = re.compile(
     r"cuda\.(driver|runtime)(-version)?\..+|vgpu\..+|gfd\.timestamp)"
 )
 """Labels of GPU Feature Discovery that follow from GPUs and driver alone."""
-_OF_MACHINES = ("nvidia.com/gfd.timestamp", "nvidia.com/gpu.machine", "nvidia.com/gpu.clique")
+_OF_MACHINES = ("nvidia.com/gfd.timestamp", "nvidia.com/gpu.machine", CLIQUE_LABEL)
 """Those of which the DRA driver publishes nothing."""
 ENGINE_CAPACITIES = ("multiprocessors", "copyEngines", "decoders", "encoders", "jpegEngines", "ofaEngines")
 """The capacities of a published MIG device, in the order of `Engines`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from policies.fleet.offers.hardware import is_label_of_hardware
 from policies.fleet.offers.shown import COUNT_SUFFIX, ENGINE_LABELS, MIG_PREFIX
 from policies.nvidia.identifiers import GPU_RESOURCE, MEMORY_LABEL, MIG_CAPABLE_LABEL, MIG_STRATEGY_LABEL
 
@@ -36,6 +37,11 @@ class LabelOffer:
     """The message with which it exits, so that the node keeps its labels; empty if it starts."""
     predicted: frozenset[str] = frozenset()
     """The names of labels whose values are estimates: the memory of MIG devices that no GPU has yet."""
+
+
+def is_label_of_discovery(name: str) -> bool:
+    """True for a label that GPU Feature Discovery sets. Source: github.com/NVIDIA/k8s-device-plugin internal/lm."""
+    return is_label_of_hardware(name) or is_label_of_state(name)
 
 
 def is_label_of_state(name: str) -> bool:
