@@ -1,7 +1,7 @@
 """Overviews: waiting pods, GPUs, quotas and findings of a cluster, as data that pages render.
 
-`overview` combines the wait list, the usage report, the quota reports and the audit; it decides nothing itself. `visible_overview` returns
-the part that an audience may see, and `limited_overview` the part that fits on a page.
+`overview` combines the wait list, the usage report, the quota reports and the audit; it decides nothing itself.
+`visible_overview` returns the part that an audience may see, and `limited_overview` the part that fits on a page.
 """
 
 from __future__ import annotations

@@ -202,7 +202,7 @@ _PAUSED = "paused-"
 
 
 def is_let_run(labels: Mapping[str, str], name: str) -> bool:
-    """True if a label of a node for a component lets it run there, now or after a pause; also if the label is missing."""
+    """True if the label for a component lets it run on a node: missing, `true`, or paused."""
     value = labels.get(name, "")
     return value in ("", "true") or value.startswith(_PAUSED)
 

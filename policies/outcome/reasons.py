@@ -116,9 +116,9 @@ class Reason:
     first node of the group; on the other nodes, devices and holders may have other names."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """The reason as data. TAINT: `key`, `value`, `effect`. RESOURCES: `resource`, `asked`, `left`, `allocatable`
-    (quantities as text). CLAIM_ELSEWHERE: `claim`. QUOTA: `quota`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`, `found`, `expected`. DEVICES: `claim`,
-    `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`. CONSTRAINT: `claim`, `constraint`,
-    and of missing pairs `asked`, `usable`."""
+    (quantities as text). CLAIM_ELSEWHERE: `claim`. QUOTA: `quota`. ONE_SHARE: `resource`, `asked`. POOL: `pool`, `state`,
+    `found`, `expected`. DEVICES: `claim`, `request`, `asked`, `usable`, and `rejected`, a list of `devices`, `reason`, `count`.
+    CONSTRAINT: `claim`, `constraint`; for missing pairs also `asked`, `usable`."""
 
 
 @dataclass(frozen=True, slots=True)

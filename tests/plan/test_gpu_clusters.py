@@ -223,7 +223,7 @@ def test_another_dra_driver_is_to_be_uninstalled_first():
     before = on_hosts(node(gpus=2, **{GPU: "0"}), k8s.resource_slice(k8s.gpus(2)))
     found = cut_over(before, gpu_cluster())
     assert found.remarks[-1] == (
-        "another DRA driver publishes the GPUs of 1 node: uninstall it before, since both register as gpu.nvidia.com"
+        "first uninstall the DRA driver that publishes the GPUs of 1 node: both register as gpu.nvidia.com"
     )
 
 
@@ -466,16 +466,14 @@ def test_device_plugin_that_is_enabled_beside_a_dra_driver_hands_gpus_out_twice(
     )
     found = plan(before, policy())
     assert only_node(found).after == "2 nvidia.com/gpu; 2 GPUs of the DRA driver"
-    assert found.remarks == (
-        "node-1 would hand out the same GPUs twice, by the device plugin and by the DRA driver; keep one of them off",
-    )
+    assert found.remarks == ("keep the device plugin or the DRA driver off node-1: both would hand out the same GPUs",)
 
 
 def test_device_plugin_of_somebody_else_stays_beside_a_gpu_cluster():
     before = bare_situation(VERSION, k8s.empty_list("ClusterPolicy", "nvidia.com/v1"), node())
     found = plan(before, gpu_cluster())
     assert only_node(found).after == "8 nvidia.com/gpu; 8 GPUs of the DRA driver"
-    assert any("twice" in each for each in found.remarks)
+    assert any("both would hand out the same GPUs" in each for each in found.remarks)
     labels = after_of(before, gpu_cluster(), deleted=()).get("Node", "node-1")["metadata"]["labels"]
     assert labels["nvidia.com/gpu.product"] == "NVIDIA-A100-SXM4-40GB"
 
@@ -541,8 +539,8 @@ def test_two_that_exclude_each_other_change_no_node():
     assert (found.nodes, found.is_harmless) == ((), False)
     (sentence,) = found.unknown
     assert sentence == (
-        "ClusterPolicy cluster-policy and GPUCluster gpu-cluster exclude each other: the operator would follow neither, and "
-        "what becomes of nodes is unknown; delete one of them"
+        "delete one of the two: ClusterPolicy cluster-policy and GPUCluster gpu-cluster exclude each other, so the operator "
+        "follows neither, and what nodes offer then is unknown"
     )
 
 

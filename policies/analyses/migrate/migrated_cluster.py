@@ -110,7 +110,7 @@ def migrated_cluster(
         slice_name = f"predicted-{DRIVER}-{name}"
         objects["ResourceSlice", "", slice_name] = slice_document(slice_name, name, made[key])
         replicas = max((each.sharing.replicas for each in shown.traits.shown_devices.values()), default=1)
-        free[name] = _by_kind(_in_turn([_parts(device, replicas) for device in made[key].devices]))
+        free[name] = _by_kind(_alternating_parts([_parts(device, replicas) for device in made[key].devices]))
     for each in (GPU_CLASS, MIG_CLASS):
         if view.get("DeviceClass", each) is None:
             objects["DeviceClass", "", each] = shipped_class(each)
@@ -185,10 +185,10 @@ def free_devices(view: ClusterView) -> dict[str, _Free]:
 
 
 _MOST_HOLDERS = 64
-"""Pods that can hold a GPU of which they need not consume anything; more share one under no device plugin here."""
+"""The most pods that are given one GPU which the driver shares without a limit."""
 
 
-def _in_turn(devices: Iterable[Sequence[_Part]]) -> Iterator[_Part]:
+def _alternating_parts(devices: Iterable[Sequence[_Part]]) -> Iterator[_Part]:
     """The parts of devices, one of each device after the other, as device plugins distribute shares."""
     return (part for parts in zip_longest(*devices) for part in parts if part is not None)
 

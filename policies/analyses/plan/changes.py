@@ -279,12 +279,11 @@ def find_takeovers(subjects: Sequence[Subject], before: Situation, after: Situat
 
 
 def find_cutover_risks(objects: Mapping[Key, Object | None], before: Situation, after: Situation) -> Iterator[str]:
-    """The dangers that nodes and workloads do not show; sentences without full stops."""
+    """The dangers that the changes of nodes and workloads do not show; sentences without full stops."""
     twice = sorted({*nodes_with_both(after.view)} - {*nodes_with_both(before.view)})
     if twice:
         yield (
-            f"{format_ranges(twice)} would hand out the same GPUs twice, by the device plugin and by the DRA driver; keep one of "
-            "them off"
+            f"keep the device plugin or the DRA driver off {format_ranges(twice)}: both would hand out the same GPUs"
         )
     yield from _left_labels(before, after)
     cluster = gpu_cluster(after.view)
@@ -314,8 +313,8 @@ def _other_drivers(cluster: Object, before: Situation) -> Iterator[str]:
     slices = before.view.derive(gpu_slices)
     if slices:
         yield (
-            f"another DRA driver publishes the GPUs of {format_count(len(slices), 'node')}: uninstall it before, since both "
-            "register as gpu.nvidia.com"
+            f"first uninstall the DRA driver that publishes the GPUs of {format_count(len(slices), 'node')}: both register as "
+            "gpu.nvidia.com"
         )
     classes: defaultdict[str, list[str]] = defaultdict(list)
     for name in cluster_classes(cluster):
@@ -333,17 +332,17 @@ def _other_drivers(cluster: Object, before: Situation) -> Iterator[str]:
 
 
 def _left_labels(before: Situation, after: Situation) -> Iterator[str]:
-    """Labels that a component sets that is removed: those that are gone, and those that stay and go stale."""
+    """Labels of components that the operator removes: those that go, and those that stay and that nothing updates."""
     gone: list[str] = []
     stale: list[str] = []
     unread: list[str] = []
-    runs_discovery, runs_manager = (_is_removed(component, before, after) for component in ("gfd", "migManager"))
-    for node in before.view.known_objects("Node") if runs_discovery or runs_manager else ():
+    loses_discovery, loses_manager = (_is_removed(component, before, after) for component in ("gfd", "migManager"))
+    for node in before.view.known_objects("Node") if loses_discovery or loses_manager else ():
         later = after.view.get("Node", name_of(node))
         labels = labels_of(later) if isinstance(later, dict) else {}
-        if runs_discovery and isinstance(later, dict) and PRODUCT_LABEL in labels_of(node):
+        if loses_discovery and isinstance(later, dict) and PRODUCT_LABEL in labels_of(node):
             (stale if PRODUCT_LABEL in labels else gone).append(name_of(node))
-        if runs_manager and MIG_CONFIG_LABEL in labels:
+        if loses_manager and MIG_CONFIG_LABEL in labels:
             unread.append(name_of(node))
     if gone:
         yield (

@@ -19,7 +19,14 @@ from policies.fleet.offers import (
 )
 from policies.fleet.offers.hardware import gpu_number, shown_driver
 from policies.fleet.offers.offer import is_label_of_discovery, is_label_of_state, label_offer, plugin_offer
-from policies.fleet.offers.published import domain_slice, domain_slices, gpu_slices, node_slices, semantic_version
+from policies.fleet.offers.published import (
+    domain_slice,
+    domain_slices,
+    gpu_slices,
+    node_slices,
+    slice_key,
+    with_driver_version,
+)
 from policies.fleet.operands import cluster_labels
 from policies.kubernetes.names import format_count, format_list
 from policies.kubernetes.nodes import labels_of
@@ -27,8 +34,6 @@ from policies.kubernetes.objects import lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.quantities import ONE, billionths
 from policies.nvidia.identifiers import (
     CLIQUE_LABEL,
-    CUDA_VERSION_LABEL,
-    DRIVER_VERSION_LABEL,
     GPU_RESOURCE,
     PRESENT_LABEL,
 )
@@ -163,7 +168,7 @@ def _known_change(
     (was_state, _), (state, _) = (_state(hardware, cut, was, each) for each in (was, will_be))
     state = replace(state, driver=driver)
     if will_be.reloads_driver(was):
-        hardware = _with_driver_version(hardware, will_be.new_driver_version)
+        hardware = with_driver_version(hardware, will_be.new_driver_version)
         if not will_be.has_mig_manager:
             cut = state.cut.after_reload(hardware.gpus, turns_freely=hardware.turns_mig_freely)
             state = replace(state, cut=cut)
@@ -257,25 +262,6 @@ def _interruption(transition: _Transition, *, is_recut: bool) -> str:
     if was.advertises and was.driver is None and will_be.driver is not None:
         return "the DRA driver hands the same GPUs out again, for claims"
     return ""
-
-
-def _with_driver_version(hardware: Hardware, version: str) -> Hardware:
-    """The hardware with another driver, whose version is empty if it is unknown."""
-    of_driver = (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
-    labels = {name: value for name, value in hardware.labels.items() if name not in of_driver}
-    devices = {
-        number: tuple(_with_version(each, version) for each in published)
-        for number, published in hardware.devices.items()
-    }
-    return replace(hardware, labels=labels | ({DRIVER_VERSION_LABEL: version} if version else {}), devices=devices)
-
-
-def _with_version(device: Object, version: str) -> Object:
-    """A published device with another driver."""
-    attributes = mapping_at(device, ("attributes",))
-    kept = {name: value for name, value in attributes.items() if name not in ("driverVersion", "cudaDriverVersion")}
-    normal = semantic_version(version)
-    return {**device, "attributes": kept | ({"driverVersion": {"version": normal}} if normal else {})}
 
 
 def _later_labels(node: Object, hardware: Hardware, state: NodeState, will_be: NodeConfiguration) -> Mapping[str, str]:
@@ -507,11 +493,6 @@ def _offers(node: Object, slices: Sequence[Object]) -> str:
         shares = f" ({_sharing_words(driver)})" if driver is not None and driver.shares else ""
         parts.append(f"{', '.join(devices)}{shares} of the DRA driver")
     return "; ".join(parts) or "nothing"
-
-
-def slice_key(document: Object) -> Key:
-    """The key of a ResourceSlice."""
-    return "ResourceSlice", "", name_of(document)
 
 
 def _with_devices(document: Object, devices: Mapping[str, Object]) -> Object:

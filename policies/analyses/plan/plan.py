@@ -211,7 +211,7 @@ def _unknown_facts(before: Situation, prediction: Prediction) -> Iterator[str]:
     if missing:
         yield f"{format_list(missing, len(missing))} are not known, so what depends on them is not compared"
     if prediction.conflict:
-        yield f"{prediction.conflict}: the operator would follow neither, and what becomes of nodes is unknown; delete one of them"
+        yield f"delete one of the two: {prediction.conflict}, so the operator follows neither, and what nodes offer then is unknown"
     for each in prediction.nodes:
         if each.unknown:
             yield f"what {each.node} offers afterwards is unknown: {each.unknown}"

@@ -175,6 +175,25 @@ def node_slices(
     return found
 
 
+def with_driver_version(hardware: Hardware, version: str) -> Hardware:
+    """The hardware with another driver, whose version is empty if it is unknown."""
+    of_driver = (DRIVER_VERSION_LABEL, CUDA_VERSION_LABEL)
+    labels = {name: value for name, value in hardware.labels.items() if name not in of_driver}
+    devices = {
+        number: tuple(_with_version(each, version) for each in published)
+        for number, published in hardware.devices.items()
+    }
+    return replace(hardware, labels=labels | ({DRIVER_VERSION_LABEL: version} if version else {}), devices=devices)
+
+
+def _with_version(device: Object, version: str) -> Object:
+    """A published device with another driver."""
+    attributes = mapping_at(device, ("attributes",))
+    kept = {name: value for name, value in attributes.items() if name not in ("driverVersion", "cudaDriverVersion")}
+    normal = _version(version)
+    return {**device, "attributes": kept | ({"driverVersion": {"version": normal}} if normal else {})}
+
+
 def _exclusive(device: Object) -> Object:
     """A published device without what the driver adds to share it."""
     if "allowMultipleAllocations" not in device:
@@ -186,6 +205,11 @@ def _exclusive(device: Object) -> Object:
     }
     kept = {name: value for name, value in device.items() if name != "allowMultipleAllocations"}
     return {**kept, "capacity": capacity}
+
+
+def slice_key(document: Object) -> Key:
+    """The key of a ResourceSlice."""
+    return "ResourceSlice", "", name_of(document)
 
 
 def slice_document(name: str, node: str, part: PublishedSlice, total: int = 1) -> Object:
@@ -345,7 +369,7 @@ def _attributes(hardware: Hardware, number: int) -> dict[str, Any]:
         ("driverVersion", labels.get(DRIVER_VERSION_LABEL, "")),
         ("cudaDriverVersion", labels.get(CUDA_VERSION_LABEL, "")),
     ):
-        if normal := semantic_version(version):
+        if normal := _version(version):
             found[name] = {"version": normal}
     return found
 
@@ -411,7 +435,7 @@ def _profile_id(hardware: Hardware, profile: MIGProfile) -> int:
     return ids.get((shape.compute_slices, shape.memory_slices, match.profile.attributes), 0)
 
 
-def semantic_version(text: str) -> str:
+def _version(text: str) -> str:
     """A semantic version, which has three numbers without leading zeros; empty if the text is none."""
     numbers = text.split(".")
     if not 2 <= len(numbers) <= 3 or not all(each.isdecimal() and each.isascii() for each in numbers):

@@ -77,8 +77,8 @@ def command(
       gpu-admission explain -o html -n team-a pod/train > train.html
 
     Exit code: 0 if at least one replica of everything fits now, or is scheduled already, and without arguments if nothing
-    waits; 1 if something does not fit or waits, or it is unknown; 2 if the input cannot be read, and nothing is explained; 3 if gpu-admission has an internal error;
-    please report it with the output of GPU_ADMISSION_TRACE=1.
+    waits; 1 if something does not fit or waits, or it is unknown; 2 if the input cannot be read, and nothing is explained; 3
+    if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     if not (files or names) and output in ("html", "svg"):
         raise click.UsageError(
