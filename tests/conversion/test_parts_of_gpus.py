@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from policies.analyses.explain import explain
 from policies.conversion.convert import convert
 from policies.conversion.record import ConversionRecord
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.quantities import parse_quantity
 from policies.nvidia.wishes import Wish
-from policies.outcome import Feasibility, questions
+from policies.outcome import Feasibility, questions, simulate
 from policies.rules.settings import DEFAULTS
 from tests.explain import conftest as k8s
 from webhook.cluster.manifests import ManifestsView
@@ -50,7 +49,7 @@ def verdict(made, objects, version="v1.36.2"):
     claim["spec"] = made.template.spec["spec"]
     view = ManifestsView([*FACTS, *objects, {"serverVersion": {"gitVersion": version}}])
     (question,) = questions(claim, "team-a", view, DEFAULTS)
-    return explain(question, view, DEFAULTS).verdict
+    return simulate(question, view, DEFAULTS).verdict
 
 
 def converted(objects, wish, version="v1.36.2", count=1):
