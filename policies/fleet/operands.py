@@ -121,7 +121,11 @@ _SHARES = "CONSUMABLE_SHARES"
 
 
 def driver_sharing(shares: str) -> dict[str, Any]:
-    """The fields of `draDriver` of a GPUCluster by which claims share GPUs: a number, `memory` or `unlimited`."""
+    """The fields of `draDriver` of a GPUCluster by which claims share GPUs.
+
+    Args:
+        shares: A number, `memory` or `unlimited`.
+    """
     variable = {"name": _SHARES, "value": shares}
     return {
         "featureGates": {NVIDIAFeature.ConsumableShares.name: True},

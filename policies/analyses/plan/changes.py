@@ -332,7 +332,7 @@ def _other_drivers(cluster: Object, before: Situation) -> Iterator[str]:
 
 
 def _left_labels(before: Situation, after: Situation) -> Iterator[str]:
-    """Labels of components that the operator removes: those that go, and those that stay and that nothing updates."""
+    """Labels of components that the operator removes: those that go, and those that go stale."""
     gone: list[str] = []
     stale: list[str] = []
     unread: list[str] = []

@@ -40,7 +40,10 @@ class LabelOffer:
 
 
 def is_label_of_discovery(name: str) -> bool:
-    """True for a label that GPU Feature Discovery sets. Source: github.com/NVIDIA/k8s-device-plugin internal/lm."""
+    """True for a label that GPU Feature Discovery sets.
+
+    Source: github.com/NVIDIA/k8s-device-plugin internal/lm.
+    """
     return is_label_of_hardware(name) or is_label_of_state(name)
 
 
