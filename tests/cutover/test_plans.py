@@ -70,7 +70,28 @@ def test_wave_without_room_says_so():
     pods = [bound(f"train-{number}", f"node-{number}", gpus=2) for number in range(2)]
     found = plan(node("node-0"), node("node-1"), *pods)
     assert found.waves[0].homeless == ("NVIDIA-A100-SXM4-40GB",)
-    assert by_hand(found, "make room before wave 1")
+    assert by_hand(found, "make room for the pods of wave 1 (NVIDIA-A100-SXM4-40GB)")
+
+
+def test_waves_without_room_are_one_task():
+    pods = [bound(f"train-{number}", f"node-{number}", gpus=2) for number in range(6)]
+    found = plan(*(node(f"node-{number}") for number in range(6)), *pods)
+    assert len([each for each in found.waves if each.homeless]) > 1
+    assert len(by_hand(found, "make room")) == 1
+
+
+def test_workloads_that_conversion_leaves_come_before_room_for_pods():
+    selecting = bound("train", nodeSelector={"nvidia.com/gpu.count": "2"}, gpus=2)
+    found = plan(node(), selecting)
+    order = [word for each in found.by_hand for word in ("change pod", "make room") if word in each]
+    assert order == ["change pod", "make room"]
+
+
+def test_way_back_from_conversion_restores_the_preview():
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+    namespace["metadata"]["labels"] = {"gpu-admission.io/dra": "preview"}
+    back = next(each.back for each in plan(node(), namespace, bound("train")).steps if each.id == "wave-1-convert")
+    assert back[-1] == "kubectl label namespaces team-a --overwrite gpu-admission.io/dra=preview"
 
 
 def test_labels_decide_the_wave_of_a_node():

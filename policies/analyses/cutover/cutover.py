@@ -154,7 +154,7 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
         return open_points(step_id, view, settings) == ()
 
     steps = cutover_steps(inventory, members, folder, is_done)
-    by_hand = (*_by_hand(inventory, members, policy, view), *simulation.left())
+    by_hand = tuple(_by_hand(inventory, members, policy, view, [*simulation.left()]))
     return CutoverPlan(inventory, waves, steps, after, by_hand, tuple(simulation.assumptions()))
 
 
@@ -341,8 +341,18 @@ def _effect(comparison: FitComparison) -> Effect:
     return Effect(subject.label, subject.namespace, subject.count, comparison.outcome, comparison.sentence)
 
 
-def _by_hand(inventory: Inventory, members: Sequence[WaveMembers], policy: Object, view: ClusterView) -> Iterator[str]:
-    """The tasks that no step does; first those without which a cutover stops."""
+def _by_hand(
+    inventory: Inventory, members: Sequence[WaveMembers], policy: Object, view: ClusterView, left: Sequence[str]
+) -> Iterator[str]:
+    """The tasks that no step does: those that stop a cutover, those for workloads, then the others.
+
+    Args:
+        inventory: The cluster.
+        members: Its waves.
+        policy: The ClusterPolicy.
+        view: The cluster.
+        left: The tasks for workloads that conversion leaves.
+    """
     nodes = inventory.nodes
     version = view.server_version()
     if Feature.ResourceV1.is_on(view) is not True:
@@ -384,12 +394,13 @@ def _by_hand(inventory: Inventory, members: Sequence[WaveMembers], policy: Objec
                 f"remove {use.label} from the selectors of {format_list(use.left)}: no component updates this label after the "
                 "exchange, and conversion cannot express it"
             )
-    for members_of_wave in members:
-        for product in members_of_wave.homeless:
-            yield (
-                f"make room before wave {members_of_wave.number}: other nodes with {product} have none for what its pods hold, "
-                "so they wait until the wave is open"
-            )
+    yield from left
+    homeless = [f"wave {each.number} ({format_list(each.homeless)})" for each in members if each.homeless]
+    if homeless:
+        yield (
+            f"make room for the pods of {format_list(homeless)}: other nodes with the same GPUs have none, so they wait until their "
+            "wave is open"
+        )
     daemons = sorted({pod for pods in inventory.daemon_pods.values() for pod in pods})
     if daemons:
         yield f"stop {format_list(daemons)} before their nodes move: a drain leaves pods of DaemonSets"

@@ -243,13 +243,15 @@ def _steps_of_wave(wave: WaveMembers, inventory: Inventory) -> Iterator[_Draft]:
     )
     if wave.namespaces:
         of_namespaces = f"kubectl label namespaces {selector}"
+        names = " ".join(quote(each) for each in wave.namespaces if each in inventory.previews)
+        previews = (f"kubectl label namespaces {names} --overwrite {DRA_LABEL}=preview",) if names else ()
         yield _Draft(
             f"{prefix}{StepKind.CONVERT}",
             f"Wave {wave.number}: convert the pods of {format_count(len(wave.namespaces), 'namespace')}",
             f"New pods of {format_list([*wave.namespaces])} get claims, and so places on nodes with DRA only. Delete pods that wait "
             "since the drain, so that their controllers create converted ones.",
             (f"{of_namespaces} --overwrite {DRA_LABEL}=enabled",),
-            (f"{of_namespaces} {DRA_LABEL}-",),
+            (f"{of_namespaces} {DRA_LABEL}-", *previews),
             wave=wave.number,
         )
     yield _Draft(

@@ -16,7 +16,7 @@ from policies.fleet.device_plugin import active_cluster_policy, node_workload, n
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.published import gpu_slices
 from policies.fleet.operator_place import operator_place
-from policies.kubernetes.names import HELM, PREFIX, format_list, is_dns_subdomain
+from policies.kubernetes.names import DRA_LABEL, HELM, PREFIX, format_list, is_dns_subdomain
 from policies.kubernetes.nodes import is_cordoned, labels_of, required_terms
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
@@ -168,6 +168,8 @@ class Inventory:
     """Workloads whose RuntimeClass goes with the ClusterPolicy."""
     namespaces: Mapping[str, int | None]
     """The namespaces with workloads that request GPUs of the device plugin, each with the wave of its label."""
+    previews: tuple[str, ...]
+    """Those among them with the label `gpu-admission.io/dra: preview`."""
     holding_pods: Mapping[str, tuple[str, ...]]
     """The running pods that may hold GPUs, by node."""
     unmanaged_pods: Mapping[str, tuple[str, ...]]
@@ -205,6 +207,7 @@ def take_inventory(view: ClusterView, settings: GPUAdmissionPolicy, subjects: Se
     users = [each for each in subjects if requests_plugin(each)]
     runtime_class = lookup(stored, ("spec", "operator", "runtimeClass")) or _RUNTIME_CLASS
     nodes = cutover_nodes(view)
+    namespaces = plugin_namespaces(subjects)
     return Inventory(
         policy=name_of(stored),
         policy_release=helm_release(stored),
@@ -224,7 +227,12 @@ def take_inventory(view: ClusterView, settings: GPUAdmissionPolicy, subjects: Se
         runtime_class_users=tuple(
             each.label for each in subjects if lookup(each.document, ("spec", "runtimeClassName")) == runtime_class
         ),
-        namespaces={name: namespace_wave(name, view) for name in plugin_namespaces(subjects)},
+        namespaces={name: namespace_wave(name, view) for name in namespaces},
+        previews=tuple(
+            name
+            for name in namespaces
+            if lookup(view.get("Namespace", name), ("metadata", "labels", DRA_LABEL)) == "preview"
+        ),
         holding_pods=_names_by_node(gpu_pods(view)),
         unmanaged_pods=_names_by_node(pod for pod in gpu_pods(view) if controller_of(pod) is None),
         daemon_pods=_names_by_node(filter(_is_of_daemon_set, gpu_pods(view))),
