@@ -12,8 +12,7 @@ from policies.kubernetes.nodes import MOST_EXPRESSIONS, MOST_VALUES, REQUIRED, S
 from policies.kubernetes.objects import FieldPath
 from policies.kubernetes.pods import SPEC
 from policies.kubernetes.quantities import QuantityError, parse_quantity
-from policies.nvidia.mig import parse_resource
-from policies.nvidia.resource_names import correct_name
+from policies.nvidia.mig import correct_name, parse_resource
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Finding, Severity
 

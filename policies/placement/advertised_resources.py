@@ -19,9 +19,8 @@ from policies.kubernetes.objects import lookup, name_of
 from policies.kubernetes.quantities import QuantityError, parse_quantity
 from policies.kubernetes.view import UNKNOWN, ClusterView, Unknown
 from policies.nvidia.identifiers import DRIVER, GPU_RESOURCE, PRODUCT_LABEL, VENDOR_PREFIX
-from policies.nvidia.mig import IMPLICIT_PREFIX, PASSED_THROUGH, parse_resource
+from policies.nvidia.mig import IMPLICIT_PREFIX, PASSED_THROUGH, correct_name, is_device_plugin_name, parse_resource
 from policies.nvidia.products import Product
-from policies.nvidia.resource_names import correct_name, is_device_plugin_name
 from policies.rules.checks import PODS, Problem
 from policies.rules.decision import Severity
 

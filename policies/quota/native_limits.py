@@ -16,8 +16,7 @@ from policies.kubernetes.pod_templates import container_defaults
 from policies.kubernetes.quantities import billionths
 from policies.kubernetes.view import UNKNOWN
 from policies.nvidia.identifiers import VENDOR_PREFIX
-from policies.nvidia.mig import IMPLICIT_PREFIX
-from policies.nvidia.resource_names import correct_name
+from policies.nvidia.mig import IMPLICIT_PREFIX, correct_name
 from policies.rules.checks import Problem, RulesOn
 from policies.rules.decision import Severity
 

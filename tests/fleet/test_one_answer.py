@@ -24,7 +24,6 @@ ALLOWED = {
     },
     "parse_resource": ONLY_FLEET
     | {
-        "policies/nvidia/resource_names.py",  # whether a name is one of the device plugin's
         "policies/conversion",  # the meaning of the names that it converts
         "policies/placement",  # the labels that describe what a name stands for
         "policies/configuration/config_maps",  # the names that a device plugin is configured with
