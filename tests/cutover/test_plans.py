@@ -127,6 +127,13 @@ def test_label_that_becomes_a_condition_is_no_work():
     assert not by_hand(found, "remove nvidia.com/gpu.product")
 
 
+def test_labels_that_nothing_updates_any_more_are_open_until_they_are_removed():
+    left = k8s.node("node-1", {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.product": "Tesla-T4"})
+    bare = k8s.node("node-1", {"nvidia.com/gpu.present": "true"})
+    found = [open_points("stale-labels", ManifestsView([*BASE, VERSION, each]), DEFAULTS) for each in (left, bare)]
+    assert found == [("nodes have nvidia.com/gpu.product",), ()]
+
+
 def shared_node(name, replicas):
     labels = {"nvidia.com/gpu.replicas": str(replicas), "nvidia.com/gpu.sharing-strategy": "time-slicing"}
     return node(name, labels=labels, product="NVIDIA-A100-SXM4-40GB-SHARED", **{GPU: str(2 * replicas)})
