@@ -70,11 +70,12 @@ def _convert(pod: Pod, namespace: str, view: ClusterView, settings: GPUAdmission
         return _convert_again(pod, earlier, namespace, view, settings)
     if not requests_gpus(pod):
         return Conversion()
-    strategy, foreign = strategy_of(namespace, view), {}
-    if strategy in ("template", "auto") and (memory := foreign_memory(pod, wish, settings)) is not None:
+    strategy = strategy_of(namespace, view)
+    makes_claims = strategy in ("template", "auto")
+    foreign: dict[str, int] = {}
+    if makes_claims and (memory := foreign_memory(pod, wish, settings)) is not None:
         wish, foreign = replace(wish, gpu_memory=memory), {HAMI_MEMORY: memory}
-    is_translated = strategy in ("template", "auto") and wish.gpu_memory is None
-    gke = translated_gke_labels(pod, view) if is_translated else ()
+    gke = translated_gke_labels(pod, view) if makes_claims and wish.gpu_memory is None else ()
     if exempt := (*exemptions(pod, settings, (*foreign, *gke)), *existing_strategy(namespace, view)):
         return Conversion(obstacles=exempt)
     if too_large := tuple(reviewable_size(pod)):

@@ -377,7 +377,7 @@ UNLIMITED_REMEDY = "set quota.unlimitedShare of the GPUAdmissionPolicy"
 
 
 def unlimited_remark(view: ClusterView, settings: Quotas) -> str:
-    """The sentence that claims count as whole GPUs which are shared without limit; empty if none does."""
+    """A sentence for clusters in which claims of GPUs shared without limit count whole; empty for others."""
     groups = gpu_groups(view)
     published = () if groups is UNKNOWN else groups
     kinds = (published_kind(group.first, None, settings) for group in published if group.is_shareable)
