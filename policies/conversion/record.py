@@ -147,7 +147,7 @@ class ConversionRecord:
     unused: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Capacities of which a resource takes nothing, and a claim that does not name them takes all."""
     shareable: Mapping[str, bool] = field(default_factory=dict)
-    """Whether a resource stands for devices that claims share, or for those that one claim holds alone, where both exist."""
+    """True for resources that stand for devices which claims share, False for devices that one claim holds alone."""
     apart: tuple[str, ...] = ()
     """Resources that stand for parts of different devices, sorted."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,11 +14,11 @@ from policies.nvidia.wishes import Wish
 from policies.outcome import Feasibility, questions, simulate
 from policies.rules.settings import DEFAULTS
 from tests.explain import conftest as k8s
+from tests.fleet.offers.reference import FOLDER, runs
 from webhook.cluster.manifests import ManifestsView
 
 GPU = "nvidia.com/gpu"
-RUNS = Path(__file__).parents[3] / "shared" / "reference" / "nvidia"
-HARDWARE = [each for each in sorted(RUNS.glob("*.json")) if not each.stem.endswith("-runs")]
+HARDWARE = [each.name for each in sorted(FOLDER.glob("*.json")) if not each.stem.endswith("-runs")]
 OF_MIG = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"
 CLASSES = (k8s.device_class(), k8s.device_class("mig.nvidia.com", OF_MIG))
 FACTS = (*CLASSES, k8s.namespace(), k8s.empty_list("Pod"), k8s.empty_list("ResourceClaim", "resource.k8s.io/v1"))
@@ -175,10 +174,10 @@ def has_part(published, mebibytes):
     return memory["requestPolicy"]["default"] == memory["value"] and "multiprocessors" not in published["capacity"]
 
 
-@pytest.mark.parametrize("file", HARDWARE, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", HARDWARE)
 def test_claim_fits_exactly_where_the_driver_publishes_such_a_part(file):
     wrong = []
-    for name, run in json.loads(file.read_text()).items():
+    for name, run in runs(file).items():
         published = run["dra"]["slices"] if name.startswith("dra-") else []
         version = "v1.34.4" if name.endswith("combined") else "v1.36.2"
         node = [k8s.node(published[0]["spec"]["nodeName"])] if published else []
