@@ -19,6 +19,8 @@ from tests.published import shared_device
 
 NODE, PRODUCT = "shares", "NVIDIA A100-SXM4-40GB"
 WHOLE, SLICE = ("gpu", "", {"memory": "40Gi"}), ("mig", "1g.5gb", {"memory": "4864Mi", "multiprocessors": "14"})
+DIVISIBLE = ("gpu", "", {"memory": "40Gi", "multiprocessors": "108"})
+"""A GPU as the driver publishes it with DynamicMIG."""
 
 
 def published(form, shares):
@@ -173,6 +175,7 @@ def sharing_pod(team, name, resource):
         (WHOLE, "nvidia.com/gpu", "memory", 4, "1"),
         (WHOLE, "nvidia.com/gpu", "unlimited", 5, "5"),
         (WHOLE, "nvidia.com/gpu.shared", "4", 4, "1"),
+        (DIVISIBLE, "nvidia.com/gpu", "memory", 4, "1"),
         (SLICE, "nvidia.com/mig-1g.5gb", "4", 4, "1/7"),
         (SLICE, "nvidia.com/mig-1g.5gb.shared", "memory", 4, "1/7"),
     ],
@@ -193,7 +196,7 @@ def test_pods_that_share_a_device_share_it_after_the_device_plugin(
 
     by_plugin = started(before)
     assert len(by_plugin) == 4
-    counted(real, before, "1" if form is WHOLE else "1/7")
+    counted(real, before, "1/7" if form is SLICE else "1")
     scheduled.end(*by_plugin)
 
     body = {"status": {amounts: {resource: None} for amounts in ("allocatable", "capacity")}}
