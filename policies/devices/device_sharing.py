@@ -73,6 +73,9 @@ def requested_parts(device: Device, requests: Mapping[str, Any] | None) -> Mappi
     """
     if not (device.is_shareable or requests):
         return ALONE
+    # One of the names is no capacity of the device. This needs no look at them, however many there are.
+    if requests and len(requests) > len(device.items_of("capacity")):
+        return None
     parts = _parts(_read_sharing(device.capacity_text), json.dumps(requests or {}, sort_keys=True, default=str))
     return parts if parts is None or device.is_shareable else ALONE
 

@@ -3,6 +3,7 @@
 from copy import deepcopy
 from dataclasses import replace
 from fractions import Fraction
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,20 @@ def test_request_could_get_any_device_of_its_class(claim, request_for, example):
 def test_each_request_is_a_demand(claim, request_for, example):
     wanted = claim(request_for(), request_for(MIG, name="slice", count=3))
     assert [demand.count for demand in demands_of_claim(wanted, example(), SETTINGS).demands] == [1, 3]
+
+
+def test_more_requests_than_kubernetes_stores_do_not_count(claim, request_for, example):
+    many = claim(*(request_for(name=f"gpu-{number}") for number in range(40)))
+    assert len(demands_of_claim(many, example(), SETTINGS).demands) == 32
+
+
+def test_names_of_capacities_that_no_device_has_cost_little(claim, request_for, example):
+    names = {"memory": "1Gi", **{f"capacity-{number}": "1" for number in range(20_000)}}
+    many = claim(*(request_for(name=f"gpu-{number}", capacity={"requests": names}) for number in range(32)))
+    view = example()
+    start = process_time()
+    assert len(demands_of_claim(many, view, SETTINGS).demands) == 32
+    assert process_time() - start < 5
 
 
 def test_mig_class_is_open_for_slices_only(claim, request_for, example):

@@ -12,7 +12,7 @@ from policies.devices.device_sharing import consumed_capacity, held_parts
 from policies.devices.deviceclasses import class_remedy
 from policies.devices.effort import Effort
 from policies.devices.published_devices import published_devices
-from policies.devices.resource_claims import MOST_DEVICES, Claim
+from policies.devices.resource_claims import MOST_DEVICES, MOST_ENTRIES, Claim
 from policies.fleet.known_classes import GPU_TYPES
 from policies.kubernetes.names import shown
 from policies.kubernetes.objects import FieldPath
@@ -125,17 +125,18 @@ class _ClaimRequests:
 
     @property
     def all(self) -> ClaimDemands:
-        """The devices of all requests; one alternative of a prioritized list is granted."""
+        """The devices of all requests; one alternative of a prioritized list is granted.
+
+        Requests beyond those that a claim can have do not count: Kubernetes stores no such claim.
+        """
         demands: list[DeviceDemand] = []
-        for request in self.claim.requests:
-            choices = [choice for subrequest in request.subrequests for choice in self._choices(subrequest)]
+        requests = [request.subrequests[:MOST_ENTRIES] for request in self.claim.requests[:MOST_ENTRIES]]
+        for subrequests in requests:
+            choices = [choice for subrequest in subrequests for choice in self._choices(subrequest)]
             if choices:
                 demands.append(replace(choices[0], alternatives=tuple(choices[1:])))
         problems = (
-            each
-            for request in self.claim.requests
-            for subrequest in request.subrequests
-            for each in self._problems(subrequest)
+            each for subrequests in requests for subrequest in subrequests for each in self._problems(subrequest)
         )
         return ClaimDemands(tuple(demands), tuple(problems))
 
