@@ -84,7 +84,7 @@ def test_help_of_gpu_admission_stays_as_it_is(gpu, invoke):
 
 
 def test_wrong_usage_says_the_name_of_the_plugin(gpu):
-    done = gpu("why")
+    done = gpu("why", "-o", "html")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("Usage: kubectl gpu why ")
 

@@ -229,7 +229,7 @@ def test_migrated_example_is_reviewed_unchanged_and_turned_back(invoke, folder, 
         text += f"---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: {team}, labels: {{gpu-admission.io/dra: enabled}}}}\n"
     (folder / "cluster/namespaces.yaml").write_text(text)
     shutil.copytree(EXAMPLES / name, folder / "work")
-    before = {path: path.read_bytes() for path in (folder / "work").iterdir()}
+    before = {path: path.read_bytes() for path in (folder / "work").rglob("*") if path.is_file()}
     done = invoke("migrate", "--cluster", "cluster", "--in-place", "work")
     migrated = [path for path in before if path.read_bytes() != before[path]]
     again = invoke("migrate", "--cluster", "cluster", "work")
