@@ -6,9 +6,11 @@ pydantic is imported when JSON of a dataclass is read or written, because text n
 from __future__ import annotations
 
 import re
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from policies.kubernetes.names import HELM, is_dns_subdomain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -126,6 +128,22 @@ def controller_of(document: Object) -> Object | None:
     """The ownerReference of the controller, of which an object has at most one; None if it has none."""
     owners = mappings_at(document, ("metadata", "ownerReferences"))
     return next((owner for owner in owners if owner.get("controller") is True), None)
+
+
+@dataclass(frozen=True, slots=True)
+class HelmRelease:
+    """The release of Helm that an object belongs to."""
+
+    name: str
+    namespace: str
+
+
+def helm_release(document: Object) -> HelmRelease | None:
+    """The release that an object belongs to by the annotations of Helm; None without valid ones."""
+    annotations = mapping_at(document, ("metadata", "annotations"))
+    name, namespace = annotations.get(f"{HELM}name"), annotations.get(f"{HELM}namespace") or DEFAULT_NAMESPACE
+    # Commands contain both; a name that begins with a dash would be an option.
+    return HelmRelease(str(name), str(namespace)) if is_dns_subdomain(name) and is_dns_subdomain(namespace) else None
 
 
 def with_conditions(before: Sequence[Object], conditions: Iterable[Object], generation: int, time: str) -> list[Object]:

@@ -116,7 +116,11 @@ def test_label_that_goes_is_named_with_the_workload_that_needs_it():
     found = plan(node(), bound("train", nodeSelector={"nvidia.com/gpu.count": "2"}))
     (use,) = found.inventory.labels
     assert (use.label, use.converted, use.left) == ("nvidia.com/gpu.count", (), ("pod team-a/train",))
-    assert by_hand(found, "remove nvidia.com/gpu.count from the selectors of pod team-a/train")
+    assert by_hand(
+        found,
+        "change pod team-a/train: conversion leaves it, and the requested resources go; Remove nvidia.com/gpu.count",
+    )
+    assert not by_hand(found, "remove nvidia.com/gpu.count from the selectors")
     assert [(each.workload, each.outcome) for each in found.after.effects] == [("pod team-a/train", Outcome.LOST)]
 
 
@@ -145,6 +149,25 @@ def test_replicas_without_an_equal_are_named():
     assert by_hand(found, "choose one number of shares: nvidia.com/gpu by 2 on node-2; nvidia.com/gpu by 4 on node-4")
     values = cutover_documents(view(*shared), DEFAULTS).documents["dra-driver-values.yaml"]
     assert values[0]["consumableShares"] == "4"
+
+
+def test_resources_of_one_node_with_different_replicas_need_a_choice():
+    mig = "nvidia.com/mig-1g.5gb"
+    labels = {
+        "nvidia.com/gpu.replicas": "8",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        "nvidia.com/mig.strategy": "mixed",
+        f"{mig}.product": "NVIDIA-A100-SXM4-40GB-MIG-1g.5gb-SHARED",
+        f"{mig}.count": "7",
+        f"{mig}.replicas": "2",
+        f"{mig}.sharing-strategy": "time-slicing",
+    }
+    shared = node("node-1", labels=labels, product="NVIDIA-A100-SXM4-40GB-SHARED", **{GPU: "8", mig: "14"})
+    assert by_hand(
+        plan(shared), "choose one number of shares: nvidia.com/gpu by 8, nvidia.com/mig-1g.5gb by 2 on node-1"
+    )
+    values = cutover_documents(view(shared), DEFAULTS).documents["dra-driver-values.yaml"]
+    assert values[0]["consumableShares"] == "8"
 
 
 def test_classes_are_applied_again_right_after_helm_removes_them():

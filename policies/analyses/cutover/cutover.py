@@ -154,7 +154,7 @@ def plan_cutover(view: ClusterView, settings: GPUAdmissionPolicy, folder: str) -
         return open_points(step_id, view, settings) == ()
 
     steps = cutover_steps(inventory, members, folder, is_done)
-    by_hand = tuple(_by_hand(inventory, members, policy, view, [*simulation.left()]))
+    by_hand = tuple(_by_hand(inventory, members, policy, view, simulation.left()))
     return CutoverPlan(inventory, waves, steps, after, by_hand, tuple(simulation.assumptions()))
 
 
@@ -198,8 +198,11 @@ def cutover_documents(view: ClusterView, settings: GPUAdmissionPolicy) -> Cutove
 
 def consumable_shares(inventory: Inventory) -> str:
     """The shares of a device, for the driver: the most of any node, empty if none shares."""
-    most = max((node.shares for node in inventory.nodes), default=1)
-    return str(most) if most > 1 else ""
+    found = [count for node in inventory.nodes for count in node.replicas.values()]
+    return str(max(found)) if found else ""
+
+
+_WORSE = (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
 
 
 class _Simulation:
@@ -276,7 +279,7 @@ class _Simulation:
         self._compared |= {each.label: self._comparer.compare(each) for each in concerned}
         found = self._compared.values()
         counts = {str(outcome): sum(each.outcome is outcome for each in found) for outcome in Outcome}
-        return replace(wave, counts=counts, effects=tuple(_effect(each) for each in found if _is_worse(each)))
+        return replace(wave, counts=counts, effects=tuple(_effect(each) for each in found if each.outcome in _WORSE))
 
     def _quotas(self, subjects: Sequence[Subject]) -> Iterator[Effect]:
         after = Situation(self._after, self._settings)
@@ -285,17 +288,15 @@ class _Simulation:
             if cell.outcome is not Outcome.KEPT:
                 yield Effect(each.label, each.namespace, each.count, cell.outcome, cell.sentence)
 
-    def left(self) -> Iterator[str]:
-        """The workloads that conversion leaves or refuses after the exchange, by the reason."""
-        by_reason: dict[str, list[str]] = {}
-        for each in self._subjects:
+    def left(self) -> dict[str, str]:
+        """The workloads that conversion leaves or refuses after the exchange, each with the reason."""
+        found: dict[str, str] = {}
+        for each in filter(requests_plugin, self._subjects):
             pod = migrate_pod(each.document, each.namespace, self._after, self._settings)
-            if requests_plugin(each) and pod.is_left:
-                denied = [str(found) for found in pod.findings if found.severity is Severity.DENY]
-                why = pod.reason or (denied or [str(found) for found in pod.findings])[0]
-                by_reason.setdefault(why, []).append(each.label)
-        for why, labels in by_reason.items():
-            yield f"change {format_list(labels)}: {inflect('requests', len(labels))} resources that go: {why}"
+            if pod.is_left:
+                denied = [str(finding) for finding in pod.findings if finding.severity is Severity.DENY]
+                found[each.label] = pod.reason or (denied or [str(finding) for finding in pod.findings])[0]
+        return found
 
     def assumptions(self) -> Iterator[str]:
         """The assumptions of the comparison."""
@@ -332,17 +333,21 @@ def _wave(members: WaveMembers, inventory: Inventory) -> Wave:
     )
 
 
-def _is_worse(comparison: FitComparison) -> bool:
-    return comparison.outcome in (Outcome.LOST, Outcome.CHANGED, Outcome.UNKNOWN)
-
-
 def _effect(comparison: FitComparison) -> Effect:
     subject = comparison.subject
     return Effect(subject.label, subject.namespace, subject.count, comparison.outcome, comparison.sentence)
 
 
+def _changes_of_left(left: Mapping[str, str]) -> Iterator[str]:
+    """The tasks for workloads that conversion leaves, by the reason."""
+    for why in dict.fromkeys(left.values()):
+        labels = [label for label, reason in left.items() if reason == why]
+        them = "it" if len(labels) == 1 else "them"
+        yield f"change {format_list(labels)}: conversion leaves {them}, and the requested resources go; {why}"
+
+
 def _by_hand(
-    inventory: Inventory, members: Sequence[WaveMembers], policy: Object, view: ClusterView, left: Sequence[str]
+    inventory: Inventory, members: Sequence[WaveMembers], policy: Object, view: ClusterView, left: Mapping[str, str]
 ) -> Iterator[str]:
     """The tasks that no step does: those that stop a cutover, those for workloads, then the others.
 
@@ -351,7 +356,7 @@ def _by_hand(
         members: Its waves.
         policy: The ClusterPolicy.
         view: The cluster.
-        left: The tasks for workloads that conversion leaves.
+        left: The workloads that conversion leaves, each with the reason.
     """
     nodes = inventory.nodes
     version = view.server_version()
@@ -386,15 +391,15 @@ def _by_hand(
     if inventory.runtime_class_users:
         yield (
             f"remove runtimeClassName from {format_list(inventory.runtime_class_users)}: the RuntimeClass goes with the "
-            "ClusterPolicy, and then their pods are refused"
+            "ClusterPolicy, and pods that name it are refused then"
         )
     for use in inventory.labels:
-        if use.left:
+        if labels := [each for each in use.left if each not in left]:
             yield (
-                f"remove {use.label} from the selectors of {format_list(use.left)}: no component updates this label after the "
+                f"remove {use.label} from the selectors of {format_list(labels)}: no component updates this label after the "
                 "exchange, and conversion cannot express it"
             )
-    yield from left
+    yield from _changes_of_left(left)
     homeless = [f"wave {each.number} ({format_list(each.homeless)})" for each in members if each.homeless]
     if homeless:
         yield (
@@ -408,7 +413,7 @@ def _by_hand(
     if cordoned:
         yield f"cordon {format_list(cordoned)} again after its wave, if it has to stay so: the last step of a wave uncordons"
     if REDACTED in str(policy.get("spec")):
-        yield "write the files from the running cluster: in this snapshot, values of variables are replaced by a word"
+        yield "write the files from the running cluster: this snapshot has no values of variables"
     extended = [each.name for each in inventory.classes if each.extended_resource]
     if extended:
         yield (
@@ -418,11 +423,12 @@ def _by_hand(
 
 
 def _of_sharing(nodes: Sequence[CutoverNode]) -> Iterator[str]:
+    """The task to choose a number of shares, if nodes or resources have several."""
     by_sharing: dict[str, list[str]] = {}
     for node in nodes:
         if node.sharing:
             by_sharing.setdefault(node.sharing, []).append(node.name)
-    if len(by_sharing) > 1:
+    if len({count for node in nodes for count in node.replicas.values()}) > 1:
         parts = [f"{sharing} on {format_list(names)}" for sharing, names in sorted(by_sharing.items())]
         yield (
             f"choose one number of shares: {'; '.join(parts)}; the DRA driver has one setting for the whole cluster, and the files "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from policies.devices.deviceclasses import GPU_CLASS, MIG_CLASS
 from policies.devices.selected_types import shipped_class
-from policies.fleet.operands import is_deployed
+from policies.fleet.operands import GPU_CLUSTER, driver_sharing, is_deployed
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import lookup, mapping_at, name_of
 from policies.nvidia.identifiers import DRIVER_VERSION_LABEL, GPU_RESOURCE
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 DRA_NODES = "nvidia.com/dra-kubelet-plugin"
 """The label of nodes that run the DRA driver of its own chart, as NVIDIA's documentation has it."""
-GPU_CLUSTER = "gpu-cluster"
-"""The only name that the API server accepts."""
 NVIDIA_DRIVER = "default"
 """The NVIDIADriver that the operator's chart makes."""
 _IMAGE = {"repository": "nvcr.io/nvidia", "image": "dra-driver-nvidia-gpu", "version": "v0.5.0"}
@@ -32,33 +30,43 @@ _DRIVER_IMAGE = {"repository": "nvcr.io/nvidia", "image": "driver"}
 _TOLERATION = {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"}
 _INSTALLED_DRIVER = "/run/nvidia/driver"
 _COPIED = (
-    *(
-        "annotations",
-        "args",
-        "config",
-        "enablePodLabels",
-        "enablePodUID",
-        "env",
-        "hostNetwork",
-        "hostPID",
-        "hpcJobMapping",
-    ),
-    *("image", "imagePullPolicy", "imagePullSecrets", "podLabelAllowlistRegex", "repository", "resources", "service"),
-    *("serviceMonitor", "version"),
+    "annotations",
+    "args",
+    "config",
+    "enablePodLabels",
+    "enablePodUID",
+    "env",
+    "hostNetwork",
+    "hostPID",
+    "hpcJobMapping",
+    "image",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "podLabelAllowlistRegex",
+    "repository",
+    "resources",
+    "service",
+    "serviceMonitor",
+    "version",
 )
 """Fields of DCGM and of its exporter that mean the same in a GPUCluster."""
 _OF_DRIVER = (
-    *(
-        "args",
-        "env",
-        "hostNetwork",
-        "image",
-        "imagePullPolicy",
-        "imagePullSecrets",
-        "kernelModuleConfig",
-        "kernelModuleType",
-    ),
-    *("manager", "rdma", "repository", "resources", "secretEnv", "startupProbe", "usePrecompiled", "version"),
+    "args",
+    "env",
+    "hostNetwork",
+    "image",
+    "imagePullPolicy",
+    "imagePullSecrets",
+    "kernelModuleConfig",
+    "kernelModuleType",
+    "manager",
+    "rdma",
+    "repository",
+    "resources",
+    "secretEnv",
+    "startupProbe",
+    "usePrecompiled",
+    "version",
 )
 """Fields of a driver that mean the same in an NVIDIADriver."""
 _OF_DAEMONSETS = ("annotations", "labels", "podSecurityContext", "priorityClassName", "tolerations")
@@ -78,8 +86,7 @@ def gpu_cluster(policy: Object, shares: str) -> Object:
     if secrets := lookup(spec, ("devicePlugin", "imagePullSecrets")):
         driver["imagePullSecrets"] = secrets
     if shares:
-        driver["featureGates"] = {"ConsumableShares": True}
-        driver["gpus"] = {"kubeletPlugin": {"env": [{"name": "CONSUMABLE_SHARES", "value": shares}]}}
+        driver |= driver_sharing(shares)
     paths = mapping_at(spec, ("hostPaths",))
     host_paths = {name: paths[name] for name in ("driverInstallDir", "kubeletRootDir") if paths.get(name)}
     # The operator's manifests tolerate this taint for a ClusterPolicy that names none, and nothing for a GPUCluster.

@@ -17,12 +17,10 @@ from enum import StrEnum
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
-from policies.analyses.cutover.cutover_files import DRA_NODES, GPU_CLUSTER, NVIDIA_DRIVER, device_classes
+from policies.analyses.cutover.cutover_files import DRA_NODES, NVIDIA_DRIVER, device_classes
 from policies.analyses.cutover.inventory import (
-    DEPLOY_MIG_MANAGER,
-    DEPLOY_PLUGIN,
+    DEPLOY_MIG_MANAGER_LABEL,
     WAVE_LABEL,
-    HelmRelease,
     cutover_nodes,
     discovery_labels,
     gpu_pods,
@@ -32,10 +30,12 @@ from policies.analyses.cutover.inventory import (
 )
 from policies.configuration.cluster_policy.policy_driver import ALLOW_DELETION
 from policies.fleet.device_plugin import active_cluster_policy
+from policies.fleet.operands import GPU_CLUSTER
 from policies.kubernetes.names import DRA_LABEL, format_count, format_list
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mapping_at, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, HelmRelease, lookup, mapping_at, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
+from policies.nvidia.identifiers import DEPLOY_PLUGIN_LABEL
 from policies.outcome import subjects_of
 
 if TYPE_CHECKING:
@@ -76,14 +76,6 @@ class CutoverStep:
     back: tuple[str, ...]
     wave: int | None
     is_done: bool
-
-
-@dataclass(frozen=True, slots=True)
-class CutoverFile:
-    """A file that commands read."""
-
-    name: str
-    text: str
 
 
 DRA_CHART = "oci://registry.k8s.io/dra-driver-nvidia/charts/dra-driver-nvidia-gpu"
@@ -139,11 +131,15 @@ def _install_driver(inventory: Inventory, folder: str) -> str:
     )
 
 
-def _preparation(inventory: Inventory, waves: Sequence[WaveMembers], folder: str) -> Iterator[_Draft]:
-    operator = inventory.policy_release or HelmRelease("gpu-operator", inventory.operator_namespace)
-    upgrade = (
+def _upgrade(operator: HelmRelease) -> str:
+    return (
         f"helm upgrade {quote(operator.name)} {OPERATOR_CHART} -n {quote(operator.namespace)} --reset-then-reuse-values"
     )
+
+
+def _preparation(inventory: Inventory, waves: Sequence[WaveMembers], folder: str) -> Iterator[_Draft]:
+    operator = inventory.policy_release or HelmRelease("gpu-operator", inventory.operator_namespace)
+    upgrade = _upgrade(operator)
     if not inventory.serves_gpu_cluster:
         yield _Draft(
             StepKind.OPERATOR,
@@ -231,7 +227,7 @@ def _steps_of_wave(wave: WaveMembers, inventory: Inventory) -> Iterator[_Draft]:
         (uncordon,),
         wave=wave.number,
     )
-    off = f"{DEPLOY_PLUGIN}=false {DEPLOY_MIG_MANAGER}=false {DRA_NODES}=true"
+    off = f"{DEPLOY_PLUGIN_LABEL}=false {DEPLOY_MIG_MANAGER_LABEL}=false {DRA_NODES}=true"
     yield _Draft(
         f"{prefix}{StepKind.SWITCH}",
         f"Wave {wave.number}: exchange the device plugin for the DRA driver",
@@ -268,11 +264,11 @@ def _plugin_back(wave: WaveMembers) -> Iterator[str]:
     """Commands that give the nodes of a wave their labels of before, as the operator sets them."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for node in wave.nodes:
-        is_moved = node.deploys.get(DEPLOY_PLUGIN) == "false"
-        found = {DEPLOY_PLUGIN: "true"} if is_moved else dict(node.deploys)
+        is_moved = node.deploys.get(DEPLOY_PLUGIN_LABEL) == "false"
+        found = {DEPLOY_PLUGIN_LABEL: "true"} if is_moved else dict(node.deploys)
         texts = [
             f"{name}={quote(found[name])}" if name in found else f"{name}-"
-            for name in (DEPLOY_PLUGIN, DEPLOY_MIG_MANAGER)
+            for name in (DEPLOY_PLUGIN_LABEL, DEPLOY_MIG_MANAGER_LABEL)
         ]
         groups[" ".join(texts)].append(quote(node.name))
     for changes, names in groups.items():
@@ -284,10 +280,10 @@ def _last_steps(inventory: Inventory, folder: str) -> Iterator[_Draft]:
     release, where = driver_release(inventory), quote(folder)
     install = _install_driver(inventory, folder)
     # The operator sets missing labels to true, so the device plugin would start beside the DRA driver.
-    keep_off = f"kubectl label nodes -l {WAVE_LABEL} --overwrite {DEPLOY_PLUGIN}=false {DEPLOY_MIG_MANAGER}=false {DRA_NODES}=true"
+    keep_off = f"kubectl label nodes -l {WAVE_LABEL} --overwrite {DEPLOY_PLUGIN_LABEL}=false {DEPLOY_MIG_MANAGER_LABEL}=false {DRA_NODES}=true"
     delete = f"kubectl delete gpuclusters.nvidia.com {GPU_CLUSTER}"
     if operator := inventory.policy_release:
-        upgrade = f"helm upgrade {quote(operator.name)} {OPERATOR_CHART} -n {quote(operator.namespace)} --reset-then-reuse-values"
+        upgrade = _upgrade(operator)
         # Helm creates what is new before it deletes, and a GPUCluster beside a ClusterPolicy is refused.
         exchange = [f"{upgrade} --set clusterPolicy.deployCR=false", f"{upgrade} -f {where}/operator-values.yaml"]
         back = (
@@ -433,8 +429,8 @@ def _open_in_wave(kind: StepKind, wave: int, view: ClusterView) -> Iterator[str]
     documents = {name_of(each): labels_of(each) for each in view.known_objects("Node")}
     for node in nodes:
         labels = documents[node.name]
-        if labels.get(DEPLOY_PLUGIN) != "false" or labels.get(DRA_NODES) != "true":
-            yield f"node {node.name} does not have {DEPLOY_PLUGIN}=false and {DRA_NODES}=true"
+        if labels.get(DEPLOY_PLUGIN_LABEL) != "false" or labels.get(DRA_NODES) != "true":
+            yield f"node {node.name} does not have {DEPLOY_PLUGIN_LABEL}=false and {DRA_NODES}=true"
         elif node.offers:
             yield f"node {node.name}: the device plugin still hands out {format_list([*node.offers])}"
         elif not node.is_published:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping  # noqa: TC003 - pydantic reads the annotation
 from dataclasses import dataclass
@@ -14,14 +13,18 @@ from policies.configuration.cluster_facts import Facts
 from policies.fleet import may_request_gpu
 from policies.fleet.device_plugin import active_cluster_policy, node_workload, nodes_with_both
 from policies.fleet.gpu_nodes import gpu_nodes
+from policies.fleet.offers.offer import is_label_of_discovery
 from policies.fleet.offers.published import gpu_slices
+from policies.fleet.operands import gpu_cluster
 from policies.fleet.operator_place import operator_place
-from policies.kubernetes.names import DRA_LABEL, HELM, PREFIX, format_list, is_dns_subdomain
+from policies.kubernetes.names import DRA_LABEL, PREFIX, format_list
 from policies.kubernetes.nodes import is_cordoned, labels_of, required_terms
 from policies.kubernetes.objects import (
     DEFAULT_NAMESPACE,
+    HelmRelease,
     controller_of,
     has_ended,
+    helm_release,
     items_at,
     lookup,
     mapping_at,
@@ -30,7 +33,15 @@ from policies.kubernetes.objects import (
     namespace_of,
 )
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.identifiers import DRIVER, DRIVER_VERSION_LABEL, MIG_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import (
+    CLIQUE_LABEL,
+    DEPLOY_PLUGIN_LABEL,
+    DEPLOY_PREFIX,
+    DRIVER,
+    DRIVER_VERSION_LABEL,
+    MIG_CONFIG_LABEL,
+    PRODUCT_LABEL,
+)
 from policies.nvidia.mig import parse_resource
 from policies.nvidia.pod_conditions import requested_names
 from policies.nvidia.releases import NVIDIAFeature
@@ -46,29 +57,10 @@ if TYPE_CHECKING:
 
 WAVE_LABEL = f"{PREFIX}cutover-wave"
 """The label of nodes and namespaces with the number of their wave; 0 for nodes that use DRA already."""
-DEPLOY_PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
-DEPLOY_MIG_MANAGER = "nvidia.com/gpu.deploy.mig-manager"
-"""Labels that keep a component of the operator away from a node if they are `false`; the operator leaves such a value.
-
-Source: github.com/NVIDIA/gpu-operator controllers/state_manager.go addGPUStateLabels.
-"""
-_OF_DISCOVERY = re.compile(
-    r"nvidia\.com/(?:gfd\.timestamp|cuda\.(?:driver|runtime)[-.].+|mig\.(?:capable|strategy)|mig-.+|mps\.capable|vgpu\..+"
-    r"|gpu\.(?:product|memory|family|count|replicas|machine|mode|sharing-strategy|multiprocessors"
-    r"|compute\.(?:major|minor)|slices\..+|engines\..+))"
-)
-"""The labels of GPU Feature Discovery. Source: github.com/NVIDIA/k8s-device-plugin internal/lm."""
+DEPLOY_MIG_MANAGER_LABEL = f"{DEPLOY_PREFIX}mig-manager"
 _RUNTIME_CLASS = "nvidia"
 """The RuntimeClass of the operator's container toolkit; it belongs to the ClusterPolicy, unless the spec names another."""
 _SHARED = "-SHARED"
-
-
-@dataclass(frozen=True, slots=True)
-class HelmRelease:
-    """The release of Helm that an object belongs to."""
-
-    name: str
-    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +73,8 @@ class CutoverNode:
     """What the device plugin hands out, by resource."""
     held: Mapping[str, int]
     """What running pods hold of it."""
-    sharing: str
-    """How the plugin shares, `nvidia.com/gpu by 4`; empty if it does not."""
-    shares: int
-    """The most pods that share a device; 1 if none do."""
+    replicas: Mapping[str, int]
+    """The shares that the plugin makes of a device, by resource; empty if it shares none."""
     is_published: bool
     """True if NVIDIA's DRA driver publishes its GPUs."""
     is_cordoned: bool
@@ -96,6 +86,11 @@ class CutoverNode:
     """The wave that its label names; None without one."""
     deploys: Mapping[str, str]
     """The values of the operator's labels for the device plugin and the MIG manager."""
+
+    @property
+    def sharing(self) -> str:
+        """The shares of the plugin, for people: `nvidia.com/gpu by 4`; empty if it does not."""
+        return ", ".join(f"{name} by {count}" for name, count in self.replicas.items())
 
     @property
     def load(self) -> float:
@@ -203,7 +198,6 @@ def take_inventory(view: ClusterView, settings: GPUAdmissionPolicy, subjects: Se
     """
     policy = active_cluster_policy(view)
     stored = policy if isinstance(policy, dict) else {}
-    clusters = view.list("GPUCluster")
     users = [each for each in subjects if requests_plugin(each)]
     runtime_class = lookup(stored, ("spec", "operator", "runtimeClass")) or _RUNTIME_CLASS
     nodes = cutover_nodes(view)
@@ -212,7 +206,7 @@ def take_inventory(view: ClusterView, settings: GPUAdmissionPolicy, subjects: Se
         policy=name_of(stored),
         policy_release=helm_release(stored),
         operator_namespace=operator_place(view, settings).namespaces[0],
-        gpu_cluster="" if clusters is UNKNOWN else next(map(name_of, clusters), ""),
+        gpu_cluster=name_of(gpu_cluster(view) or {}),
         serves_gpu_cluster=serves_gpu_cluster(view, settings),
         driver_owner=_driver_owner(stored),
         uses_driver_crd=lookup(stored, ("spec", "driver", "useNvidiaDriverCRD")),
@@ -263,23 +257,21 @@ def cutover_nodes(view: ClusterView) -> tuple[CutoverNode, ...]:
             product=each.labels.get(PRODUCT_LABEL, "").removesuffix(_SHARED) or "unknown product",
             offers={name: amount for name, amount in sorted(each.offers.items()) if parse_resource(name) is not None},
             held=dict(held[each.name]),
-            sharing=format_list(
-                [
-                    f"{name} by {device.sharing.replicas}"
-                    for name, device in sorted(each.traits.shown_devices.items())
-                    if device.sharing.replicas > 1 and name in each.offers
-                ]
-            ).removeprefix("none"),
-            shares=max(
-                (device.sharing.replicas for name, device in each.traits.shown_devices.items() if name in each.offers),
-                default=1,
-            ),
+            replicas={
+                name: device.sharing.replicas
+                for name, device in sorted(each.traits.shown_devices.items())
+                if device.sharing.replicas > 1 and name in each.offers
+            },
             is_published=each.name in published,
             is_cordoned=each.name in cordoned,
             mig_config=_of_mig_manager(each.labels),
             driver=each.labels.get(DRIVER_VERSION_LABEL, ""),
             wave=wave_in(each.labels),
-            deploys={name: each.labels[name] for name in (DEPLOY_PLUGIN, DEPLOY_MIG_MANAGER) if name in each.labels},
+            deploys={
+                name: each.labels[name]
+                for name in (DEPLOY_PLUGIN_LABEL, DEPLOY_MIG_MANAGER_LABEL)
+                if name in each.labels
+            },
         )
         for each in sorted(found.nodes, key=lambda node: node.name)
     )
@@ -301,19 +293,14 @@ def namespace_wave(name: str, view: ClusterView) -> int | None:
     return wave_in(mapping_at(view.get("Namespace", name), ("metadata", "labels")))
 
 
-def helm_release(document: Object) -> HelmRelease | None:
-    """The release that an object belongs to by the annotations of Helm; None without valid ones."""
-    annotations = mapping_at(document, ("metadata", "annotations"))
-    name, namespace = annotations.get(f"{HELM}name"), annotations.get(f"{HELM}namespace") or DEFAULT_NAMESPACE
-    # Commands contain both; a name that begins with a dash would be an option.
-    return HelmRelease(str(name), str(namespace)) if is_dns_subdomain(name) and is_dns_subdomain(namespace) else None
-
-
 def discovery_labels(view: ClusterView) -> tuple[str, ...]:
     """The names of the labels of GPU Feature Discovery that nodes have."""
-    return tuple(
-        sorted({key for node in view.known_objects("Node") for key in labels_of(node) if _OF_DISCOVERY.fullmatch(key)})
-    )
+    return tuple(sorted({key for node in view.known_objects("Node") for key in labels_of(node) if _is_stale(key)}))
+
+
+def _is_stale(label: str) -> bool:
+    """True for a label of GPU Feature Discovery that no component of a GPUCluster sets."""
+    return label != CLIQUE_LABEL and is_label_of_discovery(label)
 
 
 def gpu_pods(view: ClusterView) -> Iterator[Object]:
@@ -344,7 +331,7 @@ def serves_gpu_cluster(view: ClusterView, settings: GPUAdmissionPolicy) -> bool:
     """True if GPUClusters are served, by the version of the operator; false also if that is unknown."""
     policy = active_cluster_policy(view)
     version = Facts(view, settings).operator_version(policy if isinstance(policy, dict) else {})
-    return NVIDIAFeature.GPUClusters.is_in(version) is True or bool(view.known_objects("GPUCluster"))
+    return NVIDIAFeature.GPUClusters.is_in(version) is True or gpu_cluster(view) is not None
 
 
 def _driver_owner(policy: Object) -> str:
@@ -422,7 +409,7 @@ def selected_labels(pod: Object) -> frozenset[str]:
     keys = [*map(str, mapping_at(spec, ("nodeSelector",)))]
     for term in required_terms(spec):
         keys += [str(each.get("key")) for each in items_at(term, ("matchExpressions",)) if isinstance(each, dict)]
-    return frozenset(key for key in keys if _OF_DISCOVERY.fullmatch(key))
+    return frozenset(filter(_is_stale, keys))
 
 
 def _components(policy: Object, nodes: Sequence[CutoverNode]) -> Iterator[Component]:

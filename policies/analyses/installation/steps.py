@@ -9,7 +9,7 @@ from policies.admission import CONFIGURATIONS
 from policies.analyses.installation.cluster_checks import Check, Topic
 from policies.analyses.installation.dry_runs import PlannedObject, label_of
 from policies.kubernetes.names import format_list
-from policies.kubernetes.objects import items_at, lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.objects import helm_release, items_at, lookup, mapping_at, mappings_at, name_of
 from policies.kubernetes.view import UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _IMAGE = ("spec", "template", "spec", "containers", 0, "image")
 _VERSION = re.compile(r"v?(\d+)\.(\d+)\.(\d+)(?:[-+].*)?")
 _UPGRADE = "docs/upgrade.md"
-_HELM = "meta.helm.sh/release-name"
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _GITOPS = {
     "argocd.argoproj.io/instance": "Argo CD",
@@ -177,8 +176,8 @@ def _owner_checks(planned: Sequence[PlannedObject]) -> Iterator[Check]:
         annotations = mapping_at(each.stored, ("metadata", "annotations"))
         labels = mapping_at(each.stored, ("metadata", "labels"))
         tools.update(tool for key, tool in _GITOPS.items() if key in labels or key in annotations)
-        if release := annotations.get(_HELM):
-            releases.add(str(release))
+        if release := helm_release(each.stored):
+            releases.add(release.name)
         elif by_helm and not _is_hook(each.document):
             strangers.append(each.label)
     if releases and not by_helm:

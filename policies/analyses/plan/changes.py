@@ -17,7 +17,7 @@ from policies.fleet.operands import cluster_classes, gpu_cluster, is_deployed
 from policies.fleet.operator_place import operator_place
 from policies.kubernetes.names import format_count, format_list, format_ranges, list_command
 from policies.kubernetes.nodes import labels_of
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace, lookup, mapping_at, name_of, namespace_of
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, helm_release, in_namespace, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN
 from policies.kubernetes.workloads import group_of
 from policies.nvidia.identifiers import MIG_CONFIG_LABEL, PRODUCT_LABEL
@@ -318,14 +318,13 @@ def _other_drivers(cluster: Object, before: Situation) -> Iterator[str]:
         )
     classes: defaultdict[str, list[str]] = defaultdict(list)
     for name in cluster_classes(cluster):
-        annotations = mapping_at(before.view.get("DeviceClass", name), ("metadata", "annotations"))
-        release, home = (annotations.get(f"meta.helm.sh/release-{field}") for field in ("name", "namespace"))
-        if release:
-            classes[f"{home}/{release}"].append(name)
-    for release, names in classes.items():
+        stored = before.view.get("DeviceClass", name)
+        if isinstance(stored, dict) and (release := helm_release(stored)):
+            classes[f"{release.namespace}/{release.name}"].append(name)
+    for owner, names in classes.items():
         one = len(names) == 1
         yield (
-            f"the Helm release {release} deletes {'DeviceClass' if one else 'DeviceClasses'} {format_list(names, len(names))} when "
+            f"the Helm release {owner} deletes {'DeviceClass' if one else 'DeviceClasses'} {format_list(names, len(names))} when "
             f"it is uninstalled; pods and claims for {'it' if one else 'them'} wait until the operator creates "
             f"{'it' if one else 'them'} again, within a minute"
         )
