@@ -36,6 +36,7 @@ MAY_BE_EMPTY = {
     "Devices by state",  # GPU nodes may be created after the first count
     "Exemptions and waivers that were used",  # no exemption is configured
     "Free devices by product",  # as above
+    "Pods that wait for GPUs, now",  # none may wait
     "Refused or admitted because a webhook could not be called",
 }
 """Panels with a query of what does not happen in every run."""
