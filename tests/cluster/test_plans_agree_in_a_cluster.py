@@ -38,7 +38,7 @@ class States(Scheduled):
         self.strategy = self.chance.choice(STRATEGIES)
         known = states(self.strategy)
         self.states = {name: self.chance.choice(known) for name in NODES}
-        self.pods, self.running = {}, {}
+        self.pods, self.running, self.held = {}, {}, {}
 
     def show(self):
         """Write what the components make of the states."""
@@ -80,8 +80,17 @@ class States(Scheduled):
         for name, pod in self.pods.items():
             if self.starts(pod):
                 self.running[name] = self.cluster.get("Pod", name, self.team).object
+                self.held[name] = self._devices_of(self.running[name])
                 if self._is_refused(pod):
                     self.end(self.running.pop(name))
+
+    def _devices_of(self, pod):
+        """Node and name of each device that the claims of a pod have."""
+        claims = [each["resourceClaimName"] for each in pod["status"].get("resourceClaimStatuses", ())]
+        allocated = [
+            self.cluster.get("ResourceClaim", name, self.team).object["status"]["allocation"] for name in claims
+        ]
+        return {(each["pool"], each["device"]) for found in allocated for each in found["devices"]["results"]}
 
     def _pod(self, name):
         chance, resources = self.chance, {}
@@ -184,8 +193,12 @@ class States(Scheduled):
         return state is not None and any(state.refuses(strategy or self.strategy, *item) for item in _amounts(limits))
 
     def _restore(self, pod, was):
-        """Give a pod the place back that it had; devices that no longer exist need not be held."""
+        """Give a pod the place back that it had, unless its devices exist no longer: then it holds none of the new ones."""
         node = was["spec"]["nodeName"]
+        slices = [each["spec"] for each in self.cluster.list("ResourceSlice")]
+        exist = {(each["pool"]["name"], device["name"]) for each in slices for device in each.get("devices", ())}
+        if not self.held[was["metadata"]["name"]] <= exist:
+            return
         if "resourceClaims" not in pod["spec"] and "extendedResourceClaimStatus" not in was.get("status", {}):
             again = {**pod, "spec": {**pod["spec"], "nodeName": node}}
             assert self.cluster.create(again).accepted
