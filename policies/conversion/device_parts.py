@@ -20,7 +20,7 @@ from policies.conversion.device_layout import most_at_once
 from policies.conversion.record import UUID, DevicePart
 from policies.devices.device_sharing import SharingMode, sharing_of
 from policies.devices.deviceclasses import MIG_CLASS
-from policies.devices.published_devices import gpu_groups, largest_node
+from policies.devices.published_devices import gpu_groups, largest_node, published_devices
 from policies.fleet.gpu_nodes import gpu_nodes
 from policies.fleet.offers.shown import LabelledResource, shown_device
 from policies.kubernetes.names import printable
@@ -108,18 +108,20 @@ def resource_parts(
         view: The cluster.
         shared: The resources that are shares under the name of the device on every node that the pod could have run on.
     """
-    published = gpu_groups(view)
+    published = view.derive(published_devices)
+    is_driver_sharing = published is not UNKNOWN and bool(published.sharing_nodes)
+    sharing = record.wish.sharing
+    if not (is_driver_sharing or shared or sharing == "shared" or any(map(_is_named_share, places))):
+        return ResourceParts({}, (), ())
     parts: dict[str, DevicePart] = {}
     unoffered: list[UnofferedPart] = []
-    sharing = record.wish.sharing
     groups_of: dict[str, Sequence[DeviceGroup]] = {}
     for resource, path in places.items():
         kind = "mig" if record.device_class(resource) == MIG_CLASS else "gpu"
         groups: Sequence[DeviceGroup] = [
-            each for each in (() if published is UNKNOWN else published) if each.type == kind
+            each for each in (() if published is UNKNOWN else published.gpus) if each.type == kind
         ]
-        parsed = parse_resource(resource)
-        is_share = (parsed is not None and parsed.shared) or (resource in shared and sharing != "exclusive")
+        is_share = _is_named_share(resource) or (resource in shared and sharing != "exclusive")
         found: DevicePart | UnofferedPart | None
         if not (is_share or sharing == "shared"):
             if len(_sharings(groups)) > 1:
@@ -141,6 +143,12 @@ def resource_parts(
             groups_of[resource] = groups
     apart, scarce = _parts_apart(record, groups_of, places)
     return ResourceParts(parts, apart, (*unoffered, *scarce))
+
+
+def _is_named_share(resource: str) -> bool:
+    """True for a resource such as `nvidia.com/gpu.shared`."""
+    parsed = parse_resource(resource)
+    return parsed is not None and parsed.shared
 
 
 def _parts_apart(

@@ -265,6 +265,8 @@ class ConversionRecord:
 
     def slices_of(self, resource: str) -> tuple[Slice, ...]:
         """The alternatives that a resource becomes; empty if it stands for devices of one kind."""
+        if not self.slices:
+            return ()
         parsed = parse_resource(resource)
         return () if parsed is None or parsed.mig else self.slices
 
