@@ -14,7 +14,7 @@ import pytest
 
 
 def on_a_terminal(folder, *arguments, **environment):
-    """What a terminal shows of a command, whose progress is erased."""
+    """The text that a terminal shows of a command, whose progress is erased."""
     inherited = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR", "TERM")}
     leader, follower = pty.openpty()
     process = subprocess.Popen(

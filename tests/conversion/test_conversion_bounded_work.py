@@ -179,7 +179,7 @@ def counted(value):
 
 @pytest.fixture
 def counter(monkeypatch):
-    """How many items a function copies, and how many names it compares."""
+    """The number of items that a function copies, and of names that it compares."""
 
     def count(function):
         for what in ("copied", "compared"):

@@ -153,7 +153,7 @@ class OperatedCluster:
         )
 
     def operate(self) -> None:
-        """What the operator, the device plugin and the DRA driver do until nothing changes any more."""
+        """Do what the operator, the device plugin and the DRA driver do, until nothing changes any more."""
         policies, clusters = self.api.list("ClusterPolicy"), self.api.list("GPUCluster")
         if clusters and not policies:
             self._run_gpu_cluster(clusters[0])

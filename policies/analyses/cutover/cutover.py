@@ -98,7 +98,7 @@ class CutoverPlan:
     waves: tuple[Wave, ...]
     steps: tuple[CutoverStep, ...]
     after: Wave
-    """What the exchange itself does: no wave, but the same facts about all workloads."""
+    """The effects of the exchange itself: no wave, but the same facts about all workloads."""
     by_hand: tuple[str, ...]
     """The tasks that no step does; sentences without full stops, each with what to do first."""
     assumptions: tuple[str, ...]

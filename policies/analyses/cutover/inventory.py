@@ -70,9 +70,9 @@ class CutoverNode:
     name: str
     product: str
     offers: Mapping[str, int]
-    """What the device plugin hands out, by resource."""
+    """The devices that the device plugin hands out, by resource."""
     held: Mapping[str, int]
-    """What running pods hold of it."""
+    """The part of them that running pods hold."""
     replicas: Mapping[str, int]
     """The shares that the plugin makes of a device, by resource; empty if it shares none."""
     is_published: bool
@@ -155,7 +155,7 @@ class Inventory:
     twice: tuple[str, ...]
     """The nodes that hand out their GPUs by the device plugin and by DRA."""
     components: tuple[Component, ...]
-    """What goes, and what takes its place."""
+    """The parts that go, each with what takes its place."""
     labels: tuple[LabelUse, ...]
     discovery_labels: tuple[str, ...]
     """The labels of GPU Feature Discovery on nodes."""
@@ -202,6 +202,7 @@ def take_inventory(view: ClusterView, settings: GPUAdmissionPolicy, subjects: Se
     runtime_class = lookup(stored, ("spec", "operator", "runtimeClass")) or _RUNTIME_CLASS
     nodes = cutover_nodes(view)
     namespaces = plugin_namespaces(subjects)
+    pods = tuple(gpu_pods(view))
     return Inventory(
         policy=name_of(stored),
         policy_release=helm_release(stored),
@@ -227,10 +228,10 @@ def take_inventory(view: ClusterView, settings: GPUAdmissionPolicy, subjects: Se
             for name in namespaces
             if lookup(view.get("Namespace", name), ("metadata", "labels", DRA_LABEL)) == "preview"
         ),
-        holding_pods=_names_by_node(gpu_pods(view)),
-        unmanaged_pods=_names_by_node(pod for pod in gpu_pods(view) if controller_of(pod) is None),
-        daemon_pods=_names_by_node(filter(_is_of_daemon_set, gpu_pods(view))),
-        claiming_pods=_names_by_node(pod for pod in gpu_pods(view) if pod_use(pod) is None),
+        holding_pods=_names_by_node(pods),
+        unmanaged_pods=_names_by_node(pod for pod in pods if controller_of(pod) is None),
+        daemon_pods=_names_by_node(filter(_is_of_daemon_set, pods)),
+        claiming_pods=_names_by_node(pod for pod in pods if pod_use(pod) is None),
         virtual=tuple(
             name_of(each)
             for each in view.known_objects("Node")

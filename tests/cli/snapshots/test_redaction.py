@@ -40,7 +40,7 @@ from webhook.cluster.resources import RESOURCES, WORKLOAD_RESOURCES
 SHAPES = ("{word}", "{before} {word}", '{before}["{word}"]', "{word}/{before}", "{before}: {word}-7\n")
 """Names alone, and in texts such as CEL, lists and configuration."""
 WORDS = ("acme", "acme-vision", "ACME_TOKEN", "команда")
-"""What users choose as names; each is planted with a number."""
+"""The names that users choose; each is planted with a number."""
 FIRST = ("Namespace", "Node", "ResourceClaimTemplate")
 """A snapshot reads these kinds first."""
 MISSPELT = {"corpus/resource-of-a-misspelt-vendor.yaml", "corpus/field-beside-its-misspelling.yaml"}
