@@ -22,11 +22,9 @@ from policies.outcome import (
     Reason,
     ReasonKind,
 )
-from tests.pages.test_report_page import HOSTILE, parse, text_of
+from tests.pages.test_report_page import HOSTILE, SVG, parse, text_of
 from webhook.pages.explanation import render_explanation, render_explanations
 from webhook.pages.explanation_picture import draw_explanations
-
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def outcome(state, devices=("gpu-0",), count=None, claim="gpus", request="gpu", **why):

@@ -17,6 +17,7 @@ from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import _REASON_WORDS, PARTS, render_report_parts
 
+SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<img src=x onerror=alert(1)>\"'{{7*7}}</script><script>alert(2)</script>"
 
 
@@ -73,7 +74,9 @@ def test_page_names_no_address(tree):
 
 
 def test_every_picture_has_words(tree):
-    for picture in tree.iter("svg"):
+    pictures = [*tree.iter(f"{SVG}svg")]
+    assert pictures
+    for picture in pictures:
         assert picture.get("aria-hidden") == "true" or picture.get("aria-label")
 
 
