@@ -1,9 +1,14 @@
 """Settings of Sphinx: https://www.sphinx-doc.org/en/master/usage/configuration.html."""
 
-from typing import Any
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, ClassVar
 
 from sphinx.application import Sphinx
+from sphinx.domains import Domain, ObjType
 from sphinx.search.en import SearchEnglish
+
+from policies.admission import rule_book
 
 project = "gpu-admission"
 html_title = "gpu-admission"
@@ -34,6 +39,22 @@ class _English(SearchEnglish):
         return self._stems[word]
 
 
+class _Rules(Domain):
+    """The rules as objects, so that the search finds one by its id and by words of its title, and leads to its section."""
+
+    name = "rules"
+    object_types: ClassVar = {"rule": ObjType("rule")}
+
+    def get_objects(self) -> Iterator[tuple[str, str, str, str, str, int]]:
+        for rule in rule_book().rules:
+            name = f"{rule.id}: {rule.title}"
+            yield name, name, "rule", f"docs/rules/{rule.subject}", rule.id.lower(), 0
+
+    def merge_domaindata(self, docnames: AbstractSet[str], otherdata: dict[str, Any]) -> None:
+        """Nothing: the rules come from the code, and not from the pages that a process reads."""
+
+
 def setup(app: Sphinx) -> None:
     """Register what Sphinx does not have."""
     app.add_search_language(_English)
+    app.add_domain(_Rules)

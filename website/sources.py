@@ -1,7 +1,6 @@
 """The sources of the site: the pages of the repository, in the places that their links expect.
 
-What differs from the repository: docs/README.md is the index, with its lists as navigation; docs/rules.md is a page for each
-family, because one of 9,500 lines is slow to load and to search; links to folders lead to their README.
+What differs from the repository: docs/README.md is the index, with its lists as navigation; links to folders lead to their README.
 """
 
 from __future__ import annotations
@@ -20,21 +19,13 @@ _OTHER_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SCOPE.md", "SEC
 _LINK = re.compile(r"(\]\()([^)#\s]+)((?:#[^)\s]*)?\))")
 _SECTION = re.compile(r"^## (.+)\n", re.MULTILINE)
 _ENTRY = re.compile(r"^- \[(.+?)\]\((\S+?)\.md\)", re.MULTILINE)
-_RULE = re.compile(r"^## (GA\d{3})$", re.MULTILINE)
-_FAMILY = re.compile(r"^## (\w[\w ]*)\n\n\| rule \|", re.MULTILINE)
 
 
 def write_sources(folder: Path) -> None:
     """Write the sources into an empty folder."""
-    families = dict(_families((ROOT / "docs" / "rules.md").read_text()))
-    rules = {rule.lower(): name for name, text in families.items() for rule in _RULE.findall(text)}
     for path in _pages():
-        text = _with_links(path.read_text(), path, folder)
-        _write(folder / path.relative_to(ROOT), _with_rule_links(text, rules, path))
-    for name, text in families.items():
-        _write(folder / "docs" / "rules" / f"{name}.md", text)
-    _write(folder / "docs" / "rules.md", _rules_page(families))
-    for name in ("examples", "docs/designs"):
+        _write(folder / path.relative_to(ROOT), _with_links(path.read_text(), path, folder))
+    for name in ("examples", "docs/designs", "docs/rules"):
         _append_navigation(folder / name)
     _write(folder / "index.md", _index((ROOT / "docs" / "README.md").read_text()))
     (folder / "docs" / "README.md").unlink()
@@ -87,33 +78,6 @@ def _with_links(text: str, page: Path, folder: Path) -> str:
 def _relative(target: Path, page: Path) -> str:
     up = len(page.parent.relative_to(ROOT).parts)
     return f"{'../' * up}{target.relative_to(ROOT).as_posix()}"
-
-
-def _families(text: str) -> Iterator[tuple[str, str]]:
-    """The page of each family of rules, by its file name."""
-    parts = _FAMILY.split(text)
-    for title, part in zip(parts[1::2], parts[2::2], strict=True):
-        # The rules of a family are one level up on a page of their own.
-        body = re.sub(r"^### (GA\d{3})$", r"## \1", f"| rule |{part}", flags=re.MULTILINE)
-        yield title.lower().replace(" ", "-"), f"# Rules: {title}\n\n{body.rstrip()}\n"
-
-
-def _rules_page(families: dict[str, str]) -> str:
-    introduction = _FAMILY.split((ROOT / "docs" / "rules.md").read_text())[0].rstrip()
-    counts = {name: len(re.findall(r"^## GA", text, re.MULTILINE)) for name, text in families.items()}
-    titles = {name: text.partition("\n")[0].removeprefix("# Rules: ") for name, text in families.items()}
-    rows = "".join(f"- [{titles[name]}](rules/{name}.md): {counts[name]} rules\n" for name in families)
-    return f"{introduction}\n\n{rows}\n{_toctree('', [f'rules/{name}' for name in families])}"
-
-
-def _with_rule_links(text: str, rules: dict[str, str], page: Path) -> str:
-    """Links to a rule lead to the page of its family."""
-    folder = _relative(ROOT / "docs" / "rules", page)
-    return re.sub(
-        r"\((?:\S*/)?rules\.md#(ga\d{3})\)",
-        lambda found: f"({folder}/{rules[found[1]]}.md#{found[1]})" if found[1] in rules else found[0],
-        text,
-    )
 
 
 def _index(text: str) -> str:

@@ -1,4 +1,4 @@
-"""docs/rules.md, the tables of docs/catalogue.md, docs/pod-starts.md and docs/versions.md, and the titles for completion match the code.
+"""The pages of docs/rules, the tables of docs/catalogue.md, docs/pod-starts.md and docs/versions.md, and the titles for completion match the code.
 
 `python tests/configuration/test_documents.py` writes them anew.
 """
@@ -15,52 +15,92 @@ from webhook.cli.shipped_files import read_examples
 
 ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "docs" / "catalogue.md"
-RULES = ROOT / "docs" / "rules.md"
+RULES = ROOT / "docs" / "rules"
 TITLES = ROOT / "policies" / "rule_titles.txt"
 STARTS = ROOT / "docs" / "pod-starts.md"
 VERSIONS = ROOT / "docs" / "versions.md"
 SHOWN_MINORS = range(34, 39)
-SECTIONS = {
-    "GA1": "Configuration",
-    "GA2": "Claims",
-    "GA3": "Conversion",
-    "GA4": "Placement",
-    "GA5": "Quotas",
-    "GA6": "Access to GPUs without a request",
-    "GA7": "Settings",
+SUBJECTS = {
+    "configuration": (
+        "configuration",
+        "The rules on ClusterPolicy, NVIDIADriver, GPUCluster, ConfigMaps and node labels",
+        "configuration.md",
+    ),
+    "claims": ("claims", "The rules on ResourceClaims, their templates, DeviceClasses and CEL selectors", "claims.md"),
+    "conversion": ("conversion", "The rules on pods that become pods with claims", "conversion.md"),
+    "placement": ("placement", "The rules on what pods request and on which nodes they can run", "placement.md"),
+    "quota": ("quotas", "The rules on GPUQuotas, ResourceQuotas and LimitRanges", "quota.md"),
+    "access": (
+        "access to GPUs without a request",
+        "The rules on containers that use GPUs without a request",
+        "access.md",
+    ),
+    "settings": (
+        "settings, waivers and manifests",
+        "The rules on the settings, on waivers, and on manifests as such",
+        "settings.md",
+    ),
 }
+"""For each subject of rules, the title of its page, what the page has, and the page about the subject."""
 
 
-def rules_page():
+def rules_pages():
+    """The pages of rules by path: a table of all, and a page for each subject."""
+    return {RULES / "README.md": rules_table()} | {RULES / f"{subject}.md": rules_page(subject) for subject in SUBJECTS}
+
+
+def rules_table():
     lines = [
         "# Rules",
         "",
-        "Every rule with its default severity, which `spec.rules` of the GPUAdmissionPolicy can change. The same, and",
-        "offline: `gpu-admission rules`; with `--kind ClusterPolicy` only the rules that review objects of that kind, and with",
-        "`--search time-slicing` those with these words. Made from the rules by `tests/configuration/test_documents.py`.",
+        f"All {len(rule_book().rules)} rules. Each links to its reason, what to do, a wrong and a right example, and its source. The severity is",
+        "the default, which `spec.rules` of the [settings](../settings.md) can change. To search offline: `gpu-admission rules GA132`,",
+        "`gpu-admission rules --search time-slicing`, `gpu-admission rules --kind ClusterPolicy`.",
+        "",
+        "| subject | rules | |",
+        "|---|---|---|",
     ]
-    for prefix, name in SECTIONS.items():
-        rules = [rule for rule in rule_book().rules if rule.id.startswith(prefix)]
-        lines += ["", f"## {name}", "", "| rule | severity | what holds |", "|---|---|---|"]
-        lines += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.default} | {cell(rule.title)} |" for rule in rules]
-        for rule in rules:
-            examples = read_examples(rule.id)
-            severity = f"{rule.default}, whatever the settings say" if rule.fixed else rule.default
-            lines += ["", f"### {rule.id}", "", f"**{rule.title}** ({severity})", "", rule.why, ""]
-            lines += [
-                f"What to do: {rule.remedy}.{f' An administrator can {rule.administrator}.' if rule.administrator else ''}",
-                "",
-                "Wrong:",
-                "",
-                "```yaml",
-                examples.wrong,
-                "```",
-                "",
-                "Right:",
-                "",
-            ]
-            lines += ["```yaml", examples.right, "```", "", f"Source: {rule.source}."]
+    for subject, (_, about, page) in SUBJECTS.items():
+        count = len(rules_of(subject))
+        lines.append(f"| [{subject}]({subject}.md) | {count} | {about}; see [{page}](../{page}) |")
+    lines += ["", "| rule | title | severity | subject |", "|---|---|---|---|"]
+    for subject in SUBJECTS:
+        lines += [
+            f"| [{rule.id}]({subject}.md#{rule.id.lower()}) | {cell(rule.title)} | {rule.default} | {subject} |"
+            for rule in rules_of(subject)
+        ]
     return "\n".join(lines) + "\n"
+
+
+def rules_page(subject):
+    title, about, page = SUBJECTS[subject]
+    lines = [
+        f"# Rules: {title}",
+        "",
+        f"{about}, with examples. [{page}](../{page}) explains the subject, [all rules](README.md) has the others.",
+        "",
+        "| rule | severity | what holds |",
+        "|---|---|---|",
+    ]
+    rules = rules_of(subject)
+    lines += [f"| [{rule.id}](#{rule.id.lower()}) | {rule.default} | {cell(rule.title)} |" for rule in rules]
+    for rule in rules:
+        examples = read_examples(rule.id)
+        severity = f"{rule.default}, whatever the settings say" if rule.fixed else rule.default
+        administrator = f" An administrator can {rule.administrator}." if rule.administrator else ""
+        lines += ["", f"## {rule.id}", "", f"**{rule.title}** ({severity})", "", rule.why, ""]
+        lines += [f"What to do: {rule.remedy}.{administrator}", "", "Wrong:", "", "```yaml", examples.wrong, "```", ""]
+        lines += ["Right:", "", "```yaml", examples.right, "```", "", f"Source: {rule.source}."]
+    return "\n".join(lines) + "\n"
+
+
+def link(rule):
+    """A link to the section of a rule, on a page in docs."""
+    return f"[{rule.id}](rules/{rule.subject}.md#{rule.id.lower()})"
+
+
+def rules_of(subject):
+    return [rule for rule in rule_book().rules if rule.subject == subject]
 
 
 def titles():
@@ -77,7 +117,7 @@ def catalogue_page(text):
     reported = ["| row | rule | what holds | needs facts |", "|---|---|---|---|"]
     for row in sorted(rows):
         facts = "yes" if (ROOT / "tests/configuration/catalogue/cluster" / f"{row}.yaml").exists() else ""
-        names = ", ".join(rule.id for rule in rows[row])
+        names = ", ".join(map(link, rows[row]))
         reported.append(f"| {row} | {names} | {cell(rows[row][0].title)} | {facts} |")
     before, _, rest = end.partition("<!-- upstream -->\n")
     after = rest.partition("<!-- end of upstream -->\n")[2]
@@ -108,7 +148,7 @@ def upstream_rows():
     compared = {"": "read only", **{name: f"{name}-runs.json" for name in ("mig-parted", "sharing")}}
     rows = ["| rule | severity | upstream file and function | run |", "|---|---|---|---|"]
     rows += [
-        f"| {rule.id} | {rule.default} | {cell(rule.source)} | {compared[rule.runs]} |" for rule in component_rules()
+        f"| {link(rule)} | {rule.default} | {cell(rule.source)} | {compared[rule.runs]} |" for rule in component_rules()
     ]
     return "\n".join(rows)
 
@@ -169,8 +209,8 @@ def cell(text):
     return text.replace("|", "\\|")
 
 
-def test_page_of_rules_is_what_the_rules_say():
-    assert RULES.read_text() == rules_page()
+def test_pages_of_rules_are_what_the_rules_say():
+    assert {path: path.read_text() for path in RULES.iterdir()} == rules_pages()
 
 
 def test_titles_for_completion_are_those_of_the_rules():
@@ -222,7 +262,8 @@ def test_rules_that_were_compared_with_runs_have_a_row():
 
 
 if __name__ == "__main__":
-    RULES.write_text(rules_page())
+    for path, text in rules_pages().items():
+        path.write_text(text)
     TITLES.write_text(titles())
     CATALOGUE.write_text(catalogue_page(CATALOGUE.read_text()))
     STARTS.write_text(starts_page(STARTS.read_text()))

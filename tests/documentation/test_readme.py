@@ -4,6 +4,7 @@ import json
 import os
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,29 @@ def test_links_of_the_documents_lead_somewhere():
     ):
         for target in re.findall(r"\]\(([^)#:]+)\)", document.read_text()):
             assert (document.parent / target).exists(), f"{document.name}: {target}"
+
+
+@cache
+def headings(page):
+    """The anchors of a page as GitHub makes them, without the lines of code blocks."""
+    prose = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    plain = (re.sub(r"\[(.*?)\]\(.*?\)", r"\1", title) for title in re.findall(r"^#+ (.+)$", prose, re.MULTILINE))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in plain}
+
+
+def test_links_to_sections_lead_to_a_heading():
+    broken = set()
+    for document in (
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+        *ROOT.glob("benchmarks/*.md"),
+    ):
+        for page, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
+            target = (document.parent / page).resolve() if page else document
+            if target.suffix == ".md" and anchor not in headings(target):
+                broken.add((document.name, f"{page}#{anchor}"))
+    assert broken == set()
 
 
 KUBECTL = """\

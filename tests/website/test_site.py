@@ -9,6 +9,10 @@ from urllib.parse import unquote
 
 import pytest
 
+from tests.browsers import browser
+
+__all__ = ["browser"]
+
 pytestmark = pytest.mark.timeout(
     400
 )  # the first test builds the site, and others wait for it; that takes minutes beside busy processes
@@ -38,7 +42,7 @@ def pages(site):
 
 def test_index_lists_every_page_once():
     listed = re.findall(r"^- \[[^]]+\]\((\S+?)\.md\): \S", INDEX, re.MULTILINE)
-    assert sorted(listed) == sorted({*PAGES, "designs/README"} - {"README"})
+    assert sorted(listed) == sorted({*PAGES, "designs/README", "rules/README"} - {"README"})
 
 
 def test_every_page_of_the_repository_is_on_the_site(pages):
@@ -67,12 +71,14 @@ def test_links_within_the_site_lead_somewhere(site, pages):
     assert broken == set()
 
 
-def test_rules_have_a_page_for_each_family(pages):
-    families = {name: text for name, text in pages.items() if name.startswith("docs/rules/")}
-    assert len(families) > 5
-    rules = re.findall(r"^### (GA\d{3})$", (ROOT / "docs" / "rules.md").read_text(), re.MULTILINE)
-    found = [rule for text in families.values() for rule in re.findall(r'<section id="(ga\d{3})">', text)]
-    assert sorted(found) == sorted(rule.lower() for rule in rules)
+@pytest.mark.parametrize("words", ["ga132", "time-slicing replicas"])
+def test_search_finds_a_rule_by_its_id_and_by_words_of_its_title(site, browser, words):
+    """The search opens from files, without a server; it only cannot read the pages for summaries then."""
+    page = browser.new_page()
+    page.goto(f"{(site / 'search.html').as_uri()}?q={words}")
+    first = page.locator("ul.search li a").first
+    assert first.inner_text() == "GA132: A time-slicing resource must have at least two replicas"
+    assert first.get_attribute("href") == "docs/rules/configuration.html#ga132"
 
 
 @pytest.mark.parametrize("word", ["timeslic", "ga307", "gpuquota", "break"])
