@@ -24,6 +24,18 @@ def printable(text: str) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
+_PARTS, _PIECES = (re.compile(rf"[{ends}]*[^{ends}]+[{ends}]*|[{ends}]+") for ends in ("/,=&|<>+*", "/,=&|<>+*.-"))
+
+
+def breakable_pieces(word: str, longest: int = 0) -> list[str]:
+    """The pieces of a long name or expression, between which a line may be broken: `team-`, `a/`, `train-`, `0`.
+
+    A part of at most `longest` characters that ends with a slash, a comma or an operator is one piece: `team-a/`, `train-0`.
+    """
+    parts = _PARTS.findall(word)
+    return [piece for part in parts for piece in ([part] if len(part) <= longest else _PIECES.findall(part))]
+
+
 def shown(value: Any) -> str:
     """A value of an object as JSON on one line, cut where it is long."""
     text = json.dumps(value)

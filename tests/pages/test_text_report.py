@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from fractions import Fraction
 
 import click
@@ -22,7 +25,7 @@ from webhook.pages.report_model import (
     Table,
     Tone,
 )
-from webhook.pages.text_report import render_text
+from webhook.pages.text_report import fit_to_terminal, render_text, wrap_text
 
 TEXTS = st.text(max_size=200) | st.sampled_from(["\x1b[31mred\x1b[0m", "\u202eabc", "a\nb\tc", "- dash", "x" * 500])
 COLUMNS = st.builds(
@@ -61,6 +64,38 @@ def test_any_content_is_shown_without_characters_that_a_terminal_obeys(sections,
 def test_wrapped_texts_are_never_wider_than_the_terminal(texts, width):
     blocks = [*map(Paragraph, texts), Bullets(texts), Entry("name", texts)]
     assert max(map(len, render_text([Section(blocks)], width).split("\n"))) <= width
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "in use by computer-vision/stable-diffusion-xl-finetune-91.",
+            ["in use by computer-vision/", "stable-diffusion-xl-finetune-", "91."],
+        ),
+        (
+            '- leave out device.attributes["gpu.nvidia.com"].profile == "7g.80gb"',
+            ["- leave out device.", '  attributes["gpu.nvidia.', '  com"].profile == "7g.80gb"'],
+        ),
+        ("over gpu-10,gpu-11,gpu-12,gpu-13,gpu-14", ["over gpu-10,gpu-11,gpu-12,", "gpu-13,gpu-14"]),
+        ("requires example.com/some-longer-name=here", ["requires example.com/", "some-longer-name=here"]),
+        ("a nodeSelector of a-shorter-name", ["a nodeSelector of", "a-shorter-name"]),
+        (f"no break in {'x' * 40}", ["no break in", "x" * 30, "x" * 10]),
+    ],
+)
+def test_long_names_break_only_between_their_parts(text, expected):
+    assert wrap_text(text, 30) == expected
+
+
+def test_colours_have_no_width_and_are_never_cut(monkeypatch):
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda _: os.terminal_size((60, 0)))
+    name = click.style("team-a/" + "x" * 70, fg="red", bold=True)
+    assert list(fit_to_terminal([f"  wrong: {name} here"])) == [
+        f"  wrong: {name[: name.index('x')]}",
+        f"    {name[name.index('x') :]}",
+        "    here",
+    ]
 
 
 @pytest.mark.parametrize("texts", [[], [""]])

@@ -6,12 +6,11 @@ import re
 import shutil
 import sys
 from itertools import zip_longest
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import click
 
-from policies.kubernetes.names import printable
+from policies.kubernetes.names import breakable_pieces, printable
 from webhook.pages.report_model import Bar, Bullets, Column, Entry, Lines, More, Paragraph, Span, Table, Tone
 
 if TYPE_CHECKING:
@@ -174,9 +173,42 @@ def _bar(bar: Bar, size: int) -> str:
 
 
 def wrap_text(text: str, width: int) -> list[str]:
-    """The lines of a text, with names with hyphens whole; a text after a dash is indented below its words."""
-    indent = "  " if text.startswith("- ") else ""
-    return wrap(printable(text), width, subsequent_indent=indent, break_on_hyphens=False)
+    """The lines of a text; a text after a dash is indented below its words.
+
+    A name or an expression that is longer than a line is broken after `/`, `-`, `.`, a comma or an operator.
+    """
+    return _wrap(printable(text).lstrip(), width, "  " if text.startswith("- ") else "")
+
+
+def _wrap(text: str, width: int, indent: str) -> list[str]:
+    """The parts of a text of at most `width` characters; parts after the first are indented.
+
+    The codes of colours have no width.
+    """
+    room = width - len(indent)
+    lines, line = [], ""
+    for blanks, word in re.findall(r"( *)(\S+)", text):
+        gap = blanks
+        for piece in [word] if _width(word) <= room else _pieces(word, room):
+            if line.strip() and _width(line) + len(gap) + _width(piece) > width:
+                lines.append(line)
+                line, gap = indent, ""
+            line += gap + piece
+            gap = ""
+    return [*lines, line] if line else lines
+
+
+def _width(text: str) -> int:
+    return len(click.unstyle(text)) if "\x1b" in text else len(text)
+
+
+def _pieces(word: str, room: int) -> Iterator[str]:
+    """The pieces of a long word; pieces that are longer than a line are cut, except in colour."""
+    for piece in breakable_pieces(word, room):
+        if "\x1b" in piece:
+            yield piece
+        else:
+            yield from (piece[start : start + room] for start in range(0, len(piece), room))
 
 
 def fit_to_terminal(lines: Iterable[str]) -> Iterator[str]:
@@ -187,25 +219,5 @@ def fit_to_terminal(lines: Iterable[str]) -> Iterator[str]:
     width = terminal_width()
     for line in lines:
         for part in line.split("\n"):
-            yield from _wrap_line(part, width)
-
-
-def _wrap_line(line: str, width: int) -> list[str]:
-    """The parts of a line of at most `width` characters; parts after the first are indented.
-
-    The codes of colours have no width.
-    """
-    if len(click.unstyle(line)) <= width:
-        return [line]
-    start = len(line) - len(line.lstrip())
-    indent = " " * (start + _GAP)
-    parts, length = [line[:start]], start
-    for gap, word in re.findall(r"( *)(\S+)", line[start:]):
-        needed = len(gap) + len(click.unstyle(word))
-        if length + needed > width and length > len(indent):
-            parts.append(indent + word)
-            length = len(indent) + needed - len(gap)
-        else:
-            parts[-1] += gap + word
-            length += needed
-    return parts
+            start = len(part) - len(part.lstrip())
+            yield from [part] if _width(part) <= width else _wrap(part, width, " " * (start + _GAP))
