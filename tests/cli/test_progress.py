@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from webhook.cli.progress import Progress
+from webhook.cli.progress import Progress, current_progress
 
 ERASE = "\r\x1b[2K"
 
@@ -25,7 +25,7 @@ class Clock:
 
 @pytest.fixture(autouse=True)
 def columns(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "30")
+    monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm")
 
 
@@ -77,13 +77,62 @@ def test_items_are_counted():
     assert terminal.getvalue() == f"{ERASE}reviewing: 1,201 of 5,000"
 
 
+def test_items_that_are_counted_have_a_rate_and_the_time_that_is_left():
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    for number, _ in enumerate(progress.count("reviewing", range(5000))):
+        clock.now = number / 100
+        if number == 1000:
+            break
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}reviewing: 1,001 of 5,000, 40 s left, 100 a second"
+
+
+@pytest.mark.parametrize(
+    ("total", "seconds", "expected"),
+    [
+        (None, 10, "reading pods: 31, 3 a second"),
+        (1000, 60, "reading pods: 31 of 1,000, 32 min left, 30 a minute"),
+        (None, 0.5, "reading pods: 31"),
+    ],
+)
+def test_rate_is_that_since_the_first_item(total, seconds, expected):
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    progress.show_count("reading pods", 1, total)
+    clock.now += seconds
+    progress.show_count("reading pods", 31, total)
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}{expected}"
+
+
+def test_printed_line_stands_above_what_is_drawn(capsys):
+    terminal, clock = Terminal(), Clock()
+    progress = Progress(terminal, clock=clock)
+    clock.now = 2.0
+    progress.show("reading pods")
+    progress.draw()
+    progress.print_line("Warning: no nodes")
+    progress.draw()
+    assert terminal.getvalue() == f"{ERASE}reading pods{ERASE}{ERASE}reading pods"
+    assert capsys.readouterr().err == "Warning: no nodes\n"
+
+
+def test_code_of_a_command_shows_what_it_does_in_the_line_of_the_command():
+    outside = current_progress()
+    with Progress(Terminal(), clock=Clock()) as progress:
+        assert current_progress() is progress
+    assert current_progress() is outside
+
+
 def test_line_fits_the_terminal():
     terminal, clock = Terminal(), Clock()
     progress = Progress(terminal, clock=clock)
     clock.now = 2.0
     progress.show("x" * 100)
     progress.draw()
-    assert terminal.getvalue() == ERASE + "x" * 29
+    assert terminal.getvalue() == ERASE + "x" * 59
 
 
 def test_line_is_erased_at_the_end():

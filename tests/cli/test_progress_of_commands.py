@@ -37,17 +37,18 @@ async def live(tmp_path, invoke):
 def test_review_counts_objects(invoke, write, pod, cluster, shown):
     file = write("pods.yaml", pod(), pod(), pod())
     invoke("review", "--cluster", cluster, file)
-    assert shown == ["reviewing: 1 of 3", "reviewing: 2 of 3", "reviewing: 3 of 3"]
+    assert shown[-4:] == ["reviewing: 1 of 3", "reviewing: 2 of 3", "reviewing: 3 of 3", "reviewing"]
 
 
 def test_audit_counts_objects(invoke, cluster, shown):
     invoke("audit", "--cluster", cluster)
-    assert shown[0].startswith("auditing: 1 of ")
+    assert shown[0].startswith(f"reading files of {cluster}: 1 of ")
+    assert any(text.startswith("auditing: 1 of ") for text in shown)
 
 
 def test_explain_counts_explanations(invoke, write, pod, cluster, shown):
     invoke("explain", "--cluster", cluster, write("pods.yaml", pod(), pod()))
-    assert shown == ["explaining: 1 of 2", "explaining: 2 of 2"]
+    assert shown[-3:] == ["explaining: 1 of 2", "explaining: 2 of 2", "explaining"]
 
 
 async def test_usage_of_a_running_cluster_counts_objects(live, shown):
@@ -63,5 +64,5 @@ async def test_audit_of_a_running_cluster_counts_kinds_then_objects(live, shown)
 
 async def test_explain_of_a_running_cluster_counts_kinds_then_explanations(live, shown):
     await live("explain", str(EXAMPLES / "single-gpu" / "pod.yaml"))
-    assert shown[0].startswith("reading the cluster: 0 of ")
-    assert shown[-1].startswith("explaining: ")
+    assert any(text.startswith("reading the cluster: 0 of ") for text in shown)
+    assert shown[-1] == "explaining"

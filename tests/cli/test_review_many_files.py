@@ -180,16 +180,26 @@ def test_work_grows_with_the_number_of_files_and_not_with_its_square(write, invo
 
 
 @pytest.fixture
-def interrupt(monkeypatch, heeded_signals):
-    """Send SIGINT to this process when the third object is about to be reviewed."""
-    show = Progress.show
+def interrupt_at(monkeypatch, heeded_signals):
+    """A function that sends SIGINT to this process when the object of a number is about to be reviewed."""
 
-    def interrupting(progress, text):
-        show(progress, text)
-        if str(text).startswith("reviewing: 3 of"):
-            signal.raise_signal(signal.SIGINT)
+    def interrupt_at(wanted):
+        show_count = Progress.show_count
 
-    monkeypatch.setattr(Progress, "show", interrupting)
+        def interrupting(progress, what, number, total):
+            show_count(progress, what, number, total)
+            if (what, number) == ("reviewing", wanted):
+                signal.raise_signal(signal.SIGINT)
+
+        monkeypatch.setattr(Progress, "show_count", interrupting)
+
+    return interrupt_at
+
+
+@pytest.fixture
+def interrupt(interrupt_at):
+    """Send SIGINT when the third object is about to be reviewed."""
+    interrupt_at(3)
 
 
 @pytest.fixture
@@ -222,9 +232,8 @@ def test_ctrl_c_leaves_the_output_complete(invoke, cluster, five, output):
         assert (invocation["executionSuccessful"], invocation["exitCode"]) == (False, 130)
 
 
-@pytest.mark.usefixtures("heeded_signals")
-def test_ctrl_c_before_the_first_object_prints_an_empty_list(invoke, cluster, five, monkeypatch):
-    monkeypatch.setattr(Progress, "show", lambda *_: signal.raise_signal(signal.SIGINT))
+def test_ctrl_c_before_the_first_object_prints_an_empty_list(invoke, cluster, five, interrupt_at):
+    interrupt_at(1)
     done = invoke("review", "--cluster", cluster, "-o", "json", five)
     assert (done.exit_code, json.loads(done.stdout)) == (130, [])
 

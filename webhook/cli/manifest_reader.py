@@ -17,6 +17,7 @@ from policies.kubernetes.yaml import Document, Limits, Position, YAMLError, scan
 from policies.kubernetes.yaml_events import value as settled_value
 from policies.kubernetes.yaml_nodes import Node
 from webhook.cli.folders import SUFFIXES, OtherFiles, files_of, is_version
+from webhook.cli.progress import current_progress
 from webhook.cli.user_files import MOST_BYTES, read_file, read_stream, reason_of
 from webhook.cluster.garbage_collection import CollectionPause
 
@@ -205,7 +206,7 @@ class ManifestReader:
             sorter = others if os.path.isdir(path) else None
             if sorter is not None:
                 sorter.enter(files)
-            for file in files:
+            for file in current_progress().count(f"reading files of {path}", files):
                 content = self._content(file)
                 if content is not None and (sorter is None or not sorter.skips(file, content)):
                     yield Content(STDIN if file == "-" else file, content, sorter)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Self, TextIO, TypeVar
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self, TextIO, TypeVar
+
+import click
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextvars import Token
     from types import TracebackType
 
 
@@ -20,13 +24,26 @@ _AFTER_SECONDS = 2.0
 _EVERY_SECONDS = 0.2
 _ERASE = "\r\x1b[2K"
 """Moves to the start of the line and erases it (ECMA-48: EL)."""
+_WIDTH = 80
+"""The columns of a terminal that does not say how many it has."""
+
+
+class _Phase(NamedTuple):
+    """A part of a command whose items are counted."""
+
+    what: str
+    total: int | None
+    first: int
+    """The number with which it began."""
+    began: float
 
 
 class Progress:
     """A line with what the command does now, from two seconds after the start until the end.
 
     The line is redrawn by a thread, because the command may wait or compute meanwhile. Nothing is written if the stream
-    is not a terminal, or is one that cannot erase a line (`TERM=dumb`). Print nothing else on a terminal before the end.
+    is not a terminal, or is one that cannot erase a line (`TERM=dumb`). Code that a command calls shows what it does by
+    `current_progress`. Until the end, print by `print_line` only.
     """
 
     def __init__(self, stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -35,11 +52,15 @@ class Progress:
         self._clock = clock
         self._began = clock()
         self._text: str | Callable[[], str] = ""
+        self._phases: dict[str, _Phase] = {}
         self._drawn = ""
+        self._drawing = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._token: Token[Progress] | None = None
 
     def __enter__(self) -> Self:
+        self._token = _CURRENT.set(self)
         if self._stream.isatty() and os.environ.get("TERM") != "dumb":
             self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
             self._thread.start()
@@ -48,33 +69,76 @@ class Progress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._thread is None:
-            return
-        self._ended.set()
-        self._thread.join()
-        if self._drawn:
-            self._write(_ERASE)
+        if self._token is not None:
+            _CURRENT.reset(self._token)
+        if self._thread is not None:
+            self._ended.set()
+            self._thread.join()
+            self._erase()
 
     def show(self, text: str | Callable[[], str]) -> None:
-        """Set the text, without a full stop: `reading pods: 12,000`.
+        """Set the text, without a full stop: `writing the page`.
 
         A function is called by the thread whenever it draws.
         """
         self._text = text
 
+    def show_count(self, what: str, number: int, total: int | None = None) -> None:
+        """Set the text to the number of the current item, the time that is left, and the rate.
+
+        `reviewing: 1,200 of 5,000, 12 s left, 310 a second`; without a total, `reading pods: 12,000, 3,100 a second`.
+        """
+        phase = self._phases.get(what)
+        if phase is None or phase.total != total or number <= phase.first:
+            self._phases[what] = phase = _Phase(what, total, number, self._clock())
+        self.show(partial(self._count_text, phase, number))
+
     def count(self, what: str, items: Sequence[T]) -> Iterator[T]:
-        """The items, while their number is shown: `reviewing: 1,200 of 5,000`."""
+        """The items, while their number is shown as by `show_count`; then the text is `what`."""
         for number, item in enumerate(items, 1):
-            self.show(f"{what}: {number:,} of {len(items):,}")
+            self.show_count(what, number, len(items))
             yield item
+        self.show(what)
+
+    def print_line(self, line: str) -> None:
+        """Print a line to standard error; what is drawn moves below it."""
+        with self._drawing:
+            self._erase()
+            click.echo(line, err=True)
 
     def draw(self) -> None:
         """Write the text if it is due and has changed."""
-        text = self._text if isinstance(self._text, str) else self._text()
-        if text != self._drawn and self._clock() >= self._began + _AFTER_SECONDS:
-            width = shutil.get_terminal_size().columns
-            self._write(f"{_ERASE}{text[: width - 1]}")
-            self._drawn = text
+        with self._drawing:
+            text = self._text if isinstance(self._text, str) else self._text()
+            if text != self._drawn and self._clock() >= self._began + _AFTER_SECONDS:
+                self._write(f"{_ERASE}{text[: self._width() - 1]}")
+                self._drawn = text
+
+    def _count_text(self, phase: _Phase, number: int) -> str:
+        total = "" if phase.total is None else f" of {phase.total:,}"
+        text = f"{phase.what}: {number:,}{total}"
+        seconds, done = self._clock() - phase.began, number - phase.first
+        if seconds < 1 or not done:
+            return text
+        rate = done / seconds
+        left = "" if phase.total is None else f", {_duration((phase.total - number) / rate)} left"
+        return f"{text}{left}, {_rate(rate)}"
+
+    def _width(self) -> int:
+        """The columns of the stream; those of standard output would be unknown while it is a file."""
+        try:
+            return int(os.environ.get("COLUMNS", "")) or _WIDTH
+        except ValueError:
+            pass
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or _WIDTH
+        except (OSError, ValueError):
+            return _WIDTH
+
+    def _erase(self) -> None:
+        if self._drawn:
+            self._write(_ERASE)
+            self._drawn = ""
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_SECONDS):
@@ -83,3 +147,23 @@ class Progress:
     def _write(self, text: str) -> None:
         self._stream.write(text)
         self._stream.flush()
+
+
+_CURRENT: ContextVar[Progress] = ContextVar("progress", default=Progress())  # noqa: B039 - it is never entered, so it draws nothing
+
+
+def current_progress() -> Progress:
+    """The progress of the command that runs; one that draws nothing outside of commands."""
+    return _CURRENT.get()
+
+
+def _duration(seconds: float) -> str:
+    """A time in its largest unit: `12 s`, `3 min`, `2 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.0f} h"
+
+
+def _rate(items: float) -> str:
+    """Items a second, or a minute if they are few."""
+    return f"{items:,.0f} a second" if items >= 1 else f"{items * 60:.0f} a minute"

@@ -244,7 +244,7 @@ async def list_trimmed(
 
     def show(count: int) -> None:
         if progress is not None:
-            progress.show(f"reading {resource.plural}: {count:,}")
+            progress.show_count(f"reading {resource.plural}", count)
 
     listed = await read_list(client, Watched(resource, namespace if resource.namespaced else ""), keep, show=show)
     return listed if isinstance(listed, Unreadable) else typed_list(resource, listed)
@@ -375,7 +375,7 @@ class RunningCluster:
             self._client,
             wanted,
             reduction_of(wanted.resource),
-            show=lambda count: self._progress.show(f"reading {wanted.words}: {count:,}"),
+            show=lambda count: self._progress.show_count(f"reading {wanted.words}", count),
             limit=LARGE_PAGE,
             expected=ABOUT_THE_KIND,
         )

@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-import click
-
 from policies.admission import rule_book
 from policies.kubernetes.view import UNKNOWN
 from policies.rules.idle_settings import settings_remarks
 from policies.rules.settings import DEFAULTS, SettingsError, parse_settings
 from webhook.cli.manifest_reader import ManifestReader, Problem
+from webhook.cli.progress import current_progress
 from webhook.cluster.live import LiveSettings
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
 
@@ -68,7 +67,7 @@ class ClusterFiles(NamedTuple):
     def print_notes(self) -> None:
         """Print the notes as warnings."""
         for note in self.notes:
-            click.echo(f"Warning: {note}", err=True)
+            current_progress().print_line(f"Warning: {note}")
 
 
 def read_facts(source: ClusterOptions, running: RunningFacts | None, reader: ManifestReader) -> ClusterFiles:
@@ -142,7 +141,7 @@ def read_settings(file: str | None, reader: ManifestReader) -> GPUAdmissionPolic
         reader.problems += [Problem(name, each.text, document.position(each.path)) for each in error.problems]
         return DEFAULTS
     for each in settings_remarks(policy, rule_book()):
-        click.echo(f"Warning: {Problem(name, each.text, document.position(each.path))}", err=True)
+        current_progress().print_line(f"Warning: {Problem(name, each.text, document.position(each.path))}")
     return policy
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.options import cluster_options, files_option, output_option, static_option, takes_cluster
+from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -67,12 +68,13 @@ def command(
         raise click.UsageError("--cluster is for files, and --publish writes into the running cluster that it audits")
     from webhook.cli.reports.audit_reports import as_json, audit_files, text
 
-    if source.cluster:
-        audited = audit_files(source, static)
-    else:
-        from webhook.cli.reports.live_audits import audit_cluster
+    with Progress():
+        if source.cluster:
+            audited = audit_files(source, static)
+        else:
+            from webhook.cli.reports.live_audits import audit_cluster
 
-        audited = audit_cluster(source, publishes=publish, static=static)
+            audited = audit_cluster(source, publishes=publish, static=static)
     click.echo(as_json(audited) if output == "json" else text(audited))
     if audited.published is not None:
         for line in (*audited.published.problems, audited.published.summary):

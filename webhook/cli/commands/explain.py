@@ -16,6 +16,7 @@ from webhook.cli.options import (
     settings_option,
     takes_cluster,
 )
+from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -90,7 +91,8 @@ def command(
     if not (files or names):
         from webhook.cli.reports.usage_reports import wait_text
 
-        waiting = what_waits(source)
+        with Progress():
+            waiting = what_waits(source)
         click.echo(as_json(waiting.rows) if output == "json" else wait_text(waiting))
         ctx.exit(1 if waiting.rows else 0)
     if source.is_running or (not source.cluster and has_names(names)):
@@ -98,7 +100,8 @@ def command(
 
         explanations = explain_running_cluster(LiveQuestion(files, names, source))
     else:
-        explanations = explanations_of(files, names, source)
+        with Progress():
+            explanations = explanations_of(files, names, source)
     match output:
         case "html":
             from webhook.pages.explanation import render_explanations

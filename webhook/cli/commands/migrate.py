@@ -100,7 +100,8 @@ def command(
         source.check()
         from webhook.cli.migrations.proofs import as_json, prove_cluster, text
 
-        proof = prove_cluster(source)
+        with Progress():
+            proof = prove_cluster(source)
         click.echo(as_json(proof) if output == "json" else text(proof))
         ctx.exit(1 if proof.loses else 0)
     if output == "json":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.options import cluster_options, files_option, output_option, takes_cluster
+from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -51,11 +52,12 @@ def command(
     from webhook.cli.reports.quota_reports import as_json, report_quotas_of_files, text
 
     source.check()
-    if source.cluster:
-        quotas = report_quotas_of_files(source)
-    else:
-        from webhook.cli.reports.live_quotas import report_quotas
+    with Progress():
+        if source.cluster:
+            quotas = report_quotas_of_files(source)
+        else:
+            from webhook.cli.reports.live_quotas import report_quotas
 
-        quotas = report_quotas(source)
+            quotas = report_quotas(source)
     click.echo(as_json(quotas) if output == "json" else text(quotas))
     ctx.exit(0 if quotas.all_within_limits else 1)

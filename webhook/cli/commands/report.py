@@ -14,6 +14,7 @@ from webhook.cli.options import (
     settings_option,
     takes_cluster,
 )
+from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -73,6 +74,8 @@ def command(
     from webhook.cli.reports.cluster_pages import page_of_cluster, page_of_files, write_page
 
     source.check()
-    write_page(output, page_of_files(source, since) if source.cluster else page_of_cluster(source, since))
+    with Progress():
+        page = page_of_files(source, since) if source.cluster else page_of_cluster(source, since)
+    write_page(output, page)
     if output != "-":
         click.echo(f"wrote {output}; open it in a browser")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from webhook.cli.options import complete_paths
+from webhook.cli.progress import Progress
 
 
 @click.command("test")
@@ -45,7 +46,8 @@ def command(
         raise click.UsageError("nothing to test: name suites, or folders with suites")
     from webhook.cli.suites.runs import run_suites, show_junit, show_text
 
-    run = run_suites(paths, pattern, updates=update)
+    with Progress():
+        run = run_suites(paths, pattern, updates=update)
     if output == "junit":
         show_junit(run)
     else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.options import connection_options, files_option, namespace_option, output_option, takes_cluster
+from webhook.cli.progress import Progress
 
 if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
@@ -57,12 +58,13 @@ def command(
     from webhook.cli.reports.usage_reports import as_json, report_usage_of_files
 
     source.check()
-    if source.cluster:
-        usage = report_usage_of_files(source)
-    else:
-        from webhook.cli.reports.live_quotas import report_usage
+    with Progress():
+        if source.cluster:
+            usage = report_usage_of_files(source)
+        else:
+            from webhook.cli.reports.live_quotas import report_usage
 
-        usage = report_usage(source)
+            usage = report_usage(source)
     if output == "json":
         click.echo(as_json(usage))
     else:

@@ -14,7 +14,7 @@ from policies.analyses.wait_list import WaitRow
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
-from webhook.cli.progress import Progress
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import output_text
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
@@ -78,10 +78,9 @@ def explanations_of(files: Sequence[str], names: Sequence[str], source: ClusterO
         for question in questions(document, namespace or DEFAULT_NAMESPACE, view, known.settings, found=is_stored)
     ]
     for line in reader.others.lines:
-        click.echo(line, err=True)
+        current_progress().print_line(line)
     check_found(asked, [*files, *names])
-    with Progress() as progress:
-        return [explain(question, view, known.settings) for question in progress.count("explaining", asked)]
+    return [explain(each, view, known.settings) for each in current_progress().count("explaining", asked)]
 
 
 def check_found(found: Sequence[object], sources: Iterable[str]) -> None:

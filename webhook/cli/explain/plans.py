@@ -99,7 +99,7 @@ def make_plan(given: PlanInput, running: RunningFacts | None, progress: Progress
     deleted = list(_deleted_keys(given, before, reader))
     reader.check()
     for line in reader.others.lines:
-        click.echo(line, err=True)
+        progress.print_line(line)
     if not by_key and not deleted:
         raise click.UsageError(f"nothing to plan: no objects in {', '.join(given.paths)}")
     if view.list("Node") is UNKNOWN:

@@ -77,7 +77,7 @@ def analyses_of(given: SelectorInput, running: RunningFacts | None, progress: Pr
     edit = None if given.edit is None else _expression(given.edit, reader)
     reader.check()
     for line in reader.others.lines:
-        click.echo(line, err=True)
+        progress.print_line(line)
     source = printable(given.selectors)
     if not selector_sets:
         raise click.UsageError(

@@ -63,7 +63,7 @@ async def count_pods(
             images.update(dict.fromkeys(_components(pod), 1))
 
     def show(count: int) -> None:
-        progress.show(f"reading pods: {count:,}")
+        progress.show_count("reading pods", count)
 
     found = await read_list(client, Watched(RESOURCES["Pod"]), add, show=show)
     return UNKNOWN if isinstance(found, Unreadable) else images

@@ -12,7 +12,7 @@ from policies.kubernetes.names import format_count, format_list, inflect
 from policies.kubernetes.view import UNKNOWN
 from policies.outcome import Certainty, Outcome
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.progress import Progress
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_cluster_files
 from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView
@@ -52,9 +52,8 @@ def prove_cluster(source: ClusterOptions) -> Proof:
             f"nothing to compare: no Node in {', '.join(source.cluster)}; gpu-admission snapshot writes all that is needed"
         )
     check_namespace_exists(view, source.namespace)
-    with Progress() as progress:
-        progress.show("comparing all workloads before and after their migration")
-        return prove_migration(view, files.settings, source.namespace)
+    current_progress().show("comparing all workloads before and after their migration")
+    return prove_migration(view, files.settings, source.namespace)
 
 
 @dataclass(frozen=True, slots=True)

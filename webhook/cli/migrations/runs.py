@@ -27,6 +27,7 @@ from policies.rules.decision import TEMPLATE, Severity
 from webhook.cli.folders import NamedFiles
 from webhook.cli.manifest_reader import LIMITS
 from webhook.cli.migrations.files import FileOutcome, Line, Migration, MigrationReader, label_of, manual_changes
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import escaped_text
 from webhook.cli.user_files import reason_of, replace_file
@@ -256,7 +257,7 @@ def migrate_files(
     reviewed = [in_namespace(manifest.object, source.namespace) for manifest in manifests]
     migrator = Migrator(reader.files.values(), source.namespace, files.view(reviewed), files.settings)
     outcome = Migration(skipped=tuple(reader.others.lines))
-    for file in reader.files.values():
+    for file in current_progress().count("migrating", list(reader.files.values())):
         if to == "dra":
             migrator.migrate_file(file, outcome)
         else:

@@ -24,7 +24,7 @@ from policies.quota.demands.device_kinds import unlimited_remark
 from policies.rules.decision import Severity
 from policies.rules.messages import remedy_sentences
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.progress import Progress
+from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_cluster_files, read_static
 from webhook.cli.text_layout import output_text
 from webhook.cluster.manifests import ManifestsView, unwrap_lists
@@ -96,9 +96,10 @@ def audit_files(source: ClusterOptions, static: Sequence[str] = ()) -> Audited:
             survey.miss(kind)
     stored = [found for kind, name in CONFIGURATIONS if isinstance(found := view.get(kind, name), dict)]
     notes = (*files.notes, *settings_notes(stored, view, files.settings, read_static(static)))
-    with Progress() as progress:
-        survey.add(progress.count("auditing", objects))
-        return Audited(audit(view, files.settings, survey), notes, view, files.settings)
+    progress = current_progress()
+    survey.add(progress.count("auditing", objects))
+    progress.show("counting what would convert in each namespace")
+    return Audited(audit(view, files.settings, survey), notes, view, files.settings)
 
 
 def as_json(audited: Audited) -> str:

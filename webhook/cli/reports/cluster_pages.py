@@ -9,6 +9,7 @@ import click
 
 from policies.analyses.overview import overview, visible_overview
 from policies.outcome import Audience
+from webhook.cli.progress import current_progress
 from webhook.cli.reports.audit_reports import audit_files
 from webhook.cli.settings import chosen_settings, read_cluster_files
 from webhook.cli.user_files import reason_of, replace_file
@@ -60,18 +61,15 @@ def page_of_cluster(source: ClusterOptions, since: Sequence[str]) -> str:
     import asyncio
     from urllib.parse import urlsplit
 
-    from webhook.cli.progress import Progress
     from webhook.cli.reports.live_audits import audited_cluster
 
     chosen, before = chosen_settings(source.settings), _earlier_cluster(since)
 
-    async def run(progress: Progress) -> str:
-        async with audited_cluster(source, chosen, progress, with_events=True) as audited:
-            progress.show("writing the page")
+    async def run() -> str:
+        async with audited_cluster(source, chosen, with_events=True) as audited:
             return _page_of(audited, source.namespace, urlsplit(audited.server).netloc or audited.server, before)
 
-    with Progress() as progress:
-        return asyncio.run(run(progress))
+    return asyncio.run(run())
 
 
 def _earlier_cluster(files: Sequence[str]) -> ClusterView | None:
@@ -81,6 +79,7 @@ def _earlier_cluster(files: Sequence[str]) -> ClusterView | None:
 
 def _page_of(audited: Audited, namespace: str, cluster: str, before: ClusterView | None) -> str:
     """The page of a cluster that was audited; the heading calls it `cluster`."""
+    current_progress().show("writing the page")
     now = datetime.now(UTC)
     audience = Audience(namespace)
     found = overview(audited.view, audited.settings, now, audited.report, before, audience)

@@ -26,7 +26,7 @@ from policies.kubernetes.names import MANAGED, format_count, resource_name
 from policies.kubernetes.objects import items_at, lookup, name_of, namespace_of
 from policies.outcome import Audience
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.progress import Progress
+from webhook.cli.progress import current_progress
 from webhook.cli.reports.audit_reports import Audited, Published, settings_notes
 from webhook.cli.running_clusters import connected_client, in_parallel, read_cluster
 from webhook.cli.settings import chosen_settings, read_static
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cli.progress import Progress
     from webhook.cluster.client import APIClient
 
 
@@ -68,19 +69,17 @@ def audit_cluster(source: ClusterOptions, *, publishes: bool = False, static: Se
     """
     chosen, in_files = chosen_settings(source.settings), read_static(static)
 
-    async def run(progress: Progress) -> Audited:
-        async with audited_cluster(source, chosen, progress, publishes=publishes, static=in_files) as audited:
+    async def run() -> Audited:
+        async with audited_cluster(source, chosen, publishes=publishes, static=in_files) as audited:
             return audited
 
-    with Progress() as progress:
-        return asyncio.run(run(progress))
+    return asyncio.run(run())
 
 
 @asynccontextmanager
 async def audited_cluster(
     source: ClusterOptions,
     chosen: GPUAdmissionPolicy | None,
-    progress: Progress,
     *,
     publishes: bool = False,
     static: Sequence[Object] = (),
@@ -91,7 +90,6 @@ async def audited_cluster(
     Args:
         source: The cluster.
         chosen: The administrator's settings; if None, those of the cluster.
-        progress: Shows what is read.
         publishes: True to write the findings into the cluster, as reports for policy tools.
         static: The objects in files of the API server.
         with_events: True if the view also has the events of pods, and the workloads that may request GPUs.
@@ -100,7 +98,7 @@ async def audited_cluster(
         NoClusterError: The cluster cannot be read.
         NoReportAPIError: The cluster serves no API for reports.
     """
-    namespace = source.namespace
+    namespace, progress = source.namespace, current_progress()
     async with connected_client(source) as client, read_cluster(client, progress) as cluster:
         api = await find_report_api(client, cluster_wide=not namespace) if publishes else None
         check_namespace_exists(cluster.view, namespace)
@@ -114,7 +112,7 @@ async def audited_cluster(
             survey.add(page)
             workloads.extend(gpu_workloads(page, policy) if with_events else ())
             count += len(page)
-            progress.show(f"auditing: {count:,} objects")
+            progress.show_count("auditing", count)
 
         await survey_cluster(client, survey, take)
         notes = (*cluster.notes, *await _settings_notes(client, cluster.view, policy, static))
@@ -249,7 +247,7 @@ async def publish(
         nonlocal done
         outcome = await task()
         done += 1
-        progress.show(f"publishing: {done:,} of {len(tasks):,} reports")
+        progress.show_count("publishing reports", done, len(tasks))
         return outcome
 
     found = await in_parallel(run, tasks)

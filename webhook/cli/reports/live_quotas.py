@@ -17,7 +17,7 @@ from policies.quota.demands.device_kinds import unlimited_remark
 from policies.quota.quota_report import COUNTED_FROM, QUOTA
 from policies.rules.settings import DEFAULTS
 from webhook.cli.options import check_namespace_exists
-from webhook.cli.progress import Progress
+from webhook.cli.progress import current_progress
 from webhook.cli.reports.quota_reports import WITHOUT, QuotaReports, report_quotas_of_view, unknown_kinds
 from webhook.cli.reports.usage_reports import USAGE_WITHOUT, Usage, sharing_notes, stuck_in
 from webhook.cli.running_clusters import (
@@ -59,17 +59,14 @@ def report_quotas(source: ClusterOptions) -> QuotaReports:
         NoClusterError: The cluster cannot be read.
         UnreadableInputError: The settings have problems.
     """
-    with Progress() as progress:
-        chosen = chosen_settings(source.settings)
-        return run_connected(source, lambda client: _report_quotas(client, source.namespace, chosen, progress))
+    chosen = chosen_settings(source.settings)
+    return run_connected(source, lambda client: _report_quotas(client, source.namespace, chosen))
 
 
-async def _report_quotas(
-    client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
-) -> QuotaReports:
+async def _report_quotas(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> QuotaReports:
     policy, notes = (chosen, []) if chosen else await stored_settings(client)
     facts = [await _list_quotas(client, namespace), *await list_namespaces(client, namespace)]
-    listed = await asyncio.gather(*(list_trimmed(client, kind, namespace, progress) for kind in _KINDS))
+    listed = await asyncio.gather(*(list_trimmed(client, kind, namespace, current_progress()) for kind in _KINDS))
     view = ManifestsView([*facts, *(each for each in listed if not isinstance(each, Unreadable))])
     check_namespace_exists(view, namespace)
     unreadable = {each.wanted.kind: each for each in listed if isinstance(each, Unreadable)}
@@ -103,16 +100,13 @@ def report_usage(source: ClusterOptions) -> Usage:
         NoClusterError: The cluster cannot be read.
         NoNamespaceError: The namespace does not exist.
     """
-    with Progress() as progress:
-        chosen = chosen_settings(source.settings)
-        return run_connected(source, lambda client: _report_usage(client, source.namespace, chosen, progress))
+    chosen = chosen_settings(source.settings)
+    return run_connected(source, lambda client: _report_usage(client, source.namespace, chosen))
 
 
-async def _report_usage(
-    client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None, progress: Progress
-) -> Usage:
+async def _report_usage(client: APIClient, namespace: str, chosen: GPUAdmissionPolicy | None) -> Usage:
     others = OtherPods()
-    listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others, progress) for kind in READ_FROM))
+    listed = await asyncio.gather(*(_list_widely(client, kind, namespace, others) for kind in READ_FROM))
     facts = [found for found, _ in listed if not isinstance(found, Unreadable)]
     rules = await list_trimmed(client, TAINT_RULE)
     if isinstance(rules, Unreadable):
@@ -174,13 +168,14 @@ async def _wait_list(
 
 
 async def _list_widely(
-    client: APIClient, kind: str, namespace: str, others: OtherPods, progress: Progress
+    client: APIClient, kind: str, namespace: str, others: OtherPods
 ) -> tuple[Object | Unreadable, bool]:
     """The objects of a kind, of all namespaces if the user may list them, and whether they are all."""
 
     def count(item: Object) -> None:
         others.put(namespace_of(item), name_of(item), item)
 
+    progress = current_progress()
     found = await list_trimmed(client, kind, "", progress, drop=count if kind == "Pod" else None)
     if isinstance(found, Unreadable) and found.why is Why.FORBIDDEN and namespace and RESOURCES[kind].namespaced:
         return await list_trimmed(client, kind, namespace, progress), False

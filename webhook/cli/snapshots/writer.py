@@ -263,7 +263,7 @@ class _Writer:
 
     def _add(self, file: ListFile, page: list[Object]) -> None:
         file.add(page if self.names is None else [self.names.rename(each) for each in page])
-        self.progress.show(f"reading {file.name.removesuffix('.json')}: {file.count:,}")
+        self.progress.show_count(f"reading {file.name.removesuffix('.json')}", file.count)
 
 
 class ListFile:

@@ -12,7 +12,7 @@ import click
 
 from policies.kubernetes.names import format_count, printable
 from webhook.cli.manifest_reader import ManifestReader, show_problems
-from webhook.cli.progress import Progress
+from webhook.cli.progress import current_progress
 from webhook.cli.review.junit import add_case, find_suite, show_suites
 from webhook.cli.review.review_report import UNREADABLE
 from webhook.cli.suites.format import read_suites
@@ -95,8 +95,7 @@ def run_suites(paths: Sequence[str], pattern: str | None, *, updates: bool) -> S
     cases = [case for suite in suites for case in suite.cases if wanted.search(case.case.name)]
     if suites and not cases:
         raise click.UsageError(f"no case name matches --run {pattern}; without --run, all cases are tried")
-    with Progress() as progress:
-        outcomes = tuple(_outcomes(progress.count("testing", cases), updates=updates))
+    outcomes = tuple(_outcomes(current_progress().count("testing", cases), updates=updates))
     return SuiteRun(outcomes, tuple(dict.fromkeys(reader.problems)))
 
 
