@@ -96,15 +96,19 @@ class WaitList:
         return dict(counts.most_common())
 
     @property
+    def total(self) -> int:
+        """The number of pods that wait."""
+        return sum(row.count for row in self.rows)
+
+    @property
     def summary(self) -> str:
         """`7 pods wait for GPUs: fitting nodes in use (4), no node fits (3)`."""
         if not self.is_known:
             return "it is unknown which pods wait for GPUs, because pods are unknown"
         if not self.rows:
             return "no pod waits for GPUs"
-        total = sum(row.count for row in self.rows)
         reasons = ", ".join(f"{reason.words} ({count:,})" for reason, count in self.counts.items())
-        return f"{format_count(total, 'pod')} {'waits' if total == 1 else 'wait'} for GPUs: {reasons}"
+        return f"{format_count(self.total, 'pod')} {'waits' if self.total == 1 else 'wait'} for GPUs: {reasons}"
 
 
 _MOST_EXPLAINED = 200

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from policies.kubernetes.names import format_amount, printable
 from policies.quota.limits.amounts import amount_with_unit
@@ -72,6 +73,7 @@ def _environment() -> Environment:
         "units": _amount_in,
         "point": _point,
         "word": one_word,
+        "breaks": _with_breaks,
         "kind": _kind,
     }
     environment.globals["remedy_sentences"] = remedy_sentences
@@ -94,6 +96,15 @@ def _printable_value(value: object) -> object:
 def _amount_in(amount: Fraction | None, unit: Unit) -> str:
     """An amount of a quota with its unit: `2 1/4 GPUs`, `80Gi`."""
     return "?" if amount is None else amount_with_unit(unit, amount)
+
+
+_BREAK = re.compile(r"(?<=\w[/-])(?=\w)|(?<=\w\.)(?=[^\W\d])")
+
+
+def _with_breaks(value: object) -> Markup:
+    """A text that may break after `/`, `-` and `.` within names."""
+    # Entities have none of these characters.
+    return Markup(_BREAK.sub("<wbr>", escape(printable(str(value)))))  # noqa: S704 - the text is escaped
 
 
 def _point(value: float | Fraction) -> str:

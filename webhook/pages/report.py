@@ -125,6 +125,7 @@ def _facets(overview: Overview) -> list[Facet]:
     return [
         Facet("state", "GPU state", [str(state) for state in CellState]),
         Facet("product", "Product", sorted(products)),
+        Facet("reason", "Waiting because", [one_word(reason.words) for reason in overview.waiting.counts]),
         Facet("namespace", "Namespace", sorted(namespaces)[:_MOST_ROWS]),
         Facet("severity", "Severity", [str(severity) for severity in Severity if severity is not Severity.OFF]),
     ]

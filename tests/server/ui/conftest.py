@@ -26,9 +26,10 @@ class Stream:
         self.response = response
 
     async def line(self):
+        """The next line, with whole names."""
         async with asyncio.timeout(60):
             line = await self.response.content.readline()
-        return json.loads(line) if line else None
+        return json.loads(line.replace(b"<wbr>", b"")) if line else None
 
     async def until(self, key):
         """All lines up to the first one with this key."""
@@ -68,7 +69,7 @@ class UI:
 
     async def ask(self, question, user=ADMIN, namespace=""):
         async with self.request("explain", user, namespace, json.dumps(question).encode()) as response:
-            return response.status, await response.text()
+            return response.status, (await response.text()).replace("<wbr>", "")
 
     async def refusal(self, what="report", **arguments):
         async with self.request(what, **arguments) as response:

@@ -18,7 +18,8 @@
     element.innerHTML = parts.createHTML(html);
   }
 
-  let session = null; // { token, namespace, stop }, while signed in
+  let session = null; // { token, namespace, stop, asked: the last question of each place }, while signed in
+  let answer = null; // { key, row } of the explanation below a row of the wait list
 
   // A session that has ended must not change the page.
   const isOver = (own) => own !== session;
@@ -38,7 +39,7 @@
   }
 
   function begin(token, namespace) {
-    const own = { token, namespace, stop: new AbortController() };
+    const own = { token, namespace, stop: new AbortController(), asked: new WeakMap() };
     session = own;
     state.textContent = "Signing in…";
     follow(own);
@@ -46,7 +47,7 @@
 
   function signOut(sentence = "") {
     session?.stop.abort();
-    session = null;
+    session = answer = null;
     for (const each of [report, explanation]) each.replaceChildren();
     for (const form of [signIn, question]) form.reset();
     question.elements.namespace.readOnly = false;
@@ -177,7 +178,17 @@
     const unfolded = titles(old);
     for (const [title, each] of titles(part)) if (unfolded.has(title)) each.open = unfolded.get(title).open;
     const focused = [...old.querySelectorAll("*")].indexOf(document.activeElement);
-    if (focused >= 0) queueMicrotask(() => part.querySelectorAll("*")[focused]?.focus({ preventScroll: true }));
+    const inside = answer?.row.contains(document.activeElement) ? document.activeElement : null;
+    if (answer && old.contains(answer.row)) moveAnswer(part);
+    if (inside) queueMicrotask(() => inside.focus({ preventScroll: true }));
+    else if (focused >= 0) queueMicrotask(() => part.querySelectorAll("*")[focused]?.focus({ preventScroll: true }));
+  }
+
+  // The explanation of pods that wait no longer stays at the top of the list, as long as there is one.
+  function moveAnswer(part) {
+    const button = [...part.querySelectorAll("[data-explain]")].find((each) => keyOf(each) === answer.key);
+    if (button) putBelow(button);
+    else part.querySelector("tbody")?.prepend(answer.row);
   }
 
   // A title stays the same if only its numbers or the count of filtered items change.
@@ -191,23 +202,56 @@
     for (const each of report.querySelectorAll(".filters, [data-explain]")) each.hidden = false;
   }
 
-  async function ask() {
+  async function ask(place, asked) {
     const own = session;
-    const asked = (own.asked = {});
+    own.asked.set(place, asked);
     // An answer that comes after the next question, or after the end of the session, is not shown.
-    const isLate = () => isOver(own) || own.asked !== asked;
-    const { kind, namespace, name } = question.elements;
-    explanation.textContent = "Computing…";
+    const isLate = () => isOver(own) || own.asked.get(place) !== asked;
+    place.textContent = "Computing…";
     try {
-      const body = { kind: kind.value, namespace: namespace.value.trim(), name: name.value.trim() };
-      const answer = await call(own, "explain?timeout=30s", body, own.stop.signal);
+      const answer = await call(own, "explain?timeout=30s", asked, own.stop.signal);
       const found = answer.ok ? await answer.json() : await refusal(answer);
       if (isLate()) return;
-      if (!answer.ok) explanation.textContent = found.sentence;
-      else setHTML(explanation, found.html);
+      if (!answer.ok) place.textContent = found.sentence;
+      else setHTML(place, found.html);
     } catch {
-      if (!isLate()) explanation.textContent = "The server cannot be reached.";
+      if (!isLate()) place.textContent = "The server cannot be reached.";
     }
+  }
+
+  // Opens the explanation of a row below it.
+  function openAnswer(button) {
+    const item = button.closest("[data-item]");
+    const row = document.createElement("tr");
+    const [body, close] = [document.createElement("div"), document.createElement("button")];
+    row.className = "answer";
+    Object.assign(body, { tabIndex: -1, ariaLive: "polite", ariaLabel: "Explanation" });
+    body.setAttribute("role", "group");
+    Object.assign(close, { type: "button", textContent: "Close" });
+    close.addEventListener("click", closeAnswer);
+    const cell = row.insertCell();
+    cell.colSpan = item.cells.length;
+    cell.append(body, close);
+    answer = { key: keyOf(button), row };
+    putBelow(button);
+    body.focus({ preventScroll: true });
+    const asked = { kind: button.dataset.kind.toLowerCase(), namespace: item.dataset.namespace, name: button.dataset.name };
+    ask(body, asked).then(() => row.scrollIntoView({ block: "nearest" }));
+  }
+
+  const keyOf = (button) => [button.dataset.kind, button.closest("[data-item]").dataset.namespace, button.dataset.name].join(" ");
+
+  function putBelow(button) {
+    button.setAttribute("aria-expanded", "true");
+    button.closest("tr").after(answer.row);
+  }
+
+  function closeAnswer() {
+    const button = report.querySelector('[data-explain][aria-expanded="true"]');
+    button?.setAttribute("aria-expanded", "false");
+    button?.focus();
+    answer?.row.remove();
+    answer = null;
   }
 
   signIn.addEventListener("submit", (event) => {
@@ -219,17 +263,18 @@
   });
   question.addEventListener("submit", (event) => {
     event.preventDefault();
-    ask();
+    const { kind, namespace, name } = question.elements;
+    ask(explanation, { kind: kind.value, namespace: namespace.value.trim(), name: name.value.trim() });
   });
   report.addEventListener("click", (event) => {
     const button = event.target.closest("[data-explain]");
     if (!button) return;
-    question.elements.kind.value = "pod";
-    question.elements.namespace.value = button.closest("[data-item]").dataset.namespace;
-    question.elements.name.value = button.dataset.name;
-    find("why").scrollIntoView();
-    explanation.focus({ preventScroll: true });
-    ask();
+    const isOpen = button.getAttribute("aria-expanded") === "true";
+    closeAnswer();
+    if (!isOpen) openAnswer(button);
+  });
+  report.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && answer?.row.contains(event.target)) closeAnswer();
   });
   signOutButton.addEventListener("click", () => signOut());
   window.addEventListener("pagehide", () => signOut());
