@@ -84,10 +84,8 @@ def _index(text: str) -> str:
     """docs/README.md as the first page; its lists are the navigation too."""
     linked = re.sub(r"\]\((?!http)([^)]+)\)", r"](docs/\1)", text)
     parts = _SECTION.split(text)
-    trees = [
-        _toctree(title, [f"docs/{name}" for _, name in _ENTRY.findall(part)])
-        for title, part in zip(parts[1::2], parts[2::2], strict=True)
-    ]
+    sections = zip(parts[1::2], map(_ENTRY.findall, parts[2::2]), strict=True)
+    trees = [_toctree(title, [f"docs/{name}" for _, name in entries]) for title, entries in sections if entries]
     more = [name.removesuffix(".md") for name in _OTHER_PAGES]
     return f"{linked}\n{''.join(trees)}{_toctree('Project', [*more, 'examples/README', 'deploy/README'])}"
 

@@ -18,6 +18,7 @@ from policies.outcome import MOST_SUBJECTS
 from webhook.controllers.audit_round import AuditMetrics
 
 ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 VERSIONS = (ROOT / "docs" / "versions.md").read_text()
 AUDIT = (ROOT / "docs" / "audit.md").read_text()
@@ -25,7 +26,7 @@ EXPLAIN = (ROOT / "docs" / "explain.md").read_text()
 GENERATE = (ROOT / "docs" / "generate.md").read_text()
 PLAN = (ROOT / "docs" / "plan.md").read_text()
 USAGE = (ROOT / "docs" / "usage.md").read_text()
-DESIGNS = ROOT / "docs" / "designs"
+DESIGNS = DOCS / "designs"
 PAGES = sorted(page for page in DESIGNS.iterdir() if page.name != "README.md")
 
 
@@ -101,6 +102,13 @@ def test_rules_that_the_page_on_audits_names_exist():
     named = set(re.findall(r"GA\d{3}", AUDIT))
     assert named
     assert all(rule_book().get(rule) for rule in named)
+
+
+def test_words_of_the_glossary_are_sorted():
+    for table in (DOCS / "glossary.md").read_text().split("\n## ")[1:]:
+        words = re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
+        assert words == sorted(words, key=str.lower)
+        assert words
 
 
 def test_page_on_audits_has_every_metric_with_its_labels():
