@@ -24,7 +24,16 @@ from typing import TYPE_CHECKING
 
 from benchmarks.figures import ThemeResults, Verdict
 from benchmarks.page import write_page
-from benchmarks.results import Machine, Results, commit, kubernetes, newest_file, read_results, write_results
+from benchmarks.results import (
+    Machine,
+    Results,
+    commit,
+    kubernetes,
+    newest_file,
+    read_results,
+    read_scale,
+    write_results,
+)
 from benchmarks.themes import THEMES
 
 if TYPE_CHECKING:
@@ -54,7 +63,7 @@ def main() -> int:
     if arguments.command == "measure":
         arguments.file.write_text(measure(arguments.theme).model_dump_json(), encoding="utf-8")
     elif arguments.command == "render":
-        write_page(read_results(newest_file()))
+        write_page(read_results(newest_file()), read_scale())
     else:
         return write_all()
     return 0
@@ -95,7 +104,7 @@ def write_all() -> int:
         themes=themes,
     )
     file = write_results(results)
-    write_page(results)
+    write_page(results, read_scale())
     print(f"{file.relative_to(_ROOT)} and docs/performance.md, after {results.seconds / 60:.1f} minutes")
     return int(not all(theme.figures for theme in themes))
 

@@ -1,7 +1,11 @@
-"""A large cluster with objects as big as real ones: a node 16 kB, a pod 6 kB, a slice 11 kB."""
+"""A large cluster with objects as big as real ones: a node 16 kB, a pod 6 kB, a slice 11 kB.
+
+`SCALE_NODES` in the environment makes it smaller or larger than 5,000 nodes, with 20 pods for each of them.
+"""
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-NODES, GPUS, PODS, GPU_PODS = 5_000, 8, 100_000, 20_000
+NODES = int(os.environ.get("SCALE_NODES", "5000"))
+GPUS, PODS, GPU_PODS = 8, 20 * NODES, 4 * NODES
 VERSION = "4000000000"
 
 
@@ -123,7 +128,7 @@ def resource_slice(number: int) -> dict[str, Any]:
 
 
 def pod(number: int) -> dict[str, Any]:
-    """A pod of a ReplicaSet of 20; the first 20,000 of them have a claim, or ask the device plugin."""
+    """A pod of a ReplicaSet of 20; the first fifth of them have a claim, or ask the device plugin."""
     owner = f"app-{number // 20:05}"
     resources: dict[str, Any] = {"requests": {"cpu": f"{number // 20 % 7 + 1}", "memory": "16Gi"}}
     spec: dict[str, Any] = {}

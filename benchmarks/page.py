@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from benchmarks.figures import Figure, ThemeResults
-    from benchmarks.results import Results
+    from benchmarks.results import Results, ScaleResults
 
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -22,14 +22,34 @@ _PREFIX = "performance-"
 
 _INTRODUCTION = """# Performance
 
-What gpu-admission costs. Each figure is a **ratio to a control of the same run**: milliseconds depend on the machine, ratios hardly
+What gpu-admission costs: how long pods wait, how many pods a second it admits, and what a replica needs in clusters of several
+sizes. [Each figure beside a control](#each-figure-beside-a-control) follows, for changes of the code.
+"""
+_IN_SHORT = """## In short
+
+Client, webhook and API server shared the {cores} cores of [one machine](#each-figure-beside-a-control): compare with your own.
+"""
+_CREATION = """**How much longer does it take to create a pod?** The median that our webhooks add, through the API server:
+"""
+_LOAD = """**How many pods a second does one replica answer, and how fast?** Clients that send the next pod as soon as the last one is answered:
+"""
+_QUOTAS = """**How many pods a second does a quota admit?** 32 clients create pods through the API server and three replicas:
+"""
+_SIZES = """**What does a replica need?** One replica on {date}, with {pods} pods for each node, 8 GPUs a node; CPU seconds are of one core:
+"""
+_SIZES_AFTER = """Every replica reads the whole cluster. *Meanwhile* is while pods come and go, and 40 reviews a second are answered. `make scale`
+measures 5,000 nodes, and fails if a limit is missed.
+"""
+_RATIOS = """## Each figure beside a control
+
+Each figure is a **ratio to a control of the same run**: milliseconds depend on the machine, ratios hardly
 do. A smaller ratio is better. *Measured* and *beside* are medians of the rounds; *ratio* is the median of the ratios of the
 rounds, so it may differ from the quotient of both. The *aim* is what we want, the *limit* is what must hold.
 
 `make bench` writes this page; `make bench-check` measures again, names missed aims, and fails if a figure is over its limit.
 """
 _REMARK = "> Client, webhook and API server share the cores of this machine. Compare ratios, not milliseconds.\n"
-_ELSEWHERE = """## Measured elsewhere
+_ELSEWHERE = """### Measured elsewhere
 
 - Commands that read a kubeconfig import kubernetes-asyncio for it, once in each process: 170 ms of CPU time and 37 MiB. A replica
   in a pod reads the files of its ServiceAccount itself, and completion in shells asks kubectl; neither imports it.
@@ -39,9 +59,9 @@ _ELSEWHERE = """## Measured elsewhere
 """
 
 
-def write_page(results: Results, folder: Path = DOCS) -> None:
+def write_page(results: Results, scale: ScaleResults, folder: Path = DOCS) -> None:
     """Write the page and its charts, and delete charts of themes that no longer exist."""
-    files = rendered_files(results)
+    files = rendered_files(results, scale)
     for old in (folder / _IMAGES).glob(f"{_PREFIX}*.svg"):
         if f"{_IMAGES}/{old.name}" not in files:
             old.unlink()
@@ -51,7 +71,7 @@ def write_page(results: Results, folder: Path = DOCS) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def rendered_files(results: Results) -> dict[str, str]:
+def rendered_files(results: Results, scale: ScaleResults) -> dict[str, str]:
     """The page and its charts, by path in the folder of the page."""
     files = {}
     measured = [theme for theme in results.themes if theme.figures]
@@ -62,17 +82,107 @@ def rendered_files(results: Results) -> dict[str, str]:
         files[_image(theme.name)] = ratio_chart(theme.title, theme.figures)
         for column in theme.charts:
             files[_image(theme.name, column)] = value_chart(f"{theme.title}: {column}", theme.figures, column)
-    return {PAGE: "\n".join(_page(results)), **files}
+    return {PAGE: "\n".join(_page(results, scale)), **files}
 
 
-def _page(results: Results) -> Iterator[str]:
+def _page(results: Results, scale: ScaleResults) -> Iterator[str]:
     yield _INTRODUCTION
+    yield _IN_SHORT.format(cores=results.machine.cores)
+    yield from _creation(_figures(results, "end_to_end"))
+    yield from _load(_figures(results, "clients"))
+    yield from _quotas(_figures(results, "quotas"))
+    yield from _sizes(scale)
+    yield _RATIOS
     yield from _run(results)
     yield from _overview(results.themes)
     for theme in results.themes:
         yield from _theme(theme)
     yield _ELSEWHERE.rstrip("\n")
     yield ""
+
+
+def _figures(results: Results, theme: str) -> Sequence[Figure]:
+    return next((each.figures for each in results.themes if each.name == theme), ())
+
+
+def _creation(figures: Sequence[Figure]) -> Iterator[str]:
+    if not figures:
+        return
+    yield _CREATION
+    yield "| pod | without webhooks | added |"
+    yield "|---|---|---|"
+    for figure in figures:
+        without, _ = figure.more["without webhooks in ms"]
+        yield f"| {figure.name} | {number(without)} ms | {number(figure.value)} ms |"
+    yield ""
+
+
+def _load(figures: Sequence[Figure]) -> Iterator[str]:
+    if not figures:
+        return
+    yield _LOAD
+    yield "| pod, clients at the same time | pods/s | p50 | p99 | memory |"
+    yield "|---|---|---|---|---|"
+    for figure in figures:
+        cells = [
+            f"{number(figure.more[column][0])}{unit}" if column in figure.more else ""
+            for column, unit in (
+                ("requests/s", ""),
+                ("p50 in ms", " ms"),
+                ("p99 in ms", " ms"),
+                ("memory in MiB", " MiB"),
+            )
+        ]
+        yield f"| {figure.label} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _quotas(figures: Sequence[Figure]) -> Iterator[str]:
+    """A row for each control, and one for each GPUQuota, of which the first figure counts."""
+    rows = {}
+    for figure in figures:
+        if "pods/s" in figure.more:
+            for place, name in enumerate((figure.name, figure.beside)):
+                columns = (figure.more[column][place] for column in ("pods/s", "p50 in ms", "p99 in ms"))
+                rows[figure.group, name] = [number(each) for each in columns if each is not None]
+    if not rows:
+        return
+    yield _QUOTAS
+    yield "| quota | pods/s | p50 | p99 |"
+    yield "|---|---|---|---|"
+    for (group, name), (rate, p50, p99) in sorted(rows.items()):
+        yield f"| {name}, {group} | {rate} | {p50} ms | {p99} ms |"
+    yield ""
+
+
+_SIZE_ROWS = (
+    ("GPUs", "gpus", "", 0),
+    ("pods", "pods", "", 0),
+    ("memory when ready, at most", "ready_mib", " MiB", 0),
+    ("memory after explanations and an audit, at most", "most_mib", " MiB", 0),
+    ("CPU until ready", "ready_cpu_s", " s", 1),
+    ("pods with GPUs that come or go", "changes_per_second", " a second", 0),
+    ("CPU meanwhile", "steady_percent", " % of a core", 0),
+    ("CPU of converting a pod meanwhile, p50", "converted_p50_ms", " ms", 1),
+    ("CPU of converting a pod meanwhile, p99", "converted_p99_ms", " ms", 1),
+    ("CPU of reviewing a claim meanwhile, p50", "claim_p50_ms", " ms", 1),
+    ("CPU of reviewing a claim meanwhile, p99", "claim_p99_ms", " ms", 1),
+    ("CPU of explaining why a pod waits", "explain_cpu_s", " s", 2),
+    ("CPU of an audit, without reading the pods", "audit_cpu_s", " s", 1),
+)
+"""The rows of the table of sizes: a text, a field of ClusterSize, its unit, and the decimals."""
+
+
+def _sizes(scale: ScaleResults) -> Iterator[str]:
+    sizes = scale.sizes
+    yield _SIZES.format(date=scale.date, pods=sizes[0].pods // sizes[0].nodes)
+    yield f"| | {' | '.join(f'{size.nodes:,} nodes' for size in sizes)} |"
+    yield "|---|" + "---|" * len(sizes)
+    for text, field, unit, decimals in _SIZE_ROWS:
+        cells = (f"{getattr(size, field):,.{decimals}f}{unit}" for size in sizes)
+        yield f"| {text} | {' | '.join(cells)} |"
+    yield ""
+    yield _SIZES_AFTER
 
 
 def _run(results: Results) -> Iterator[str]:
@@ -89,7 +199,7 @@ def _run(results: Results) -> Iterator[str]:
 
 
 def _overview(themes: Sequence[ThemeResults]) -> Iterator[str]:
-    yield "## Overview"
+    yield "### Overview"
     yield ""
     yield "The chart has, for each theme, the figure that is nearest to its limit; the last column of the table names it."
     yield ""
@@ -105,7 +215,7 @@ def _overview(themes: Sequence[ThemeResults]) -> Iterator[str]:
 
 
 def _theme(theme: ThemeResults) -> Iterator[str]:
-    yield f"## {theme.title}"
+    yield f"### {theme.title}"
     yield ""
     yield theme.text
     yield ""

@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 
 FOLDER = Path(__file__).with_name("results")
+SCALE = FOLDER / "scale.json"
 _ROOT = Path(__file__).parents[1]
 
 
@@ -46,6 +48,42 @@ class Machine(BaseModel):
         )
 
 
+class ClusterSize(BaseModel):
+    """One replica in a cluster of some size, as `benchmarks/scale.py` measures it; seconds and milliseconds are of the processor."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    nodes: int
+    gpus: int
+    pods: int
+    ready_cpu_s: float
+    ready_mib: float
+    most_mib: float
+    """After explanations, charges and an audit."""
+    converted_p50_ms: float
+    converted_p99_ms: float
+    claim_p50_ms: float
+    claim_p99_ms: float
+    changes_per_second: float
+    """Pods with GPUs that came or went in the steady state."""
+    steady_percent: float
+    """The share of one core in the steady state, with 40 reviews a second."""
+    explain_cpu_s: float
+    audit_cpu_s: float
+    """Without reading the pods."""
+
+
+class ScaleResults(BaseModel):
+    """The newest run of each size of a cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    date: str
+    commit: str
+    machine: Machine
+    sizes: tuple[ClusterSize, ...]
+
+
 class Results(BaseModel):
     """One run of all themes."""
 
@@ -65,7 +103,7 @@ class Results(BaseModel):
 
 def newest_file() -> Path:
     """The results file with the latest date."""
-    return max(FOLDER.glob("*.json"))
+    return max(FOLDER.glob("[0-9]*.json"))
 
 
 def read_results(file: Path) -> Results:
@@ -83,6 +121,22 @@ def write_results(results: Results) -> Path:
     file = FOLDER / f"{results.date}.json"
     file.write_text(json.dumps(results.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return file
+
+
+def write_size(size: ClusterSize) -> None:
+    """Write the results of one size in place of its earlier ones."""
+    size = ClusterSize(**{name: round(value, 3) for name, value in size.model_dump().items()})
+    others = read_scale().sizes if SCALE.exists() else ()
+    sizes = sorted([size, *(each for each in others if each.nodes != size.nodes)], key=lambda each: each.nodes)
+    written = ScaleResults(
+        date=f"{datetime.now(UTC):%Y-%m-%d}", commit=commit(), machine=Machine.read(), sizes=tuple(sizes)
+    )
+    SCALE.write_text(json.dumps(written.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+
+
+def read_scale() -> ScaleResults:
+    """The results of all sizes."""
+    return ScaleResults.model_validate_json(SCALE.read_text(encoding="utf-8"))
 
 
 def commit() -> str:

@@ -2,6 +2,7 @@
 
     make scale                                the benchmark's own server
     KUBEBUILDER_ASSETS=FOLDER make scale      a real API server
+    SCALE_NODES=100 .venv/bin/python benchmarks/scale.py --write     another size, written into benchmarks/results/scale.json
 
 5,000 nodes with 40,000 GPUs in slices, 100,000 pods of which 20,000 request GPUs, 20,000 claims, 10,000 namespaces, 1,000
 GPUQuotas, one of them with 5,000 open charges. Each figure stands beside a control of the same run. The control of times is a bare list: the same client reads the same pages,
@@ -28,10 +29,11 @@ import aiohttp
 import digests
 import live
 import yaml
-from large_cluster import MADE, VERSION, namespace, pod
+from large_cluster import GPUS, MADE, NODES, PODS, VERSION, namespace, pod
 from loop_lag import LoopLag
 from real_api_server import EtcdObjects, define_quotas, real_api_server
 
+from benchmarks.results import ClusterSize, write_size
 from benchmarks.themes.explanation import template
 from policies import outcome
 from policies.admission import load_rules, review
@@ -61,7 +63,9 @@ if TYPE_CHECKING:
     from policies.kubernetes.view import ClusterView
     from webhook.cluster.watched_kinds import Watched
 
-NAMESPACES = 10_000
+LIMITED = 5_000
+"""The nodes of the cluster that the limits are for."""
+NAMESPACES = 2 * NODES
 OPERATOR_NAMESPACES = DEFAULTS.configuration.operator_namespaces
 STEADY = 10.0
 CHANGES = 100
@@ -69,7 +73,7 @@ CHANGES = 100
 REVIEWS = 200
 LIBRARY = 37
 """Mebibytes of kubernetes-asyncio, which reads the kubeconfig here; a replica in a pod does not import it."""
-QUOTAS = 1_000
+QUOTAS = max(NODES // 5, 1)
 CHARGES = 50
 """Charges that are written, the last of 5,000 of a namespace."""
 CHARGED = "team-000"
@@ -129,8 +133,10 @@ async def bare_list(client: APIClient, kinds: tuple[Watched, ...]) -> None:
         gc.enable()
 
 
-async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, None]]) -> list[Figure]:
-    """All figures of one replica.
+async def measure(
+    client: APIClient, change: Callable[[], Coroutine[Any, Any, None]]
+) -> tuple[list[Figure], ClusterSize]:
+    """All figures of one replica, and those that a page shows for this size of a cluster.
 
     Args:
         client: Talks to the API server.
@@ -159,13 +165,18 @@ async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, No
         Figure("event loop held while the cluster is read", synced.lag, bare_lag, 50, "ms"),
         Figure("event loop held during the warm-up", warmed.lag, bare_lag, 50, "ms"),
     ]
-    figures += await explanations(sync, bare_cpu, bare_lag)
-    figures += await steady_state(sync, change, bare_lag)
-    figures += await charges(client)
+    explained = await explanations(sync, bare_cpu, bare_lag)
+    steady = await steady_state(sync, change)
+    figures += [
+        *explained,
+        Figure("event loop held while pods come and go", steady.cost.lag, bare_lag, 50, "ms"),
+        Figure("the longest review of a claim meanwhile", steady.claims[-1], bare_lag, 50, "ms"),
+        *await charges(client),
+    ]
     audit = AuditRound(client, sync.view, lambda: DEFAULTS)
     pods = await cost_of(lambda: bare_list(client, tuple(each for each in kinds if each.kind == "Pod")))
     audited = await cost_of(audit.round)
-    devices = DeviceRound(sync.view)
+    devices = DeviceRound(sync.view, lambda: DEFAULTS)
     await devices.round()
     counted = await cost_of(devices.round)
     scraped = await cost_of(partial(asyncio.to_thread, Exposition(tuple(devices.collect()), is_open_metrics=True).text))
@@ -179,7 +190,23 @@ async def measure(client: APIClient, change: Callable[[], Coroutine[Any, Any, No
         Figure("memory after explanations and an audit, at most", live.highest(), at_rest, 400 + LIBRARY, "MiB"),
     ]
     await sync.close()
-    return figures
+    size = ClusterSize(
+        nodes=NODES,
+        gpus=NODES * GPUS,
+        pods=PODS,
+        ready_cpu_s=synced.cpu + warmed.cpu,
+        ready_mib=ready - LIBRARY,
+        most_mib=live.highest() - LIBRARY,
+        converted_p50_ms=steady.pods[len(steady.pods) // 2],
+        converted_p99_ms=steady.pods[len(steady.pods) * 99 // 100],
+        claim_p50_ms=steady.claims[len(steady.claims) // 2],
+        claim_p99_ms=steady.claims[len(steady.claims) * 99 // 100],
+        changes_per_second=steady.changes / steady.cost.seconds,
+        steady_percent=steady.cost.cpu / steady.cost.seconds * 100,
+        explain_cpu_s=explained[0].measured,
+        audit_cpu_s=audited.cpu - pods.cpu,
+    )
+    return figures, size
 
 
 async def explanations(sync: Sync, bare_cpu: float, bare_lag: float) -> list[Figure]:
@@ -211,32 +238,38 @@ def device_class(number: int) -> dict[str, Any]:
     return found
 
 
-async def steady_state(sync: Sync, change: Callable[[], Coroutine[Any, Any, None]], bare_lag: float) -> list[Figure]:
-    """Reviews of claims while pods come and go; each review finds digests outdated by the changes."""
-    reviews: list[float] = []
+@dataclass(frozen=True, slots=True)
+class Steady:
+    """The steady state: what it cost, changes of kept pods, and the sorted milliseconds of the processor of reviews."""
+
+    cost: Cost
+    changes: int
+    claims: list[float]
+    pods: list[float]
+
+
+async def steady_state(sync: Sync, change: Callable[[], Coroutine[Any, Any, None]]) -> Steady:
+    """Reviews of claims and of pods to convert while pods come and go; each finds digests outdated by the changes."""
+    reviews: dict[str, list[float]] = {"claim": [], "convert": []}
     pods = next(each.store for each in sync.caches if each.watched.kind == "Pod")
     version = pods.version
 
     async def answer_reviews() -> None:
         changing = asyncio.create_task(change())
-        for _ in range(REVIEWS):
+        for number in range(2 * REVIEWS):
+            kind = ("claim", "convert")[number % 2]
             begun = time.thread_time()
-            review(digests.REQUESTS["claim"], sync.view, DEFAULTS)
-            reviews.append((time.thread_time() - begun) * 1000)
-            await asyncio.sleep(STEADY / REVIEWS)
+            review(digests.REQUESTS[kind], sync.view, DEFAULTS)
+            reviews[kind].append((time.thread_time() - begun) * 1000)
+            await asyncio.sleep(STEADY / REVIEWS / 2)
         changing.cancel()
         await asyncio.gather(changing, return_exceptions=True)
 
     cost = await cost_of(answer_reviews)
-    changed = pods.version - version
-    if not changed:
+    changes = pods.version - version
+    if not changes:
         raise AssertionError("no pod changed in the steady state")
-    share = cost.cpu / cost.seconds * 100
-    print(f"{changed / cost.seconds:.0f} changes of kept pods a second: {share:.0f} % of one core")
-    return [
-        Figure("event loop held while pods come and go", cost.lag, bare_lag, 50, "ms"),
-        Figure("the longest review of a claim meanwhile", max(reviews), bare_lag, 50, "ms"),
-    ]
+    return Steady(cost, changes, sorted(reviews["claim"]), sorted(reviews["convert"]))
 
 
 async def charges(client: APIClient) -> list[Figure]:
@@ -320,7 +353,7 @@ async def come_and_go(objects: EtcdObjects) -> None:
         await asyncio.sleep(1 / CHANGES)
 
 
-async def run(kubeconfig: str, etcd: str) -> list[Figure]:
+async def run(kubeconfig: str, etcd: str) -> tuple[list[Figure], ClusterSize]:
     """Measure with an API server; one with an etcd is filled first."""
     client = await APIClient.connect(kubeconfig)
     try:
@@ -341,10 +374,13 @@ def main() -> int:
     assets = os.environ.get("KUBEBUILDER_ASSETS", "")
     print(f"API server: {'kube-apiserver' if assets else 'the server of this benchmark'}", flush=True)
     with real_api_server(Path(assets)) if assets else own_server() as (kubeconfig, etcd):
-        figures = asyncio.run(run(kubeconfig, etcd))
+        figures, size = asyncio.run(run(kubeconfig, etcd))
     print(f"     {'':58}{'measured':>9}{'control':>10}{'limit':>9}")
     print(*figures, sep="\n", flush=True)
-    return int(any(figure.measured > figure.limit for figure in figures))
+    print(f"{size.changes_per_second:.0f} changes of kept pods a second: {size.steady_percent:.0f} % of one core")
+    if "--write" in sys.argv:
+        write_size(size)
+    return int(NODES == LIMITED and any(figure.measured > figure.limit for figure in figures))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Small results: figures with every verdict, a group, further numbers, and a theme that failed."""
 
 from benchmarks.figures import ThemeResults, figure_of_rounds
-from benchmarks.results import Machine, Results
+from benchmarks.results import ClusterSize, Machine, Results, ScaleResults
 
 RESULTS = Results(
     date="2026-11-24",
@@ -44,5 +44,29 @@ RESULTS = Results(
             ),
         ),
         ThemeResults(name="quotas", title="Quotas", text="Pods per second.", seconds=1.0, figures=()),
+    ),
+)
+SCALE = ScaleResults(
+    date="2026-11-30",
+    commit="0123456789ab",
+    machine=RESULTS.machine,
+    sizes=tuple(
+        ClusterSize(
+            nodes=nodes,
+            gpus=nodes * 8,
+            pods=nodes * 20,
+            ready_cpu_s=nodes / 200,
+            ready_mib=100 + nodes / 25,
+            most_mib=120 + nodes / 25,
+            converted_p50_ms=0.9,
+            converted_p99_ms=1.25,
+            claim_p50_ms=0.7,
+            claim_p99_ms=1,
+            changes_per_second=changes,
+            steady_percent=14,
+            explain_cpu_s=nodes / 5000,
+            audit_cpu_s=nodes / 500,
+        )
+        for nodes, changes in ((100, 75), (1000, 80))
     ),
 )
