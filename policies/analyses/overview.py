@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 from policies.analyses.explain import name_redactor
@@ -21,7 +22,6 @@ from policies.quota.quota_report import quota_reports
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
-    from fractions import Fraction
 
     from policies.analyses.audit import AuditReport, ConversionObstacle, ConversionReadiness
     from policies.analyses.usage import UsageReport
@@ -70,6 +70,11 @@ class QuotaOverview:
             return None
         return limit.taken - earlier.taken
 
+    @property
+    def is_over(self) -> bool:
+        """True if more is used than a limit allows."""
+        return any(limit.is_over for limit in self.report.limits)
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
@@ -89,6 +94,14 @@ class Overview:
     """The number of nodes that are not named."""
     nodes_left_out: int = 0
     """The number of nodes that a page has no room for."""
+
+    @property
+    def given_out_twice(self) -> Fraction:
+        """The GPUs that are held beyond those that exist, each as often as it is held too much."""
+        surplus = (
+            each.held - each.total for each in self.usage.gpus if each.held is not None and each.total is not None
+        )
+        return sum((amount for amount in surplus if amount > 0), Fraction(0))
 
 
 def overview(

@@ -87,6 +87,30 @@ def test_page_names_no_address(tree):
     assert places == {"#main", "#waiting", "#nodes", "#quotas", "#migration", "#findings", "data:,"}
 
 
+def tiles(page):
+    """The tiles by their words, with number, class, and details."""
+    (nav,) = (each for each in parse(page).iter("nav") if each.get("class") == "tiles")
+    return {
+        " ".join(link[0].tail.split()): (text_of(link[0]), link.get("class")[5:], text_of(link[1]))
+        for link in nav.iter("a")
+    }
+
+
+def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
+    assert tiles(report_page()) == {
+        "pod waits for GPUs": ("1", "warn", "1 fits now"),
+        "GPUs free": ("4", "", "2 MIG devices, 6 shares of GPUs"),
+        "GPUs unusable": ("2", "bad", "1 given out twice"),
+        "namespace over quota": ("1", "bad", "2 with a quota"),
+        "finding": ("1", "bad", "1 deny"),
+    }
+
+
+def test_tiles_are_quiet_without_trouble(report_page):
+    quiet = tiles(report_page([*NOTHING, node(gpus=2), pod("train", 1), quota("team-a", 2)]))
+    assert {tone for _, tone, _ in quiet.values()} == {""}
+
+
 def test_every_picture_has_words(tree):
     pictures = [*tree.iter(f"{SVG}svg")]
     assert pictures

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from policies.analyses.overview import HIDDEN
 from policies.analyses.usage.cells import CellState
 from policies.analyses.usage.node_gpus import Provider, UnusableKind
-from policies.kubernetes.names import format_age, format_count, format_list, format_ranges, with_capital
+from policies.kubernetes.names import format_age, format_amount, format_count, format_list, format_ranges, with_capital
 from policies.rules.decision import Severity
 from webhook.pages.rendering import one_word, render_page, render_part
+from webhook.pages.report_model import Tone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from policies.analyses.audit import AuditFinding
+    from policies.analyses.audit import AuditFinding, AuditReport
     from policies.analyses.overview import Overview
     from policies.analyses.usage.cells import CellPart, GPUCell
+    from policies.analyses.usage.usage_report import FormTotal
     from policies.devices.resource_claims import Holder
     from policies.rules.decision import Rule
 
@@ -43,10 +46,10 @@ def render_report(overview: Overview, *, title: str, moment: str, notes: Sequenc
 
 
 def render_report_parts(overview: Overview) -> dict[str, str]:
-    """The parts of the report by name, and `filters`, for a page with the style and the script."""
+    """The parts of the report by name, with `tiles` and `filters`, for a page with style and script."""
     facts = _facts(overview)
-    parts = {name: render_part(f"report_{name}", **facts) for name in PARTS}
-    return {"filters": render_part("report_filters", facets=_facets(overview)), **parts}
+    parts = {name: render_part(f"report_{name}", **facts) for name in ("tiles", *PARTS)}
+    return {"tiles": parts.pop("tiles"), "filters": render_part("report_filters", facets=_facets(overview)), **parts}
 
 
 class RuleFindings(NamedTuple):
@@ -72,6 +75,7 @@ def _facts(overview: Overview) -> dict[str, Any]:
         "overview": overview,
         "waiting": overview.waiting,
         "usage": overview.usage,
+        "tiles": [*_tiles(overview)],
         "rules": _rules(overview),
         "holder_text": _holder_text,
         "part_kind": _part_kind,
@@ -150,3 +154,79 @@ def _part_kind(cell: GPUCell, part: CellPart) -> str:
     if part.reason is not None:
         return "unusable"
     return "free" if cell.is_known else "track"
+
+
+class Tile(NamedTuple):
+    """A number that a reader looks at first."""
+
+    number: str
+    words: str
+    link: str
+    """The part that shows more, with its filters."""
+    tone: Tone
+    """Plain if there is no trouble."""
+    details: Sequence[str] = ()
+
+
+def _tiles(overview: Overview) -> Iterator[Tile]:
+    """The tiles: what waits, what is free, what is broken."""
+    waiting = overview.waiting
+    yield Tile(
+        f"{waiting.total:,}" if waiting.is_known else "?",
+        f"{'pod waits' if waiting.total == 1 else 'pods wait'} for GPUs",
+        "#waiting",
+        Tone.WARN if waiting.total or not waiting.is_known else Tone.PLAIN,
+        [f"{number:,} {reason.words}" for reason, number in [*waiting.counts.items()][:2]],
+    )
+    yield _amounts_tile("free", [(each, each.free) for each in overview.usage.totals], "#nodes?state=free")
+    yield _unusable_tile(overview)
+    quotas = overview.quotas
+    over = sum(each.is_over for each in quotas or ())
+    yield Tile(
+        "?" if quotas is None else f"{over:,}",
+        f"{'namespace' if over == 1 else 'namespaces'} over quota",
+        "#quotas",
+        Tone.BAD if over else Tone.PLAIN,
+        ["GPUQuotas cannot be read"] if quotas is None else [f"{len(quotas):,} with a quota"],
+    )
+    yield _findings_tile(overview.audit)
+
+
+def _amounts_tile(
+    words: str, amounts: Sequence[tuple[FormTotal, Fraction | None]], link: str, tone: Tone = Tone.PLAIN
+) -> Tile:
+    """The amounts by form: the first form of which there are any, with the others as details."""
+    amounts = [each for each in amounts if each[1] != 0] or amounts[:1]
+    if not amounts:
+        return Tile("0", f"GPUs {words}", link, tone)
+    (first, amount), *others = amounts
+    details = [f"{format_amount(other)} {total.words(other)}" for total, other in others]
+    return Tile(format_amount(amount), f"{first.words(amount)} {words}", link, tone, details)
+
+
+def _unusable_tile(overview: Overview) -> Tile:
+    totals = overview.usage.totals
+    amounts = [(each, None if each.unusable is None else each.unusable + each.unhealthy) for each in totals]
+    broken = {
+        "held and unhealthy": sum((each.unhealthy for each in totals), Fraction(0)),
+        "given out twice": overview.given_out_twice,
+    }
+    tone = Tone.BAD if any(broken.values()) else Tone.WARN if any(amount for _, amount in amounts) else Tone.PLAIN
+    tile = _amounts_tile("unusable", amounts, "#nodes?node=needs-attention", tone)
+    shown = [f"{format_amount(amount)} {words}" for words, amount in broken.items() if amount]
+    return tile._replace(details=[*tile.details, *shown])
+
+
+def _findings_tile(audit: AuditReport | None) -> Tile:
+    if audit is None:
+        return Tile("?", "findings", "#findings", Tone.PLAIN, ["the cluster was not audited"])
+    counts = {each: audit.count(each) for each in Severity if each is not Severity.OFF and audit.count(each)}
+    worst = next(iter(counts), None)
+    total = sum(counts.values())
+    return Tile(
+        f"{total:,}",
+        "finding" if total == 1 else "findings",
+        f"#findings?severity={worst}" if worst else "#findings",
+        {None: Tone.PLAIN, Severity.DENY: Tone.BAD}.get(worst, Tone.WARN),
+        [f"{number:,} {severity}" for severity, number in counts.items()],
+    )
