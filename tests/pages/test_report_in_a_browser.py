@@ -97,11 +97,6 @@ def test_page_is_accessible(open_report, scheme):
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
 
 
-def test_phone_needs_no_sideways_scrolling(open_report):
-    page = open_report(viewport={"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_print_opens_the_tables_and_hides_the_filters(open_report):
     page = open_report()
     page.emulate_media(media="print")

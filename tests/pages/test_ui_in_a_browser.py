@@ -9,6 +9,7 @@ from playwright.sync_api import Error, expect
 
 from tests.pages.shown_cluster import shown_objects
 from tests.pages.test_report_page import HOSTILE, plain
+from tests.pages.test_widths import WIDTHS, long_objects
 from tests.pages.ui_thread import UIThread
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
@@ -432,12 +433,17 @@ def violations(page):
     return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
 
 
-def test_phone_needs_no_sideways_scrolling(shown, open_page):
-    page = open_page(shown, viewport={"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_nothing_is_wider_than_the_screen(server, open_page):
+    page = open_page(server.serve(ManifestsView(long_objects(30))), viewport={"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
     sign_in(page, ADMIN)
-    expect(page.locator("#summary h2")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="Why does team-a/escaped wait?").click()
+    expect(page.get_by_role("group", name="Explanation")).to_contain_text("pod team-a/escaped")
+    found = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 844})
+        found[width] = page.evaluate("document.documentElement.scrollWidth")
+    assert found == {width: width for width in WIDTHS}
 
 
 def test_page_works_with_the_keyboard_alone(shown, open_page):
