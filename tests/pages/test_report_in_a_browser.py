@@ -138,6 +138,15 @@ def test_link_to_filters_sets_them_and_goes_to_the_part(open_report):
     assert shown_nodes(page) == ["h100-03"]
 
 
+def test_link_beside_the_wait_list_shows_whether_it_is_chosen(open_report):
+    page = open_report()
+    every, reason = page.locator(".chip").all()
+    expect(every).to_have_attribute("aria-current", "true")
+    reason.click()
+    expect(reason).to_have_attribute("aria-current", "true")
+    expect(every).not_to_have_attribute("aria-current", "true")
+
+
 def test_filters_that_match_nothing_say_so(open_report):
     page = open_report()
     page.get_by_label("Search").fill("nobody has this")

@@ -55,6 +55,11 @@
       showCount(section, items.filter((item) => !item.hidden).length, items.length);
     }
     nodes.show(wanted);
+    for (const link of all(".chip")) {
+      const isChosen = [...new URLSearchParams(link.hash.split("?")[1])].every(([name, value]) => (wanted[name] ?? "") === value);
+      if (isChosen) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    }
     const named = filters().filter(valueOf).map((each) => `${titleOf(each)} ${valueOf(each)}`);
     for (const each of all("[data-filtered]")) each.textContent = named.length ? `Only: ${named.join(", ")}.` : "";
   }
