@@ -10,6 +10,7 @@ Run it with `.venv/bin/python benchmarks/live.py`; the aim is 300 MiB and 10 s.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import json
 import resource
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
 HEARTBEATS, RESTARTS = 100, 100
 """Changes in each second of the steady state: of conditions of nodes, and pods with GPUs that come or go."""
 STEADY = 10.0
+BOOKMARKS = 30
+"""Seconds between signs of life of a watch in which nothing happens."""
 MIB = 1024 * 1024
 
 
@@ -95,10 +98,12 @@ class Server:
     async def _watch(self, request: web.Request, kind: str) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         await response.prepare(request)
-        await self._steady.wait()
         pace = {"Node": HEARTBEATS, "Pod": RESTARTS}.get(kind, 0)
-        if not pace:
-            await asyncio.sleep(STEADY * 10)
+        bookmark = {"kind": kind, "metadata": {"resourceVersion": VERSION}}
+        while not (pace and self._steady.is_set()):
+            await response.write(orjson.dumps({"type": "BOOKMARK", "object": bookmark}) + b"\n")
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._steady.wait() if pace else asyncio.sleep(BOOKMARKS + 1), BOOKMARKS)
         number = 0
         while pace:
             await asyncio.sleep(1 / pace)

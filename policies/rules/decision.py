@@ -97,7 +97,7 @@ class Rule:
     """The kinds of the objects that it reviews, WORKLOAD or EVERY_KIND. A mistake in a ConfigMap is also reported at the fields of
     a ClusterPolicy that name the ConfigMap, and at the label of a node that selects its key; its kind is ConfigMap."""
     rows: tuple[str, ...] = ()
-    """The rows of docs/catalogue.md that the rule detects."""
+    """The known misconfigurations that it finds, as in tests/configuration/catalogue."""
     fixed: bool = False
     """True if no setting changes its severity, and no user is exempt from it."""
     shared_cause: bool = False

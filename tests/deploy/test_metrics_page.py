@@ -9,7 +9,6 @@ import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
-import pytest
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -23,7 +22,6 @@ ROOT = Path(__file__).parents[2]
 METRICS = ROOT / "docs" / "metrics.md"
 READINESS = ROOT / "docs" / "production-readiness.md"
 HEAD = "| metric | type | meaning |\n|---|---|---|\n"
-ROWS = ("On and off", "What fails with it", "Cost", "Observed by", "Tested by")
 
 
 async def served_families(file):
@@ -60,19 +58,11 @@ def test_every_family_is_valid_open_metrics(tmp_path):
     assert parsed == {each.name: (each.type, len(each.samples)) for each in families}
 
 
-def sections():
-    """The features of the page, each with its rows."""
-    parts = READINESS.read_text().split("\n## ")[2:]
-    return {
-        part.partition("\n")[0]: dict(re.findall(r"^\| \*\*(.*?)\*\* \| (.*) \|$", part, re.MULTILINE))
-        for part in parts
-    }
-
-
-@pytest.mark.parametrize(("feature", "rows"), sections().items(), ids=sections())
-def test_every_feature_answers_every_question(feature, rows):
-    assert tuple(rows) == ROWS
-    assert all(rows.values())
+def test_every_feature_answers_every_question():
+    head, _, *rows = READINESS.read_text().partition("## Each feature\n\n")[2].splitlines()
+    assert head == "| feature | on and off | what fails with it | cost |"
+    assert len(rows) > 10
+    assert all(re.fullmatch(r"\| \*\*.+\*\*.* \| .+ \| .+ \| .+ \|", row) for row in rows)
 
 
 def test_every_entry_belongs_to_a_feature():
@@ -81,8 +71,8 @@ def test_every_entry_belongs_to_a_feature():
 
 
 def test_alerts_that_are_named_exist():
-    """docs/runbook.md has all alerts, as another test says."""
-    alerts = set(re.findall(r"^### (GPUAdmission\w+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE))
+    """docs/slo.md has all alerts, as another test says."""
+    alerts = set(re.findall(r"^\| `(GPUAdmission\w+)`", (ROOT / "docs" / "slo.md").read_text(), re.MULTILINE))
     assert set(re.findall(r"`(GPUAdmission\w+)`", READINESS.read_text())) - {"GPUAdmissionPolicy"} <= alerts
 
 

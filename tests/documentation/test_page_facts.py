@@ -104,6 +104,13 @@ def test_rules_that_the_page_on_audits_names_exist():
     assert all(rule_book().get(rule) for rule in named)
 
 
+def test_tests_that_the_page_on_security_names_exist():
+    tried = section((DOCS / "security.md").read_text(), "What was tried")
+    named = set(re.findall(r"`([a-z_]+/(?:[\w/]+\.py|[\w/]+/)?)`", tried)) - {"tests/"}
+    assert len(named) > 50
+    assert {path for path in named if not (ROOT / "tests" / path).exists()} == set()
+
+
 def test_words_of_the_glossary_are_sorted():
     for table in (DOCS / "glossary.md").read_text().split("\n## ")[1:]:
         words = re.findall(r"^\| \*\*(.+?)\*\*", table, re.MULTILINE)
