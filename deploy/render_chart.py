@@ -36,6 +36,8 @@ _NAME = re.compile(r"^- name: ([\w-]+)\.gpu-admission\.io$", re.MULTILINE)
 _EXCLUDED = re.compile(
     r"(    - key: kubernetes\.io/metadata\.name\n      operator: NotIn\n      values:)(?: \[.*\]|(?:\n      - .*)+)\n"
 )
+_DOCS = re.compile(r"https://docs\.example\.com/gpu-admission/([a-z-]+)\.html")
+"""Pages of the documentation; a value has the place of the copy."""
 _MOST_IN_CELL = 60
 """Characters of a default in the table of values."""
 _USAGE = "usage: python deploy/render_chart.py [--check]\n"
@@ -94,6 +96,7 @@ def _templates(plan: dict[str, Any]) -> Iterator[tuple[str, tuple[str, dict[str,
 def _template(source: str, steps: dict[str, Any]) -> str:
     text = (_DEPLOY / source).read_text().strip() + "\n"
     text = text.replace("{{", '{{ "{{" }}')
+    text = _DOCS.sub(r'{{ $.Values.monitoring.docsURL | replace "PAGE" "\1" }}', text)
     for old, new in steps.get("replace", ()):
         text = _replace(source, text, old, new)
     if condition := steps.get("if"):

@@ -1,36 +1,72 @@
 """Overviews: waiting pods, GPUs, quotas and findings of a cluster, as data that pages render.
 
 `overview` combines the wait list, the usage report, the quota reports and the audit; it decides nothing itself.
-`visible_overview` returns the part that an audience may see, and `limited_overview` the part that fits on a page.
+`visible_overview` returns the part that an audience may see.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
 
 from policies.analyses.explain import name_redactor
 from policies.analyses.usage import usage_report
 from policies.analyses.usage.cells import node_cells
+from policies.analyses.usage.node_gpus import UnusableKind
 from policies.analyses.wait_list import WaitList, wait_list
 from policies.devices.resource_claims import Holder
+from policies.kubernetes.nodes import is_cordoned, is_ready, labels_of, preventing_taints
+from policies.kubernetes.objects import name_of
 from policies.kubernetes.view import Unknown
+from policies.nvidia.identifiers import CLIQUE_LABEL, MIG_STATE_LABEL, VENDOR_PREFIX
 from policies.outcome import EVERYTHING
 from policies.quota.quota_report import quota_reports
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import datetime
-    from fractions import Fraction
 
     from policies.analyses.audit import AuditReport, ConversionObstacle, ConversionReadiness
     from policies.analyses.usage import UsageReport
     from policies.analyses.usage.cells import GPUCell
     from policies.analyses.usage.node_gpus import NodeGPUs, UnusableReason
+    from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.outcome import Audience
     from policies.quota.quota_report import LimitUse, QuotaReport
     from policies.rules.settings import GPUAdmissionPolicy
+
+
+class NodeState(StrEnum):
+    """A state of a node that keeps pods from some of its GPUs; the text is that of a badge."""
+
+    NOT_READY = "NotReady"
+    MISSING = "no such node"
+    OVER = "given out twice"
+    UNHEALTHY = "unhealthy GPU"
+    DEVICE_TAINTED = "tainted GPU"
+    MIG_FAILED = "MIG config failed"
+    NOT_OFFERED = "GPUs not offered"
+    POOL = "incomplete pool"
+    CORDONED = "cordoned"
+    TAINTED = "tainted"
+
+    @property
+    def needs_attention(self) -> bool:
+        """False for a taint of the node, by which administrators reserve it for some pods."""
+        return self is not NodeState.TAINTED
+
+
+_STATES_BY_REASON = {
+    UnusableKind.NODE_MISSING: NodeState.MISSING,
+    UnusableKind.UNHEALTHY: NodeState.UNHEALTHY,
+    UnusableKind.DEVICE_TAINTED: NodeState.DEVICE_TAINTED,
+    UnusableKind.NOT_ADVERTISED: NodeState.NOT_OFFERED,
+    UnusableKind.POOL: NodeState.POOL,
+}
+"""The states that the devices of a node tell; the others are in its object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +79,29 @@ class NodeOverview:
     """By kind."""
     cells: tuple[GPUCell, ...]
     """One for each GPU; none for kinds with too many devices to draw."""
+    states: tuple[NodeState, ...] = ()
+    """In their order; empty if nothing is wrong, as far as is known."""
+    clique: str = ""
+    """The NVLink clique of its GPUs; empty if it has none."""
+
+    @classmethod
+    def of(cls, name: str, gpus: tuple[NodeGPUs, ...], node: Object | None) -> NodeOverview:
+        """The overview of a node; `node` is its object, None if it is unknown."""
+        cells = node_cells(gpus)
+        found = {_STATES_BY_REASON.get(reason.kind) for each in gpus for reason in each.reasons}
+        if any(each.unhealthy for each in gpus):
+            found.add(NodeState.UNHEALTHY)
+        if any(cell.is_over for cell in cells) or any(each.is_over for each in gpus):
+            found.add(NodeState.OVER)
+        if node is not None:
+            found |= _states_of_object(node)
+        states = tuple(state for state in NodeState if state in found)
+        return cls(name, gpus, cells, states, labels_of(node or {}).get(CLIQUE_LABEL, ""))
+
+    @property
+    def needs_attention(self) -> bool:
+        """True if something is wrong with the node or its GPUs."""
+        return any(state.needs_attention for state in self.states)
 
     @property
     def products(self) -> str:
@@ -53,6 +112,19 @@ class NodeOverview:
     def remarks(self) -> tuple[str, ...]:
         """The reasons why pods cannot get free devices, each once; without full stops."""
         return tuple(dict.fromkeys(reason.sentence for each in self.gpus for reason in each.reasons))
+
+
+def _states_of_object(node: Object) -> set[NodeState]:
+    states = set()
+    if not is_ready(node):
+        states.add(NodeState.NOT_READY)
+    if is_cordoned(node):
+        states.add(NodeState.CORDONED)
+    if any(not taint.condition and not taint.key.startswith(VENDOR_PREFIX) for taint in preventing_taints(node)):
+        states.add(NodeState.TAINTED)
+    if labels_of(node).get(MIG_STATE_LABEL) == "failed":
+        states.add(NodeState.MIG_FAILED)
+    return states
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +141,11 @@ class QuotaOverview:
         if earlier is None or earlier.used is None or limit.used is None or earlier.limit.unit != limit.limit.unit:
             return None
         return limit.taken - earlier.taken
+
+    @property
+    def is_over(self) -> bool:
+        """True if more is used than a limit allows."""
+        return any(limit.is_over for limit in self.report.limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +164,14 @@ class Overview:
     """The only namespace whose objects are named; empty for all."""
     hidden_nodes: int = 0
     """The number of nodes that are not named."""
-    nodes_left_out: int = 0
-    """The number of nodes that a page has no room for."""
+
+    @property
+    def given_out_twice(self) -> Fraction:
+        """The GPUs that are held beyond those that exist, each as often as it is held too much."""
+        surplus = (
+            each.held - each.total for each in self.usage.gpus if each.held is not None and each.total is not None
+        )
+        return sum((amount for amount in surplus if amount > 0), Fraction(0))
 
 
 def overview(
@@ -112,7 +195,8 @@ def overview(
         has_time: Returns False when no further pod that waits shall be explained.
     """
     usage = usage_report(view, settings=settings.quota)
-    nodes = tuple(NodeOverview(name, gpus, node_cells(gpus)) for name, gpus in usage.nodes)
+    objects = {name_of(node): node for node in view.known_objects("Node")}
+    nodes = tuple(NodeOverview.of(name, gpus, objects.get(name)) for name, gpus in usage.nodes)
     reports = quota_reports(view, settings, now)
     quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
     return Overview(usage, nodes, quotas, audit, wait_list(view, settings, now, audience, has_time=has_time))
@@ -127,30 +211,6 @@ def _quota_overviews(
     known = () if isinstance(earlier, Unknown) else earlier
     limits = {each.namespace: {limit.limit.name: limit for limit in each.limits} for each in known}
     return tuple(QuotaOverview(each, limits.get(each.namespace, {})) for each in reports)
-
-
-def limited_overview(overview: Overview, most: int) -> Overview:
-    """The overview with nodes that have at most `most` parts of GPUs together; sums still count all nodes.
-
-    Nodes with devices of the overview's namespace are kept first, then those where more is held than exists or held devices are
-    unhealthy, then those with free devices that no pod can get. The order of the nodes does not change.
-    """
-    chosen, room = [], most
-    for number in sorted(range(len(overview.nodes)), key=lambda number: _rank(overview, number)):
-        weight = 1 + sum(len(cell.parts) for cell in overview.nodes[number].cells)
-        if weight <= room:
-            room -= weight
-            chosen.append(number)
-    nodes = tuple(overview.nodes[number] for number in sorted(chosen))
-    return replace(overview, nodes=nodes, nodes_left_out=len(overview.nodes) - len(nodes))
-
-
-def _rank(overview: Overview, number: int) -> tuple[bool, bool, bool, int]:
-    node = overview.nodes[number]
-    namespace = overview.namespace
-    is_own = bool(namespace) and any(held.holder.namespace == namespace for each in node.gpus for held in each.holdings)
-    is_broken = any(cell.is_over or cell.problems for cell in node.cells)
-    return not is_own, not is_broken, not node.remarks, number
 
 
 HIDDEN = Holder("", ())

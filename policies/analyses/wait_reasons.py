@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from policies.analyses.explain import Explanation
+    from policies.analyses.explain.explanations import Peers
     from policies.kubernetes.objects import Object
     from policies.outcome import Obstacle
 
@@ -97,6 +98,8 @@ class WaitCause(NamedTuple):
     """A clause: `all 6 fitting nodes are in use`."""
     remedy: str = ""
     """An imperative; empty if there is nothing to do but wait."""
+    rule: str = ""
+    """The rule that says so, `GA409`; empty if none does."""
 
 
 def wait_cause(explanation: Explanation, count: int = 1) -> WaitCause:
@@ -124,7 +127,8 @@ def wait_cause(explanation: Explanation, count: int = 1) -> WaitCause:
         case Feasibility.IMPOSSIBLE:
             warnings = {each.rule: each for each in reversed(explanation.warnings)}
             if warning := next((warnings[rule] for rule in _NO_NODE_RULES if rule in warnings), None):
-                return WaitCause(WaitReason.NO_NODE, warning.message, warning.remedy or warning.administrator)
+                remedy = warning.remedy or warning.administrator
+                return WaitCause(WaitReason.NO_NODE, warning.message, remedy, warning.rule)
             why = explanation.headline if reason is None else f"no node fits: {reason.sentence}"
             return WaitCause(WaitReason.NO_NODE, why, remedy)
     return WaitCause(WaitReason.UNKNOWN, explanation.headline)
@@ -134,8 +138,60 @@ def cause_of_obstacle(obstacle: Obstacle) -> WaitCause:
     """The reason why pods wait that have an obstacle, in its words."""
     if obstacle.rule == within_quota.rule.id:
         # The rest of the message names the holders.
-        return WaitCause(WaitReason.QUOTA, f"over quota: {obstacle.sentence.partition('; ')[0]}", obstacle.remedy)
-    return WaitCause(_REASONS[obstacle.kind], obstacle.sentence, obstacle.remedy)
+        why = f"over quota: {obstacle.sentence.partition('; ')[0]}"
+        return WaitCause(WaitReason.QUOTA, why, obstacle.remedy, obstacle.rule)
+    return WaitCause(_REASONS[obstacle.kind], obstacle.sentence, obstacle.remedy, obstacle.rule)
+
+
+_NO_REMEDY = {
+    Feasibility.FULL: "nothing but the end of what holds the devices there",
+    Feasibility.IMPOSSIBLE: "no single change that was tried",
+}
+
+
+def answer(explanation: Explanation) -> WaitCause:
+    """The reason for the verdict of an explanation, and what would help: its first lines."""
+    peers, verdict = explanation.peers, explanation.verdict
+    if verdict in (Feasibility.SCHEDULED, Feasibility.STUCK):
+        first = next(iter(explanation.obstacles), None)
+        if first is None:
+            return WaitCause(WaitReason.FITS, explanation.headline)
+        return WaitCause(WaitReason.NOT_STARTED, f"{explanation.headline}: {first.sentence}", first.remedy, first.rule)
+    cause = wait_cause(explanation)
+    if verdict is Feasibility.UNKNOWN:
+        why = f"whether it fits is unknown: {cause.why}" if explanation.obstacles else cause.why
+        return cause._replace(why=why)
+    if verdict is Feasibility.FITS:
+        cause = WaitCause(WaitReason.FITS, explanation.headline if peers is None else _fit_clause(explanation, peers))
+    elif verdict is Feasibility.FULL and peers is not None:
+        cause = cause._replace(why=f"{_fit_clause(explanation, peers)}: {cause.why}")
+    elif cause.reason is WaitReason.NO_NODE and not cause.rule:
+        nearest = next((group.reason for group in explanation.groups if group.reason is not None), None)
+        details = () if nearest is None else nearest.details[:1]
+        cause = cause._replace(why=": ".join((cause.why, *details)))
+    elif cause.reason is WaitReason.REFUSED:
+        cause = cause._replace(why=f"it is refused: {cause.why}")
+    if peers is not None and peers.waiting and peers.bound and verdict is not Feasibility.BLOCKED:
+        have = "has" if peers.bound == 1 else "have"
+        cause = cause._replace(why=f"{cause.why}; {peers.bound:,} of {peers.pods:,} {have} a node")
+    return cause if cause.remedy else cause._replace(remedy=_NO_REMEDY.get(verdict, ""))
+
+
+def _fit_clause(explanation: Explanation, peers: Peers) -> str:
+    """The number of the pods of a workload that fit now."""
+    waiting, fit = peers.waiting, min(explanation.replicas or 0, peers.waiting)
+    owner = f" of {peers.owner}" if explanation.label.startswith("pod ") else ""
+    if not waiting:
+        have = "its pod has" if peers.pods == 1 else f"all {peers.pods:,} pods{owner} have"
+        return f"{have} a node already; one more {explanation.headline if explanation.fit_now else 'fits nowhere now'}"
+    kind = "waiting " if peers.bound else ""
+    where = f", on {explanation.fit_now:,} of {format_count(explanation.nodes or 0, 'node')}"
+    if waiting == 1:
+        return f"the {kind}pod{owner} {f'fits now{where}' if fit else 'fits nowhere now'}"
+    if fit == waiting:
+        return f"all {waiting:,} {kind}pods{owner} fit now{where}"
+    others = "; for the others, all fitting nodes are in use" if fit else ""
+    return f"{f'{fit:,}' if fit else 'none'} of the {waiting:,} {kind}pods{owner} {'fit' if fit > 1 else 'fits'} now{others}"
 
 
 def gated_cause(document: Object, gates: Sequence[str]) -> WaitCause:

@@ -19,7 +19,13 @@ from policies.kubernetes.names import is_label_value, write_closest
 from policies.kubernetes.nodes import labels_of
 from policies.kubernetes.objects import FieldPath, lookup, mapping_at
 from policies.kubernetes.view import UNKNOWN
-from policies.nvidia.identifiers import MIG_CONFIG_LABEL, MIG_STRATEGY_LABEL, PLUGIN_CONFIG_LABEL, PRODUCT_LABEL
+from policies.nvidia.identifiers import (
+    MIG_CONFIG_LABEL,
+    MIG_STATE_LABEL,
+    MIG_STRATEGY_LABEL,
+    PLUGIN_CONFIG_LABEL,
+    PRODUCT_LABEL,
+)
 from policies.nvidia.mig_configs import WHOLE
 from policies.nvidia.mig_products import gpu_count, is_capable, shipped_configs
 from policies.rules.checks import Problem, RulesOn
@@ -34,10 +40,9 @@ if TYPE_CHECKING:
     from policies.rules.request import UserInfo
 
 
-_STATE = "nvidia.com/mig.config.state"
 RESERVED = {
     "nvidia.com/gpu-operator.driver.owner": "says which NVIDIADriver a node belongs to",
-    _STATE: "says how far the MIG manager is",
+    MIG_STATE_LABEL: "says how far the MIG manager is",
     "nvidia.com/vgpu.config.state": "says how far the vGPU device manager is",
 }
 """Labels that the operator and its managers set, and what they say by them."""
@@ -260,7 +265,7 @@ def _layout_problems(
     # The MIG manager makes the operator's own configurations for each node, of the profiles that its GPUs have.
     is_made = config in shipped_configs() and config not in selectable.configs
     kept = change.stored is not None and labels_of(change.stored).get(MIG_CONFIG_LABEL) == config
-    is_done = kept and labels.get(_STATE) == "success"
+    is_done = kept and labels.get(MIG_STATE_LABEL) == "success"
     for misfit in node_misfits(entries, labels):
         if is_done and not misfit.profile:
             continue

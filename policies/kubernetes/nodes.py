@@ -249,6 +249,20 @@ def is_cordoned(node: Object) -> bool:
     return lookup(node, ("spec", "unschedulable")) is True
 
 
+_NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+def is_ready(node: Object) -> bool:
+    """False if the condition of the node or a taint says that its kubelet is not ready or not heard of.
+
+    The service watches nodes without their conditions, which change with every heartbeat; the taints say the same.
+    """
+    conditions = mappings_at(node, ("status", "conditions"))
+    return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready") and not any(
+        taint.key in _NOT_READY for taint in preventing_taints(node)
+    )
+
+
 def preventing_taints(node: Object) -> Iterator[Taint]:
     """The taints that repel pods, without the taint of a cordoned node."""
     for taint in mappings_at(node, ("spec", "taints")):

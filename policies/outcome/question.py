@@ -83,6 +83,8 @@ class Question:
     """The node that the pod is bound to; empty if it is not bound."""
     quota_use: QuotaUse = QuotaUse.COUNTED
     """The use that ResourceQuotas count before the scheduler makes a claim for the pod's extended resources."""
+    pods_wanted: int | None = None
+    """The number of pods of a workload with one pod template; None if it is unknown."""
     obstacles: tuple[Obstacle, ...] = ()
     """Reasons why no node can fit."""
     warnings: tuple[Finding, ...] = ()
@@ -128,7 +130,9 @@ def questions(
         if each.shared_claims:
             pod, seen = with_shared_claims(pod, each.shared_claims, f"group {number}", home, view)
         named = label if len(templates) == 1 else f"{label}, {each.path}"
-        found_questions.append(pod_question(pod, named, home, seen, settings, stored=False))
+        question = pod_question(pod, named, home, seen, settings, stored=False)
+        wanted = each.count.pods if len(templates) == 1 and each.count is not None else None
+        found_questions.append(replace(question, pods_wanted=wanted))
     return tuple(found_questions)
 
 

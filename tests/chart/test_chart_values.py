@@ -1,5 +1,6 @@
 """Each value has its effect, and any combination of values is rendered."""
 
+import json
 from importlib.metadata import version
 from pathlib import Path
 
@@ -34,6 +35,14 @@ def nested(name, value):
     for key in reversed(name.split(".")):
         value = {key: value}
     return value
+
+
+def alert_of(objects):
+    return objects["PrometheusRule", *OURS]["spec"]["groups"][0]["rules"][0]
+
+
+def dashboard_of(objects):
+    return json.loads(objects["ConfigMap", "gpu-admission", "gpu-admission-dashboard"]["data"]["gpu-admission.json"])
 
 
 def pod(objects):
@@ -174,6 +183,11 @@ OF_MODES = {
         {"grafana_dashboard": None, "folder": "gpu"},
         lambda o: o["ConfigMap", "gpu-admission", "gpu-admission-dashboard"]["metadata"]["labels"],
         {"app.kubernetes.io/name": "gpu-admission", "folder": "gpu"},
+    ),
+    "monitoring.docsURL": (
+        "https://git.example.com/docs/PAGE.md",
+        lambda o: [alert_of(o)["annotations"]["runbook_url"], dashboard_of(o)["links"][0]["url"]],
+        ["https://git.example.com/docs/runbook.md#gpuadmissiondown", "https://git.example.com/docs/runbook.md"],
     ),
 }
 """The same for values that need another one."""

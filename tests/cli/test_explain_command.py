@@ -273,7 +273,10 @@ def test_text_names_the_groups_and_what_would_help(invoke, cluster, write):
     done = invoke("explain", "--cluster", cluster, write("claim.yaml", claim(4, expression=MEMORY)))
     assert done.stdout.startswith("ResourceClaim team-a/gpu  impossible\n")
     assert "gpu-0..gpu-7 have 81559Mi of memory, 80Gi requested." in done.stdout
-    assert "- Accept 81559Mi of memory instead of 80Gi in request gpu; then it fits on 2 nodes\n" in done.stdout
+    assert (
+        "none of 8 can serve it:\ngpu-0..gpu-7 have 81559Mi of memory, 80Gi requested.\n"
+        "What would help: accept 81559Mi of memory instead of 80Gi in request gpu; then it fits on 2 nodes.\n"
+    ) in done.stdout
 
 
 def test_page_shows_every_explanation(invoke, cluster, write):

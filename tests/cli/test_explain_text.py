@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from policies.analyses.explain import Change, Explanation, Suggestion
+from policies.analyses.explain.explanations import Peers, ReviewWarning
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Feasibility, NodeGroup, Obstacle, ObstacleKind, Reason, ReasonKind
 from policies.placement.node_conditions import met_wishes
@@ -57,16 +58,16 @@ FULL = Explanation(
 )
 
 
-def test_answer_is_counted_tabled_and_followed_by_what_would_help():
+def test_first_three_lines_are_verdict_reason_and_remedy():
     assert (
         text(FULL)
         == """\
 ResourceClaim team-a/big  full
+Both fitting nodes are in use.
+What would help: request 4 devices instead of 8 in request gpu; then it fits on 2 nodes.
+- Or leave out the condition on memory; then it would fit on at least 1 node if nothing were in use
+
 No node fits now, 2 of 9 would if nothing were in use.
-
-NODES  FIT NOW  FIT IF EMPTY  REPLICAS NOW
-9      0        2             0
-
 NODES  FITS      NAMES        WHY
     2  if empty  gpu-h100-01  4 of 8 devices can serve request gpu.
                  gpu-h100-02  - gpu-0..gpu-3 are in use by team-b/train-0 (pod team-b/train).
@@ -75,10 +76,6 @@ NODES  FITS      NAMES        WHY
                  gpu-t4-02
                  gpu-t4-03
                  and 4 more
-
-What would help:
-- Request 4 devices instead of 8 in request gpu; then it fits on 2 nodes
-- Leave out the condition on memory; then it would fit on at least 1 node if nothing were in use
 
 Note: pods are unknown, so nodes count as empty of them."""
     )
@@ -104,9 +101,6 @@ def test_remedy_names_the_place_where_it_fits():
 pod team-a/train  fits
 1 node fits.
 
-NODES  FIT NOW  FIT IF EMPTY  REPLICAS NOW
-1      1        1             2 or more
-
 NODES  FITS  NAMES        WHY
     1  yes   gpu-h100-01  It would get gpu: gpu-0..gpu-3.
 
@@ -128,34 +122,80 @@ def test_obstacles_come_with_rule_and_remedy_and_without_tables():
         text(explanation)
         == """\
 pod team-a/train  blocked
-It is refused before scheduling.
-- "0.5" is not a whole number; request whole GPUs [GA302]
+It is refused: "0.5" is not a whole number [GA302]
+What would help: request whole GPUs.
 - there is no DeviceClass gpu"""
     )
 
 
-def test_warning_of_review_stands_below_the_answer():
+def test_warning_that_says_why_no_node_fits_is_the_reason():
     finding = Finding(met_wishes.rule, Severity.WARN, FieldPath(["metadata"]), "none has H200*", "wait for such a node")
+    warning = ReviewWarning.of(finding)
     explanation = Explanation(
-        "pod a/b", Feasibility.IMPOSSIBLE, "fits none of 3 nodes", warnings=(finding,), remarks=("no Pods are known",)
+        "pod a/b", Feasibility.IMPOSSIBLE, "fits none of 3 nodes", warnings=(warning,), remarks=("no Pods are known",)
     )
     assert (
         text(explanation)
         == """\
 pod a/b  impossible
-Fits none of 3 nodes.
-Warning: Wait for such a node: none has H200*; metadata [GA404]
+None has H200*; metadata [GA404]
+What would help: wait for such a node.
 
 Note: no Pods are known."""
     )
 
 
-def test_nodes_that_are_not_known_to_fit_have_a_column():
-    explanation = Explanation("pod a/b", Feasibility.UNKNOWN, "gave up", nodes=3, unknown_nodes=3, replicas=None)
-    assert text(explanation).splitlines()[3:] == [
-        "NODES  FIT NOW  FIT IF EMPTY  UNKNOWN  REPLICAS NOW",
-        "3      0        0             3        unknown",
-    ]
+def text_of_head(verdict, replicas, peers):
+    reason = Reason(ReasonKind.DEVICES, "too few devices")
+    fits = verdict is Feasibility.FITS
+    explanation = Explanation(
+        "pod a/web-1",
+        verdict,
+        "fits 2 of 9 nodes now",
+        nodes=9,
+        fit_now=2 if fits else 0,
+        fit_if_empty=3,
+        replicas=replicas,
+        groups=(NodeGroup(1, ("n",), fits, True, None if fits else reason),),
+        peers=peers,
+    )
+    return text(explanation, width=140).splitlines()[1]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "replicas", "pods", "bound", "line"),
+    [
+        ("fits", 5, 3, 0, "All 3 pods of ReplicaSet web fit now, on 2 of 9 nodes."),
+        ("fits", 1, 1, 0, "The pod of ReplicaSet web fits now, on 2 of 9 nodes."),
+        (
+            "fits",
+            1,
+            4,
+            1,
+            "1 of the 3 waiting pods of ReplicaSet web fits now; for the others, all fitting nodes are in use; 1 of 4 has a node.",
+        ),
+        ("fits", 2, 3, 3, "All 3 pods of ReplicaSet web have a node already; one more fits 2 of 9 nodes now."),
+        (
+            "full",
+            0,
+            6,
+            4,
+            "None of the 2 waiting pods of ReplicaSet web fits now: all 3 fitting nodes are in use; 4 of 6 have a node.",
+        ),
+        (
+            "full",
+            0,
+            2,
+            1,
+            "The waiting pod of ReplicaSet web fits nowhere now: all 3 fitting nodes are in use; 1 of 2 has a node.",
+        ),
+        ("full", 0, 1, 1, "Its pod has a node already; one more fits nowhere now: all 3 fitting nodes are in use."),
+        ("impossible", 0, 2, 1, "No node fits: too few devices; 1 of 2 has a node."),
+    ],
+)
+def test_head_says_how_many_pods_of_a_workload_fit(verdict, replicas, pods, bound, line):
+    found = text_of_head(Feasibility(verdict), replicas, Peers("ReplicaSet web", pods, bound))
+    assert found == line
 
 
 @pytest.mark.parametrize(
@@ -183,9 +223,12 @@ def test_several_answers_are_counted_at_the_end():
 
 def test_sentence_that_may_begin_with_a_name_keeps_its_spelling():
     group = NodeGroup(1, ("a",), False, False, Reason(ReasonKind.DEVICES, "gpu-0 is in use", ("train has it",)))
-    lines = text(Explanation("pod a/b", Feasibility.FULL, "48 cpu requested", groups=(group,))).splitlines()
+    found = Explanation("pod a/b", Feasibility.FULL, "48 cpu requested", nodes=1, fit_if_empty=1, groups=(group,))
+    lines = text(found).splitlines()
     assert [line.split("  ")[-1].strip() for line in lines if line] == [
         "full",
+        "The only fitting node is in use.",
+        "What would help: nothing but the end of what holds the devices there.",
         "48 cpu requested.",
         "WHY",
         "gpu-0 is in use.",

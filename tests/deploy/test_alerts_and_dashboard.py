@@ -10,10 +10,13 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from policies.analyses.usage import DeviceState
+from policies.analyses.wait_reasons import WaitReason
 from policies.quota.outcomes import OUTCOMES
+from policies.rules.charges import Unit
 from policies.rules.decision import Severity
 from testbed import libyaml
 from tests.deploy.test_metrics_page import served_families
+from tests.deploy.test_runbook import BASE, PAGE, anchors
 from webhook.cluster.store import State
 from webhook.server.metrics import TEMPLATES, VERDICTS
 
@@ -37,6 +40,7 @@ _WORDS = {
     "avg_over_time",
     "sum_over_time",
     "vector",
+    "label_replace",
 }
 VALUES = {
     ("gpu_admission_requests_total", "verdict"): VERDICTS,
@@ -45,6 +49,7 @@ VALUES = {
     ("gpu_admission_templates_total", "outcome"): TEMPLATES,
     ("gpu_admission_audit_findings", "severity"): tuple(Severity),
     ("gpu_admission_quota", "amount"): ("hard", "used", "reserved"),
+    ("gpu_admission_quota", "unit"): get_args(Unit),
     ("gpu_admission_devices", "state"): tuple(DeviceState),
     ("gpu_admission_quota_outcomes_total", "outcome"): OUTCOMES,
 }
@@ -56,7 +61,11 @@ def known(tmp_path_factory):
     """The names of the samples that /metrics of a replica has."""
     families = asyncio.run(served_families(tmp_path_factory.mktemp("replica") / "kubeconfig.yaml"))
     suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
-    return {f"{each.name}{suffix}" for each in families for suffix in suffixes.get(each.type, ("",))} | API_SERVERS
+    return (
+        {f"{each.name}{suffix}" for each in families for suffix in suffixes.get(each.type, ("",))}
+        | API_SERVERS
+        | {"ALERTS"}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +86,15 @@ def dashboard(deploy):
     return json.loads((deploy / "components" / "monitoring" / "dashboard.json").read_text())
 
 
+def panels_of(dashboard):
+    """The panels without rows, those of closed rows too."""
+    each = [panel for listed in dashboard["panels"] for panel in (listed, *listed.get("panels", ()))]
+    return [panel for panel in each if panel["type"] != "row"]
+
+
 def metrics_of(expression):
-    bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]|by \([^)]*\)", "", expression)
-    return set(re.findall(r"[a-z_]{4,}(?::[a-z0-9_]+)*", bare)) - _WORDS
+    bare = re.sub(r"\{[^}]*\}|\"[^\"]*\"|\[[^\]]*\]|by \([^)]*\)", "", expression)
+    return set(re.findall(r"[A-Za-z_]{4,}(?::[a-z0-9_]+)*", bare)) - _WORDS
 
 
 def test_rules_use_metrics_that_exist(rules, known):
@@ -91,10 +106,13 @@ def test_rules_use_metrics_that_exist(rules, known):
 
 def test_dashboard_uses_metrics_that_exist(dashboard, rules, known):
     recorded = {rule["record"] for rule in rules if "record" in rule}
-    for panel in dashboard["panels"]:
-        for target in panel.get("targets", ()):
+    for panel in panels_of(dashboard):
+        for target in panel["targets"]:
             assert metrics_of(target["expr"]), panel["title"]
             assert metrics_of(target["expr"]) <= known | recorded, panel["title"]
+    for variable in dashboard["templating"]["list"][1:]:
+        metric, label = re.fullmatch(r"label_values\((\w+).*, (\w+)\)", variable["query"]["query"]).groups()
+        assert (metric in known, label) == (True, variable["name"])
 
 
 def test_dashboard_is_one_of_grafana(dashboard):
@@ -118,33 +136,67 @@ def lost(before, after, path=""):
 
 def test_panels_do_not_lie_upon_each_other(dashboard):
     taken = set()
-    for panel in dashboard["panels"]:
+    for panel in (*dashboard["panels"], *(inner for row in dashboard["panels"] for inner in row.get("panels", ()))):
         at = panel["gridPos"]
+        assert at["x"] + at["w"] <= 24, panel["title"]
         cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
         assert not cells & taken, panel["title"]
         taken |= cells
 
 
 def test_values_of_labels_occur(alerts, dashboard):
-    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    asked = [target["expr"] for panel in panels_of(dashboard) for target in panel["targets"]]
     for metric, labels in re.findall(
         r"(gpu_admission_\w+)\{(.*?)\}", " ".join(asked + [each["expr"] for each in alerts])
     ):
-        for label, value in re.findall(r'(\w+)=~?"([^"]+)"', labels):
+        for label, value in re.findall(r'(\w+)(?:=~|!=|=)"([^"$]+)"', labels):
             assert set(value.split("|")) <= set(VALUES[metric, label])
 
 
-def test_alerts_say_what_to_do(alerts):
+def test_alerts_say_what_they_mean(alerts):
     for alert in alerts:
-        assert alert["annotations"].keys() == {"summary", "description"}
-        assert re.search(r"[Ss]ee docs/[a-z-]+\.md(, [A-Z][\w ]+)?\.$", alert["annotations"]["description"]), alert
+        assert alert["annotations"].keys() == {"runbook_url", "summary", "description"}
+        assert alert["annotations"]["description"].endswith("."), alert
         assert alert["labels"]["severity"] in ("warning", "critical")
 
 
-def test_pages_and_sections_that_alerts_name_exist(alerts, deploy):
-    text = " ".join(alert["annotations"]["description"] for alert in alerts)
-    for page, section in re.findall(r"(docs/[a-z-]+\.md)(?:, ([A-Z][\w ]+))?", text):
-        assert f"\n## {section}" in (deploy.parent / page).read_text()
+def test_every_panel_has_a_description_a_unit_colours_and_links(dashboard):
+    for panel in panels_of(dashboard):
+        defaults = panel["fieldConfig"]["defaults"]
+        assert panel["description"].endswith("."), panel["title"]
+        assert defaults["unit"], panel["title"]
+        assert defaults["thresholds"]["steps"], panel["title"]
+        assert panel["links"], panel["title"]
+
+
+def test_links_of_the_dashboard_lead_to_sections(dashboard):
+    for link in (*dashboard["links"], *(link for panel in panels_of(dashboard) for link in panel["links"])):
+        page, _, anchor = link["url"].removeprefix(BASE).partition("#")
+        assert page.removesuffix(".html") + ".md" in {each.name for each in PAGE.parent.iterdir()}, link
+        assert not anchor or anchor in anchors(page.removesuffix(".html")), link
+
+
+def test_rows_of_the_dashboard_are_those_of_the_page(dashboard, deploy):
+    rows = [panel for panel in dashboard["panels"] if panel["type"] == "row"]
+    assert [row["title"] for row in rows if row["collapsed"]] == ["Service"]
+    table = (deploy.parent / "docs" / "metrics.md").read_text().partition("| row | answers |")[2].partition("\n\n")[0]
+    assert [row["title"] for row in rows] == re.findall(r"^\| (\w+)", table, re.MULTILINE)
+
+
+def test_every_query_is_of_the_chosen_cluster(dashboard):
+    for panel in panels_of(dashboard):
+        for target in panel["targets"]:
+            assert target["expr"].count('cluster=~"$cluster"') >= len(metrics_of(target["expr"])), panel["title"]
+
+
+def test_reasons_are_shown_in_the_words_of_the_wait_list(dashboard):
+    shown = [panel for panel in panels_of(dashboard) if "by (reason) (max" in panel["targets"][0]["expr"]]
+    assert len(shown) == 2
+    for panel in shown:
+        names = {
+            each["matcher"]["options"]: each["properties"][0]["value"] for each in panel["fieldConfig"]["overrides"]
+        }
+        assert names == {reason.value: reason.words for reason in WaitReason}
 
 
 def test_metrics_that_pages_name_exist(deploy, known):

@@ -172,6 +172,7 @@ def test_json_has_stable_names(ask, k8s):
         "warnings": [],
         "remarks": [ALONE],
         "certainty": "seen",
+        "peers": None,
     }
 
 

@@ -66,11 +66,6 @@ def test_page_is_accessible(open_page, scheme):
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
 
 
-def test_phone_needs_no_sideways_scrolling(open_page):
-    page = open_page(shown_explanation(), viewport={"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_hostile_names_run_nothing(open_page):
     page = open_page(hostile_explanation(HOSTILE))
     expect(page.locator("h4")).to_contain_text(HOSTILE)

@@ -190,9 +190,9 @@ def test_obstacles_warnings_suggestions_and_notes_are_sentences():
     )
     text = text_of(part_of(found))
     for sentence in (
-        "a request is wrong; correct it [GA301]",
+        "It is refused: a request is wrong [GA301] What would help: correct it.",
         "Warning: Change it: spec is odd; spec [GA404]",
-        "Request less; then it fits on 2 nodes",
+        "Or request less; then it fits on 2 nodes",
         "Note: conversion creates ResourceClaimTemplate gpu-1 for the GPUs of the pod.",
     ):
         assert sentence in text

@@ -87,6 +87,30 @@ def test_page_names_no_address(tree):
     assert places == {"#main", "#waiting", "#nodes", "#quotas", "#migration", "#findings", "data:,"}
 
 
+def tiles(page):
+    """The tiles by their words, with number, class, and details."""
+    (nav,) = (each for each in parse(page).iter("nav") if each.get("class") == "tiles")
+    return {
+        " ".join(link[0].tail.split()): (text_of(link[0]), link.get("class")[5:], text_of(link[1]))
+        for link in nav.iter("a")
+    }
+
+
+def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
+    assert tiles(report_page()) == {
+        "pod waits for GPUs": ("1", "warn", "1 fits now"),
+        "GPUs free": ("4", "", "2 MIG devices, 6 shares of GPUs"),
+        "GPUs unusable": ("2", "bad", "1 given out twice"),
+        "namespace over quota": ("1", "bad", "2 with a quota"),
+        "finding": ("1", "bad", "1 deny"),
+    }
+
+
+def test_tiles_are_quiet_without_trouble(report_page):
+    quiet = tiles(report_page([*NOTHING, node(gpus=2), pod("train", 1), quota("team-a", 2)]))
+    assert {tone for _, tone, _ in quiet.values()} == {""}
+
+
 def test_every_picture_has_words(tree):
     pictures = [*tree.iter(f"{SVG}svg")]
     assert pictures
@@ -108,6 +132,16 @@ def test_hostile_names_are_shown_as_they_are(report_page):
     assert "49" not in text_of(part(tree, "nodes"))
 
 
+def test_hostile_names_stay_in_their_templates(report_page):
+    """Lines of nodes beyond the first hundred are in templates, which end at the first end tag that was not escaped."""
+    ends = "</template></li><script>alert(3)</script>"
+    nodes = [node(f"{ends}{number:03}", gpus=1, labels={"nvidia.com/gpu.clique": ends}) for number in range(120)]
+    tree = parse(report_page([*NOTHING, *nodes, pod(ends, 1, node_name=f"{ends}119", namespace=ends)]))
+    (more,) = tree.iter("template")
+    assert [each.tag for each in tree.iter() if each.tag in ("img", "script")] == ["script"]
+    assert f"{ends}119 1 of 1 GPUs held {ends}/{ends}" in text_of(more)
+
+
 def test_quotas_show_what_changed(tree):
     (row,) = (each for each in part(tree, "quotas").iter("tr") if text_of(each).startswith("team-a"))
     assert text_of(row) == "team-a all 4 GPUs 0 GPUs 4 GPUs 0 GPUs +1 GPU within"
@@ -123,14 +157,85 @@ def test_quota_over_its_limit_says_so(tree):
     assert text_of(row).endswith("over")
 
 
-def test_gpus_show_their_holders(tree):
-    cards = {each.get("data-group"): text_of(each) for each in part(tree, "nodes").iter("li") if each.get("data-group")}
-    assert "gpu-5 team-b/chat claim" in cards["h100-01"]
+def lines_of(tree):
+    """The text of each node's line, and of its card, by the name of the node."""
+    found = (each for each in tree.iter("li") if each.get("data-name"))
+    return {each.get("data-name"): [text_of(half) for half in each.find("details")] for each in found}
+
+
+def test_node_is_one_line_of_text(tree):
+    lines = {name: line for name, (line, _) in lines_of(tree).items()}
+    assert lines == {
+        "a100-mig": "a100-mig 1 of 3 MIG devices held, 2 free team-b/notebook",
+        "h100-01": "h100-01 4 of 8 GPUs held, 4 free team-a/train-0 x3 and team-b/chat",
+        "h100-02": "h100-02 2 of 4 GPUs held, 2 unusable cordoned team-c/old x2",
+        "h100-03": "h100-03 1 of 1 GPUs held given out twice team-b/first and team-c/second",
+        "t4-shared": "t4-shared 2 of 8 shares held, 6 free team-c/web-1 and team-c/web-2",
+    }
+
+
+def test_picture_of_a_node_has_one_path_for_each_state(tree):
+    (line,) = (each for each in tree.iter("li") if each.get("data-name") == "h100-01")
+    paths = [(each.get("class"), each.get("d").count("M")) for each in line.find("details/summary")[1]]
+    assert paths == [("claim", 4), ("free", 4)]
+
+
+def test_card_shows_gpus_and_their_holders(tree):
+    cards = {name: card for name, (_, card) in lines_of(tree).items()}
+    assert cards["h100-01"] == (
+        "gpu-0 and gpu-1 team-a/train-0 claim gpu-2 team-a/train-0 claim gpu-3 and gpu-4 free gpu-5 team-b/chat claim "
+        "gpu-6 and gpu-7 free"
+    )
     assert "3g.40gb team-b/notebook claim 2g.20gb free 1g.10gb free" in cards["a100-mig"]
-    assert "GPU team-c/web-1 device plugin team-c/web-2 device plugin" in cards["t4-shared"]
-    assert "the node is cordoned" in cards["h100-02"]
-    assert cards["h100-02"].count("GPU cordoned") == 2
+    assert cards["t4-shared"].startswith("GPU team-c/web-1 device plugin team-c/web-2 device plugin")
+    assert cards["h100-02"] == "The node is cordoned. 2 GPUs team-c/old device plugin 2 GPUs cordoned"
     assert "given out twice team-c/second device plugin" in cards["h100-03"]
+
+
+def test_legend_explains_what_is_drawn(report_page):
+    nodes = part(parse(report_page([*NOTHING, node(gpus=2), pod()])), "nodes")
+    assert [text_of(each) for each in nodes.find("ul[@class='legend']")] == ["held through the device plugin", "free"]
+
+
+def test_trays_of_a_clique_are_together(report_page):
+    """Each tray is a node; the label of its clique names the domain of NVLink."""
+    trays = [
+        node(
+            f"tray-{number}",
+            gpus=4,
+            labels={"nvidia.com/gpu.product": "NVIDIA-GB200", "nvidia.com/gpu.clique": f"d{number % 2}.0"},
+        )
+        for number in range(4)
+    ]
+    tree = parse(report_page([*NOTHING, *trays, node("single", gpus=4)]))
+    groups = [
+        (text_of(each.find("h3")), [line.get("data-name") for line in each.find("ul")])
+        for each in tree.iter("div")
+        if each.get("data-title")
+    ]
+    assert groups == [
+        ("NVIDIA-GB200, NVLink clique d0.0, 2 nodes", ["tray-0", "tray-2"]),
+        ("NVIDIA-GB200, NVLink clique d1.0, 2 nodes", ["tray-1", "tray-3"]),
+        ("NVIDIA-H100-80GB-HBM3, 1 node", ["single"]),
+    ]
+
+
+def test_lines_beyond_the_first_hundred_wait_in_a_template(report_page):
+    tree = parse(report_page([*NOTHING, *(node(f"node-{number:03}", gpus=1) for number in range(360))]))
+    (more, rest) = (each for each in tree.iter("template"))
+    assert len(part(tree, "nodes").findall(".//li[@data-name]")) == 100
+    assert len([*more.iter("li")]) > 250
+    assert [each.get("data-name") for each in rest.iter("li") if each.get("data-name")][-1] == "node-359"
+    assert "260 more nodes; a browser with scripts shows all of them." in text_of(part(tree, "nodes"))
+
+
+def test_live_page_gets_the_lines_in_parts_that_change_alone(overview_of):
+    objects = [*NOTHING, *(node(f"node-{number:03}", gpus=1) for number in range(600)), pod(node_name="node-000")]
+    before = render_report_parts(overview_of(objects))
+    after = render_report_parts(overview_of([*objects, pod("new", 1, node_name="node-360")]))
+    parts = [name for name in after if name.startswith("nodes")]
+    assert parts == ["nodes", "nodes-1", "nodes-2"]
+    assert [name for name in parts if after[name] != before[name]] == ["nodes-2"]
 
 
 def test_every_reason_has_words():
@@ -178,12 +283,10 @@ def test_nodes_that_cannot_be_read_are_not_said_to_have_no_gpus(report_page):
 
 def test_hidden_claims_are_drawn_as_claims(overview_of):
     seen = visible_overview(overview_of(shown_objects()), ManifestsView(shown_objects()), Audience("team-a"))
-    (card,) = re.findall(
-        r'data-group="h100-01">(.*?)</ul>\n</li>', plain(render_report_parts(seen)["nodes"]), re.DOTALL
-    )
-    assert "another namespace" in card
-    assert 'class="claim"' in card
-    assert 'class="held"' not in card
+    (line,) = re.findall(r'data-name="h100-01"(.*?)</ul>\n', plain(render_report_parts(seen)["nodes"]), re.DOTALL)
+    assert "another namespace" in line
+    assert 'class="claim"' in line
+    assert 'class="held"' not in line
 
 
 def test_reader_who_does_not_see_nodes_gets_one_reason_for_all_that_is_unusable(overview_of):
@@ -220,5 +323,5 @@ def test_pods_that_do_not_run_and_unhealthy_gpus_are_shown(report_page):
     assert "team-a/stuck" in waiting
     assert "does not know the handler of the pod's runtime class" in waiting
     assert "4 GPUs: 2 held (1 of them unhealthy), 2 free" in summary
-    assert "1 held, unhealthy" in nodes
+    assert "node-1 2 of 4 GPUs held, 2 free unhealthy GPU team-a/sick and team-a/stuck" in nodes
     assert "unhealthy: the kubelet reports it as unhealthy" in nodes

@@ -151,11 +151,6 @@ def test_page_is_accessible(open_page, scheme):
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
 
 
-def test_phone_needs_no_sideways_scrolling(open_page):
-    page = open_page(everything(), viewport={"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
 def test_wide_tables_scroll_by_the_keyboard(open_page):
     page = open_page(everything(), viewport={"width": 360, "height": 740})
     region = page.get_by_role("region", name="Truth table of request gpu").first

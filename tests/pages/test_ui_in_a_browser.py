@@ -9,6 +9,7 @@ from playwright.sync_api import Error, expect
 
 from tests.pages.shown_cluster import shown_objects
 from tests.pages.test_report_page import HOSTILE, plain
+from tests.pages.test_widths import WIDTHS, long_objects
 from tests.pages.ui_thread import UIThread
 from tests.usage.usage_objects import NOTHING, node, pod
 from webhook.cluster.manifests import ManifestsView
@@ -114,7 +115,7 @@ def test_user_with_the_wider_right_sees_everything(shown, open_page):
     expect(page.get_by_role("status")).to_have_text(re.compile("^Signed in as admin; you see everything. Live, as of "))
     for name in ("waiting", "summary", "nodes", "quotas", "migration", "findings"):
         expect(page.locator(f"#{name} h2")).to_be_visible()
-    assert page.locator("#nodes .gpu").count() == 17
+    expect(page.locator(".nodes > li")).to_have_count(5)
     expect(page.locator("#nodes")).to_contain_text("team-b/chat")
 
 
@@ -227,32 +228,67 @@ def ask(page, name, namespace="team-a"):
     form.get_by_role("button", name="Explain").click()
 
 
+def line_of(page, name):
+    return page.locator(f'.nodes > li[data-name="{name}"]')
+
+
 def test_change_is_shown_and_what_the_user_chose_stays(server, shown, open_page):
     page = open_page(shown, ADMIN)
-    page.get_by_label("Search").fill("h100-03")
-    page.get_by_role("combobox", name="Product").select_option(index=1)
+    page.get_by_label("Search").fill("h100-0")
+    page.get_by_role("combobox", name="Product").select_option(index=2)
     page.get_by_text("Who holds them").click()
+    line_of(page, "h100-03").locator("summary").click()
     product = page.get_by_role("combobox", name="Product").input_value()
-    changed = [*shown_objects(), node("h100-04", gpus=1), pod("third", 1, node_name="h100-04", namespace="team-c")]
+    changed = [
+        *shown_objects(),
+        node("h100-04", gpus=1),
+        node("l4-01", gpus=1, labels={"nvidia.com/gpu.product": "L4"}),
+    ]
     server.call(server.ui.view.become, ManifestsView(changed))
     server.clock.seconds += 6
-    expect(page.locator("[data-group=h100-04]")).to_have_count(1)
-    expect(page.locator("[data-group=h100-04]")).to_be_hidden()
-    assert page.get_by_label("Search").input_value() == "h100-03"
+    expect(line_of(page, "h100-04")).to_be_visible()
+    assert page.locator(".nodes > li").count() == 4
+    expect(line_of(page, "h100-03").locator(".gpu")).to_have_count(2)
+    expect(line_of(page, "h100-03").locator("summary")).to_be_focused()
+    assert page.get_by_label("Search").input_value() == "h100-0"
     assert page.get_by_role("combobox", name="Product").input_value() == product
     assert page.locator("details", has_text="Who holds them").get_attribute("open") is not None
 
 
 def test_field_that_is_typed_in_keeps_the_focus(server, shown, open_page):
     page = open_page(shown, ADMIN)
-    page.get_by_label("Search").fill("h1")
+    page.get_by_label("Search").fill("1")
     page.get_by_label("Search").focus()
     objects = [*shown_objects(), node("l40s-01", gpus=1, labels={"nvidia.com/gpu.product": "NVIDIA-L40S"})]
     server.call(server.ui.view.become, ManifestsView(objects))
     server.clock.seconds += 6
-    expect(page.locator("[data-group=l40s-01]")).to_have_count(1)
+    expect(line_of(page, "l40s-01")).to_be_visible()
     page.keyboard.type("00-03")
-    assert page.get_by_label("Search").input_value() == "h100-03"
+    assert page.get_by_label("Search").input_value() == "100-03"
+
+
+def test_filters_of_a_link_are_kept_through_sign_in_and_leave_the_address_at_its_end(shown, open_page):
+    page = open_page(f"{shown}#nodes?text=h100-0&node=cordoned")
+    sign_in(page, ADMIN)
+    expect(page.get_by_label("Search")).to_have_value("h100-0")
+    expect(page.locator(".nodes > li")).to_have_count(1)
+    page.get_by_role("button", name="Sign out").click()
+    check_nothing_is_left(page, shown, "h100-02")
+
+
+def test_nodes_of_a_large_cluster_come_in_parts(server, open_page):
+    nodes = [node(f"node-{number:03}", gpus=1) for number in range(600)]
+    page = open_page(server.serve(ManifestsView([*NOTHING, *nodes])), ADMIN)
+    page.keyboard.press("/")
+    page.keyboard.type("node-5")
+    expect(page.locator("#nodes [data-count]")).to_have_text("100 of 600 shown")
+    line_of(page, "node-599").locator("summary").click()
+    changed = [*nodes[:599], node("node-599", gpus=2)]
+    server.call(server.ui.view.become, ManifestsView([*NOTHING, *changed]))
+    server.clock.seconds += 6
+    expect(line_of(page, "node-599")).to_contain_text("0 of 2 GPUs held, 2 free")
+    expect(line_of(page, "node-599").locator("summary")).to_be_focused()
+    expect(line_of(page, "node-599").locator(".gpu")).to_be_in_viewport()
 
 
 def test_pending_pod_is_explained(shown, open_page):
@@ -320,7 +356,7 @@ def test_hostile_names_run_nothing(server, open_page):
     running = pod(HOSTILE, 1, node_name=HOSTILE, namespace="team-a")
     address = server.serve(ManifestsView([*NOTHING, machine, running]))
     page = open_page(address, ADMIN)
-    expect(page.locator("#nodes .card")).to_contain_text(HOSTILE)
+    expect(page.locator(".nodes > li")).to_contain_text(HOSTILE)
     assert page.locator("img").count() == 0
     ask(page, HOSTILE)
     expect(page.locator("#ui-explanation h2")).to_be_visible()
@@ -432,12 +468,17 @@ def violations(page):
     return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
 
 
-def test_phone_needs_no_sideways_scrolling(shown, open_page):
-    page = open_page(shown, viewport={"width": 360, "height": 740})
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_nothing_is_wider_than_the_screen(server, open_page):
+    page = open_page(server.serve(ManifestsView(long_objects(30))), viewport={"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
     sign_in(page, ADMIN)
-    expect(page.locator("#summary h2")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.get_by_role("button", name="Why does team-a/escaped wait?").click()
+    expect(page.get_by_role("group", name="Explanation")).to_contain_text("pod team-a/escaped")
+    found = {}
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 844})
+        found[width] = page.evaluate("document.documentElement.scrollWidth")
+    assert found == {width: width for width in WIDTHS}
 
 
 def test_page_works_with_the_keyboard_alone(shown, open_page):

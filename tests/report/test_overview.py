@@ -8,12 +8,13 @@ from fractions import Fraction
 import pytest
 
 from policies.analyses.audit import ConversionObstacle, Gap
-from policies.analyses.overview import HIDDEN, visible_overview
+from policies.analyses.overview import HIDDEN, NodeState, visible_overview
 from policies.conversion.preemption import no_lost_preemption
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Audience
 from policies.rules.decision import Severity
 from tests.pages.shown_cluster import earlier_objects, overview_of, quota, shown_objects
+from tests.usage.usage_objects import NOTHING, device, node, pod, resource_slice
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report_parts
 
@@ -175,3 +176,40 @@ def test_member_is_told_that_findings_may_be_missing(whole):
     shown = render_report_parts(seen_by(MEMBER, cut))["findings"]
     assert "Less severe findings may be missing" in shown
     assert "Nothing was found" not in shown
+
+
+UNREADY = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+
+
+@pytest.mark.parametrize(
+    ("objects", "states"),
+    [
+        ([node(gpus=1)], ()),
+        ([node(gpus=1) | UNREADY, resource_slice([device()])], (NodeState.NOT_READY,)),
+        (
+            [node(gpus=1, taints=[{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}])],
+            (NodeState.NOT_READY,),
+        ),
+        ([node(gpus=1, unschedulable=True)], (NodeState.CORDONED,)),
+        (
+            [node(gpus=1, taints=[{"key": "dedicated", "value": "render", "effect": "NoSchedule"}])],
+            (NodeState.TAINTED,),
+        ),
+        ([node(gpus=1, taints=[{"key": "nvidia.com/gpu", "effect": "NoSchedule"}])], ()),
+        ([node(gpus=1, labels={"nvidia.com/mig.config.state": "failed"})], (NodeState.MIG_FAILED,)),
+        ([node(gpus=1, labels={"nvidia.com/mig.config.state": "success"})], ()),
+        ([node(gpus=1), pod("a", 1), pod("b", 1)], (NodeState.OVER,)),
+        ([node(gpus=1, capacity={"nvidia.com/gpu": "2"})], (NodeState.UNHEALTHY,)),
+        (
+            [node(), resource_slice([device(taints=[{"key": "x", "effect": "NoSchedule"}])])],
+            (NodeState.DEVICE_TAINTED,),
+        ),
+        ([node(), resource_slice([device()], count=2)], (NodeState.POOL,)),
+        ([node(labels={"nvidia.com/gpu.count": "2"})], (NodeState.NOT_OFFERED,)),
+        ([resource_slice([device()], "gone")], (NodeState.MISSING,)),
+    ],
+)
+def test_states_of_a_node(objects, states):
+    (found,) = overview_of([*NOTHING, *objects]).nodes
+    assert found.states == states
+    assert found.needs_attention is (bool(states) and states != (NodeState.TAINTED,))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from policies.analyses.explain.explanations import fit_word, left_out_sentence, replicas_text, why_sentences
 from policies.kubernetes.names import format_count, format_list, format_ranges, inflect, number_key
 from policies.outcome import OutcomeState
-from webhook.pages.explanation_report import TONES, answer_section, help_sections
+from webhook.pages.explanation_report import TONES, answer_section, remarks_section
 from webhook.pages.rendering import render_page, render_part
 from webhook.pages.report_model import Column, Section, Table
 
@@ -242,7 +242,7 @@ def _part(explanation: Explanation) -> dict[str, Any]:
         "left_out": left_out_sentence(explanation),
         "end": (
             Section([_blockers(explanation, columns)], "Pods and claims that hold devices"),
-            *help_sections(explanation),
+            remarks_section(explanation),
         ),
     }
 

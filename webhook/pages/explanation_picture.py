@@ -15,12 +15,10 @@ from policies.analyses.explain.explanations import (
     as_sentence,
     left_out_sentence,
     notes_of,
-    obstacle_sentence,
-    suggestion_sentence,
 )
 from policies.kubernetes.names import format_count, printable
 from webhook.pages.explanation import columns_of, states_in
-from webhook.pages.explanation_report import TONES
+from webhook.pages.explanation_report import TONES, answer_texts
 from webhook.pages.rendering import asset, render_part
 
 if TYPE_CHECKING:
@@ -106,7 +104,7 @@ _MOST_ROWS = 6
 _MOST_LINES = 4
 """Of one text."""
 _MOST_TEXTS = 12
-"""Of obstacles, suggestions and notes, each."""
+"""Of the answer, and of notes."""
 
 
 def draw_explanations(explanations: Sequence[Explanation]) -> str:
@@ -132,8 +130,7 @@ def _draw_explanation(drawing: Drawing, explanation: Explanation, columns: Seque
     width = _WIDTH - 2 * _MARGIN
     top = drawing.write(_MARGIN, top, lines_of(explanation.label, width, 1), "title")
     top = drawing.write(_MARGIN, top, [str(explanation.verdict)], TONES[explanation.verdict])
-    top = drawing.write(_MARGIN, top, lines_of(as_sentence(explanation.headline), width, _MOST_LINES))
-    top = _draw_texts(drawing, map(obstacle_sentence, explanation.obstacles), top)
+    top = _draw_texts(drawing, answer_texts(explanation), top)
     top = _draw_legend(drawing, columns, top + LINE // 2)
     for start in range(0, len(columns), _IN_A_ROW):
         row = columns[start : start + _IN_A_ROW]
@@ -145,9 +142,6 @@ def _draw_explanation(drawing: Drawing, explanation: Explanation, columns: Seque
         top = max(ends) + _GAP
     if left_out := left_out_sentence(explanation):
         top = drawing.write(_MARGIN, top, [left_out], "quiet")
-    if explanation.suggestions:
-        top = drawing.write(_MARGIN, top + LINE // 2, ["What would help"], "title")
-        top = _draw_texts(drawing, map(suggestion_sentence, explanation.suggestions), top)
     return _draw_texts(drawing, (f"Note: {note}" for note in notes_of(explanation)), top)
 
 

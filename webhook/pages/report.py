@@ -1,22 +1,31 @@
-"""The report: waiting pods, GPUs, quotas and findings of a cluster as a page, or as its parts."""
+"""The report: waiting pods, GPUs, quotas and findings of a cluster as a page, or as its parts.
+
+The nodes are a list with a line for each. The first lines are in the page as such; the others are in templates, of which
+`page.js` shows those near the window, so that a browser has to lay out a few hundred lines only.
+"""
 
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from policies.analyses.overview import HIDDEN
+from policies.analyses.overview import HIDDEN, NodeState
 from policies.analyses.usage.cells import CellState
-from policies.analyses.usage.node_gpus import Provider, UnusableKind
-from policies.kubernetes.names import format_age, format_count, format_list, format_ranges, with_capital
+from policies.analyses.usage.node_gpus import DeviceForm, Provider, UnusableKind
+from policies.analyses.usage.usage_report import sum_if_known
+from policies.kubernetes.names import format_age, format_amount, format_count, format_list, format_ranges, with_capital
 from policies.rules.decision import Severity
 from webhook.pages.rendering import one_word, render_page, render_part
+from webhook.pages.report_model import Tone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from policies.analyses.audit import AuditFinding
-    from policies.analyses.overview import Overview
+    from policies.analyses.audit import AuditFinding, AuditReport
+    from policies.analyses.overview import NodeOverview, Overview
     from policies.analyses.usage.cells import CellPart, GPUCell
+    from policies.analyses.usage.usage_report import FormTotal
     from policies.devices.resource_claims import Holder
     from policies.rules.decision import Rule
 
@@ -25,6 +34,10 @@ PARTS = ("waiting", "summary", "nodes", "quotas", "migration", "findings")
 """The parts of a report, in their order."""
 _MOST_ROWS = 500
 """Rows of a table of namespaces or of holders; the others are counted."""
+_FIRST_NODES = 100
+"""Lines of nodes that a page without scripts shows."""
+_NODES_IN_PART = 250
+"""Lines of nodes in a part, which the live page sends again if one of them changes."""
 
 
 def render_report(overview: Overview, *, title: str, moment: str, notes: Sequence[str] = ()) -> str:
@@ -43,10 +56,16 @@ def render_report(overview: Overview, *, title: str, moment: str, notes: Sequenc
 
 
 def render_report_parts(overview: Overview) -> dict[str, str]:
-    """The parts of the report by name, and `filters`, for a page with the style and the script."""
+    """The parts of the report by name, with `tiles` and `filters`, for a page with style and script."""
     facts = _facts(overview)
-    parts = {name: render_part(f"report_{name}", **facts) for name in PARTS}
-    return {"filters": render_part("report_filters", facets=_facets(overview)), **parts}
+    parts = {"tiles": render_part("report_tiles", **facts)}
+    parts["filters"] = render_part("report_filters", facets=_facets(overview))
+    for name in PARTS:
+        parts[name] = render_part(f"report_{name}", **facts)
+        if name == "nodes":
+            for number, groups in enumerate(facts["more_nodes"], 1):
+                parts[f"nodes-{number}"] = render_part("report_more_nodes", groups=groups, **facts)
+    return parts
 
 
 class RuleFindings(NamedTuple):
@@ -67,11 +86,59 @@ class Facet(NamedTuple):
     values: Sequence[str]
 
 
+class NodeGroup(NamedTuple):
+    """Neighbouring lines of nodes with one heading."""
+
+    title: str
+    lines: Sequence[NodeLine]
+
+
+class NodeLine(NamedTuple):
+    """A node on one line, and the card below it."""
+
+    node: NodeOverview
+    words: str
+    """The numbers of its devices: `5 of 8 GPUs held, 3 free`."""
+    holders: str
+    """The holders with the most devices, each once: `team-a/train x8`."""
+    width: int
+    """Of the picture."""
+    shapes: Sequence[tuple[str, str]]
+    """The kinds of the parts of its GPUs, and for each kind the path of a picture that is 12 units high."""
+    runs: Sequence[CellRun]
+    facets: str
+    """`state product namespace...` of its GPUs, separated by commas, for filters."""
+
+
+class CellRun(NamedTuple):
+    """Neighbouring GPUs that are alike, or one GPU with parts."""
+
+    cell: GPUCell
+    words: str
+    """Their names, or their number."""
+    parts: Sequence[tuple[int, CellPart]]
+    """Its parts with holders or labels; neighbours that are alike together, with their number."""
+    shapes: Sequence[tuple[str, str]]
+    """The picture of the parts, as of `NodeLine`, 26 units wide; empty for GPUs without parts."""
+
+
 def _facts(overview: Overview) -> dict[str, Any]:
+    # Sorting keeps the order of names among the nodes of a group.
+    nodes = sorted(overview.nodes, key=_node_group)
+    rest = range(_FIRST_NODES, len(nodes), _NODES_IN_PART)
+    first_nodes = _node_groups(nodes[:_FIRST_NODES])
+    more_nodes = [_node_groups(nodes[first : first + _NODES_IN_PART]) for first in rest]
+    groups = chain(first_nodes, *more_nodes)
+    kinds = {kind for group in groups for line in group.lines for kind, _ in line.shapes}
     return {
+        "first_nodes": first_nodes,
+        "first_count": _FIRST_NODES,
+        "more_nodes": more_nodes,
+        "legend": [(kind, words) for kind, words in _MEANINGS.items() if kind in kinds],
         "overview": overview,
         "waiting": overview.waiting,
         "usage": overview.usage,
+        "tiles": [*_tiles(overview)],
         "rules": _rules(overview),
         "holder_text": _holder_text,
         "part_kind": _part_kind,
@@ -83,6 +150,114 @@ def _facts(overview: Overview) -> dict[str, Any]:
         "sentence": with_capital,
         "ranges": format_ranges,
     }
+
+
+_MEANINGS = {
+    "held": "held through the device plugin",
+    "claim": "held by a claim (DRA)",
+    "free": "free",
+    "unusable": "free, but no pod can get it",
+    "over": "given out twice",
+    "track": "unknown",
+}
+"""The kinds of parts of GPUs, in words."""
+
+
+def _node_group(node: NodeOverview) -> str:
+    return f"{node.products}, NVLink clique {node.clique}" if node.clique else node.products
+
+
+def _node_groups(nodes: Sequence[NodeOverview]) -> list[NodeGroup]:
+    return [NodeGroup(title, [*map(_node_line, found)]) for title, found in groupby(nodes, _node_group)]
+
+
+def _node_line(node: NodeOverview) -> NodeLine:
+    held: dict[str, Fraction] = {}
+    for each in node.gpus:
+        for holding in each.holdings:
+            text = _holder_text(holding.holder)
+            held[text] = held.get(text, Fraction(0)) + holding.amount
+    holders = sorted(held.items(), key=lambda item: (-item[1], item[0]))
+    texts = [f"{text} x{format_amount(amount)}" if amount != 1 else text for text, amount in holders]
+    width, shapes = _picture(node.cells[:_MOST_SQUARES])
+    return NodeLine(
+        node, _node_words(node), format_list(texts, 2) if texts else "", width, shapes, [*_runs(node.cells)], _of(node)
+    )
+
+
+_FORM_WORDS = {DeviceForm.WHOLE: "GPUs", DeviceForm.MIG: "MIG devices", DeviceForm.SHARED: "shares"}
+
+
+def _node_words(node: NodeOverview) -> str:
+    forms = {each.kind.form for each in node.gpus}
+    devices = _FORM_WORDS[forms.pop()] if len(forms) == 1 else "devices"
+    total, held = sum_if_known(each.total for each in node.gpus), sum_if_known(each.held for each in node.gpus)
+    if total is not None and held is not None:
+        held = min(total, held)
+    words = [f"{format_amount(held)} of {format_amount(total)} {devices} held"]
+    for word in ("free", "unusable"):
+        amount = sum_if_known(getattr(each, word) for each in node.gpus)
+        if amount:
+            words.append(f"{format_amount(amount)} {word}")
+    return ", ".join(words)
+
+
+_MOST_SQUARES = 32
+"""Squares of a node; the words beside them count all devices."""
+_SQUARE, _DIVIDED, _GAP = 12, 26, 2
+"""The sides of a square, the width of a GPU with parts, and the space between two."""
+
+
+def _picture(cells: Sequence[GPUCell]) -> tuple[int, Sequence[tuple[str, str]]]:
+    """The width of the picture of some GPUs, and for each kind of parts the path of all of them."""
+    paths: dict[str, list[str]] = {}
+    left = 0
+    for cell in cells:
+        width, gap = (_SQUARE, 0) if len(cell.parts) == 1 else (_DIVIDED, 1)
+        for part in cell.parts:
+            kind = _part_kind(cell, part)
+            inset = 0.5 if kind == "free" else 0  # the line around it is one unit wide
+            x, y = left + width * float(part.start) + inset, _short(inset)
+            w, h = _short(max(width * float(part.width) - gap - 2 * inset, 0.5)), _short(_SQUARE - 2 * inset)
+            paths.setdefault(kind, []).append(f"M{_short(x)} {y}h{w}v{h}h-{w}z")
+        left += width + _GAP
+    return max(left - _GAP, 0), [(kind, "".join(path)) for kind, path in paths.items()]
+
+
+def _short(number: float) -> str:
+    """A coordinate in few characters: `35`, `35.5`, `.5`."""
+    return f"{number:.1f}".removesuffix(".0").removeprefix("0") or "0"
+
+
+def _runs(cells: Sequence[GPUCell]) -> Iterator[CellRun]:
+    """The GPUs of a node, with those that are alike together."""
+    for _, found in groupby(cells, _likeness):
+        run = [*found]
+        first, *others = run
+        names = [cell.name for cell in run if cell.name]
+        noun = first.kind.profile or "GPU"
+        words = format_ranges(names) if names else f"{len(run)} {noun}s" if others else noun
+        shown = groupby((part for part in first.parts if part.holder or part.label), _part_likeness)
+        parts = [(len([*alike]), part) for part, alike in shown]
+        yield CellRun(first, words, parts, _picture([first])[1] if len(first.parts) > 1 else ())
+
+
+def _likeness(cell: GPUCell) -> object:
+    parts = [part._replace(device="") for part in cell.parts]
+    return cell.kind, cell.provider, cell.is_over, cell.is_known, cell.state, parts
+
+
+def _part_likeness(part: CellPart) -> CellPart:
+    return part._replace(start=Fraction(0), width=Fraction(0), device="")
+
+
+def _of(node: NodeOverview) -> str:
+    """The states and products of GPUs on a node with the namespaces that hold them, for filters."""
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for cell in node.cells:
+        namespaces = found.setdefault((cell.state, one_word(cell.kind.product)), {})
+        namespaces |= {part.holder.namespace: None for part in cell.parts if part.holder is not None}
+    return " , ".join(" ".join((*words, *filter(None, namespaces))) for words, namespaces in found.items())
 
 
 _REASON_WORDS = {
@@ -121,8 +296,9 @@ def _facets(overview: Overview) -> list[Facet]:
     if overview.audit is not None:
         namespaces |= {each.namespace for each in overview.audit.readiness}
         namespaces |= {each.namespace for each in overview.audit.findings if each.namespace}
-    products = {one_word(cell.kind.product) for node in overview.nodes for cell in node.cells}
+    products = {one_word(each.kind.product) for node in overview.nodes for each in node.gpus}
     return [
+        Facet("node", "Node state", ["needs-attention", *(one_word(state) for state in NodeState)]),
         Facet("state", "GPU state", [str(state) for state in CellState]),
         Facet("product", "Product", sorted(products)),
         Facet("reason", "Waiting because", [one_word(reason.words) for reason in overview.waiting.counts]),
@@ -150,3 +326,79 @@ def _part_kind(cell: GPUCell, part: CellPart) -> str:
     if part.reason is not None:
         return "unusable"
     return "free" if cell.is_known else "track"
+
+
+class Tile(NamedTuple):
+    """A number that a reader looks at first."""
+
+    number: str
+    words: str
+    link: str
+    """The part that shows more, with its filters."""
+    tone: Tone
+    """Plain if there is no trouble."""
+    details: Sequence[str] = ()
+
+
+def _tiles(overview: Overview) -> Iterator[Tile]:
+    """The tiles: what waits, what is free, what is broken."""
+    waiting = overview.waiting
+    yield Tile(
+        f"{waiting.total:,}" if waiting.is_known else "?",
+        f"{'pod waits' if waiting.total == 1 else 'pods wait'} for GPUs",
+        "#waiting",
+        Tone.WARN if waiting.total or not waiting.is_known else Tone.PLAIN,
+        [f"{number:,} {reason.words}" for reason, number in [*waiting.counts.items()][:2]],
+    )
+    yield _amounts_tile("free", [(each, each.free) for each in overview.usage.totals], "#nodes?state=free")
+    yield _unusable_tile(overview)
+    quotas = overview.quotas
+    over = sum(each.is_over for each in quotas or ())
+    yield Tile(
+        "?" if quotas is None else f"{over:,}",
+        f"{'namespace' if over == 1 else 'namespaces'} over quota",
+        "#quotas",
+        Tone.BAD if over else Tone.PLAIN,
+        ["GPUQuotas cannot be read"] if quotas is None else [f"{len(quotas):,} with a quota"],
+    )
+    yield _findings_tile(overview.audit)
+
+
+def _amounts_tile(
+    words: str, amounts: Sequence[tuple[FormTotal, Fraction | None]], link: str, tone: Tone = Tone.PLAIN
+) -> Tile:
+    """The amounts by form: the first form of which there are any, with the others as details."""
+    amounts = [each for each in amounts if each[1] != 0] or amounts[:1]
+    if not amounts:
+        return Tile("0", f"GPUs {words}", link, tone)
+    (first, amount), *others = amounts
+    details = [f"{format_amount(other)} {total.words(other)}" for total, other in others]
+    return Tile(format_amount(amount), f"{first.words(amount)} {words}", link, tone, details)
+
+
+def _unusable_tile(overview: Overview) -> Tile:
+    totals = overview.usage.totals
+    amounts = [(each, None if each.unusable is None else each.unusable + each.unhealthy) for each in totals]
+    broken = {
+        "held and unhealthy": sum((each.unhealthy for each in totals), Fraction(0)),
+        "given out twice": overview.given_out_twice,
+    }
+    tone = Tone.BAD if any(broken.values()) else Tone.WARN if any(amount for _, amount in amounts) else Tone.PLAIN
+    tile = _amounts_tile("unusable", amounts, "#nodes?node=needs-attention", tone)
+    shown = [f"{format_amount(amount)} {words}" for words, amount in broken.items() if amount]
+    return tile._replace(details=[*tile.details, *shown])
+
+
+def _findings_tile(audit: AuditReport | None) -> Tile:
+    if audit is None:
+        return Tile("?", "findings", "#findings", Tone.PLAIN, ["the cluster was not audited"])
+    counts = {each: audit.count(each) for each in Severity if each is not Severity.OFF and audit.count(each)}
+    worst = next(iter(counts), None)
+    total = sum(counts.values())
+    return Tile(
+        f"{total:,}",
+        "finding" if total == 1 else "findings",
+        f"#findings?severity={worst}" if worst else "#findings",
+        {None: Tone.PLAIN, Severity.DENY: Tone.BAD}.get(worst, Tone.WARN),
+        [f"{number:,} {severity}" for severity, number in counts.items()],
+    )

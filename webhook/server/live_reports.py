@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policies.outcome import Audience
 
 
-LARGEST_REPORT = 8 * 1024 * 1024
+LARGEST_REPORT = 12 * 1024 * 1024
 """Bytes of one report."""
 MOST_BYTES = 48 * 1024 * 1024
 """Bytes of all reports that are kept."""
@@ -36,7 +36,7 @@ _UNREAD_SECONDS = 60.0
 """Seconds after which a report that no stream reads is dropped."""
 
 _LATE = "The report was not ready within 30 seconds; try again later, or make it with gpu-admission report."
-_TOO_LARGE = "The report is larger than 8 MiB; sign in to one namespace."
+_TOO_LARGE = "The report is larger than 12 MiB; sign in to one namespace."
 _NO_ROOM = "Too many large reports are open; try again later."
 
 _KINDS = tuple(dict.fromkeys(watched.kind for watched in watched_kinds(("",))))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import orjson
 from aiohttp import hdrs, web
 
-from policies.analyses.overview import limited_overview, overview, visible_overview
+from policies.analyses.overview import overview, visible_overview
 from webhook.pages.explanation import render_explanation
 from webhook.pages.rendering import asset, render_part
 from webhook.pages.report import render_report_parts
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from webhook.server.live_reports import ReportParts
     from webhook.server.questions import Questions
 
-
-MOST_PARTS = 8000
-"""Parts of GPUs that are drawn, at most a kilobyte for each; enough for 900 nodes with 8 GPUs."""
 
 _EXPLANATION_SECONDS = 5.0
 """Of CPU, for the explanations of all pods that wait, so that users who create many do not keep the report from others."""
@@ -153,7 +150,7 @@ def part_maker(
             return time.thread_time() < ends
 
         found = overview(view, settings(), now, last_audit(), audience=audience, has_time=has_time)
-        return render_report_parts(limited_overview(visible_overview(found, view, audience), MOST_PARTS))
+        return render_report_parts(visible_overview(found, view, audience))
 
     return make_parts
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from policies.analyses.explain.claim_changes import WishChange, converted_claim, wish_changes
-from policies.analyses.explain.explanations import Change, Explanation, ReviewWarning, Suggestion, redacted_explanation
+from policies.analyses.explain.explanations import (
+    Change,
+    Explanation,
+    Peers,
+    ReviewWarning,
+    Suggestion,
+    redacted_explanation,
+)
 from policies.analyses.explain.relaxations import Relaxation, relaxations
 from policies.conversion.surroundings import kubelets_read_claims, one_way_per_node
 from policies.devices.device_taint_rules import KIND
@@ -17,7 +25,15 @@ from policies.fleet.device_plugin import nodes_with_both, old_kubelets
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.names import format_count, format_list, format_ranges, inflect, printable, shorten
 from policies.kubernetes.nodes import node_taint
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
+from policies.kubernetes.objects import (
+    DEFAULT_NAMESPACE,
+    controller_of,
+    has_ended,
+    items_at,
+    lookup,
+    name_of,
+    namespace_of,
+)
 from policies.kubernetes.pod_status import is_rejected, waiting_containers
 from policies.kubernetes.pods import Pod
 from policies.kubernetes.quantities import ONE, amount_text
@@ -325,6 +341,54 @@ def _remarks_on_node(pod: Object | None, claims: Iterable[Claim], view: ClusterV
         )
 
 
+class _Place(NamedTuple):
+    """The controllers of a pod, and whether the pod has a node."""
+
+    owners: tuple[tuple[str, str, str], ...]
+    """Namespace, kind and name of its controller, and of the Deployment of a ReplicaSet."""
+    is_bound: bool
+
+
+_HASH = ("metadata", "labels", "pod-template-hash")
+
+
+def _place(pod: Object) -> _Place | None:
+    """The place of a pod that has a controller and has not ended."""
+    owner = controller_of(pod)
+    if owner is None or has_ended(pod) or lookup(pod, ("metadata", "deletionTimestamp")) is not None:
+        return None
+    home, kind, name = namespace_of(pod) or DEFAULT_NAMESPACE, str(owner.get("kind")), str(owner.get("name"))
+    owners = [(home, kind, name)]
+    # The ReplicaSets of a Deployment are named so: pkg/controller/deployment/sync.go getNewReplicaSet.
+    deployment = name.removesuffix(f"-{lookup(pod, _HASH)}")
+    if kind == "ReplicaSet" and deployment != name:
+        owners.append((home, "Deployment", deployment))
+    return _Place(tuple(owners), bool(lookup(pod, ("spec", "nodeName"))))
+
+
+def _pods_of_owners(view: ClusterView) -> Counter[tuple[tuple[str, str, str], bool]]:
+    """The number of pods by controller and whether they have a node."""
+    places = view.derive_each("Pod", _place)
+    counts = Counter[_Place](place for place in (() if places is UNKNOWN else places) if place is not None)
+    found: Counter[tuple[tuple[str, str, str], bool]] = Counter()
+    for place, count in counts.items():
+        for owner in place.owners:
+            found[owner, place.is_bound] += count
+    return found
+
+
+def _peers(question: Question, view: ClusterView) -> Peers | None:
+    """The pods of the workload of a question; None for a single pod, or if their number is unknown."""
+    owner = None if question.pod is None else controller_of(question.pod.document)
+    if owner is None or question.is_one_per_node or (question.written is not None and question.pods_wanted is None):
+        return None
+    kind, name = str(owner.get("kind")), str(owner.get("name"))
+    counts, key = view.derive(_pods_of_owners), (question.namespace, kind, name)
+    bound, existing = counts[key, True], counts[key, True] + counts[key, False]
+    pods = existing if question.written is None else question.pods_wanted or 0
+    return Peers(f"{kind} {name}", pods, bound) if pods > 1 or bound else None
+
+
 def _explanation(
     outcome: PlacementOutcome, view: ClusterView, settings: GPUAdmissionPolicy, warnings: tuple[ReviewWarning, ...]
 ) -> Explanation:
@@ -362,4 +426,5 @@ def _explanation(
         warnings=warnings,
         remarks=(*remarks(outcome, view), *([_NO_PREEMPTION] if is_about_pods else [])),
         certainty=outcome.certainty,
+        peers=_peers(question, view),
     )

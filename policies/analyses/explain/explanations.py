@@ -95,6 +95,23 @@ class ReviewWarning:
 
 
 @dataclass(frozen=True, slots=True)
+class Peers:
+    """The pods of a workload, of which one is explained."""
+
+    owner: str
+    """Kind and name of the controller of the pods: `ReplicaSet web-5d8f`, or the workload itself."""
+    pods: int
+    """The number of pods that the workload should have at once, or that exist if only their controller is known."""
+    bound: int
+    """The number of them that have a node."""
+
+    @property
+    def waiting(self) -> int:
+        """The number of pods without a node, or that do not exist yet."""
+        return max(self.pods - self.bound, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The explanation of one question; `nodes` and `replicas` are null if they are unknown."""
 
@@ -133,6 +150,8 @@ class Explanation:
     """Assumptions and problems beside the result; sentences without a full stop."""
     certainty: Certainty = Certainty.SEEN
     """The certainty of the verdict; if it is unknown, the headline and the obstacles say why."""
+    peers: Peers | None = None
+    """For a pod of a workload, all of its pods; None if there is one, or their number is unknown."""
 
     @property
     def is_placed(self) -> bool:
@@ -204,7 +223,7 @@ _SEPARATOR = re.compile(r"([-./]+)")
 _NODES = re.compile(rf"{_NODE}(?:(?:, | and | or ){_NODE})+")
 _OWN_KINDS = ("Pod", "ResourceClaim", "ResourceClaimTemplate", "GPUQuota")
 """The kinds of objects that the members of a namespace write, as far as a view keeps them."""
-_PARTS = (Explanation, NodeGroup, DeviceOutcome, Reason, Suggestion, Obstacle, ReviewWarning)
+_PARTS = (Explanation, NodeGroup, DeviceOutcome, Reason, Suggestion, Obstacle, ReviewWarning, Peers)
 
 
 class _Names(NamedTuple):

@@ -126,15 +126,18 @@ class FormTotal(NamedTuple):
             unusable=sum_if_known(each.unusable for each in uses),
         )
 
+    def words(self, amount: Fraction | None) -> str:
+        """The words for an amount of such devices: `GPU`, `MIG devices`."""
+        singular, plural = _FORM_WORDS[self.form]
+        return singular if amount == 1 else plural
+
     @property
     def sentence(self) -> str:
         """The amounts: `36 GPUs: 22 held (1 of them unhealthy), 12 free, 2 free but unusable`."""
-        singular, plural = _FORM_WORDS[self.form]
-        words = singular if self.total == 1 else plural
         unusable = "" if self.unusable == 0 else f", {format_amount(self.unusable)} free but unusable"
         unhealthy = f" ({format_amount(self.unhealthy)} of them unhealthy)" if self.unhealthy else ""
         held, free = format_amount(self.held), format_amount(self.free)
-        return f"{format_amount(self.total)} {words}: {held} held{unhealthy}, {free} free{unusable}"
+        return f"{format_amount(self.total)} {self.words(self.total)}: {held} held{unhealthy}, {free} free{unusable}"
 
 
 @dataclass(frozen=True)

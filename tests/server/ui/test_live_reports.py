@@ -151,7 +151,7 @@ async def test_line_that_has_not_changed_is_in_memory_once(reports, clock):
 
 async def test_report_that_is_too_large_is_refused(reports, maker):
     maker.size = LARGEST_REPORT
-    with pytest.raises(ReportUnavailableError, match=r"^The report is larger than 8 MiB; sign in to one namespace\.$"):
+    with pytest.raises(ReportUnavailableError, match=r"^The report is larger than 12 MiB; sign in to one namespace\.$"):
         await reports.latest(EVERYTHING)
     assert len(reports) == 0
 
@@ -160,7 +160,7 @@ async def test_report_that_cannot_be_made_is_tried_again_after_a_rest(reports, m
     """Pages come back within seconds, each with the same work."""
     maker.size = LARGEST_REPORT
     for _ in range(3):
-        with pytest.raises(ReportUnavailableError, match="larger than 8 MiB"):
+        with pytest.raises(ReportUnavailableError, match="larger than 12 MiB"):
             await reports.latest(EVERYTHING)
     assert maker.made == [EVERYTHING]
     maker.size = 0

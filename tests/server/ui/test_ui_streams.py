@@ -17,7 +17,7 @@ from webhook.server.live_reports import ReportUnavailableError
 from webhook.server.report_streams import StreamTimes
 from webhook.server.service import Service
 
-PARTS = ["filters", "waiting", "summary", "nodes", "quotas", "migration", "findings"]
+PARTS = ["tiles", "filters", "waiting", "summary", "nodes", "quotas", "migration", "findings"]
 
 
 def numbered_parts():
@@ -31,7 +31,7 @@ async def test_user_with_the_wider_right_sees_everything(ui):
         begin, *lines, shown = await stream.until("shown")
         assert begin == {"begin": {"user": ADMIN, "namespace": "", "seesNodes": True}}
         assert [line["part"] for line in lines] == shown["shown"] == PARTS
-        assert "gpu-a100-01" in lines[3]["html"]
+        assert "gpu-a100-01" in lines[4]["html"]
         assert shown["time"].endswith("Z")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from policies.analyses.explain import Explanation, explain
-from policies.analyses.explain.explanations import fit_word, left_out_sentence, replicas_text, why_sentences
+from policies.analyses.explain.explanations import fit_word, left_out_sentence, why_sentences
 from policies.analyses.wait_list import WaitRow
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.outcome import Feasibility, questions
@@ -18,8 +18,8 @@ from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import output_text
 from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
-from webhook.pages.explanation_report import answer_section, help_sections
-from webhook.pages.report_model import Column, Lines, Section, Table, numbers
+from webhook.pages.explanation_report import answer_section, nodes_sentence, remarks_section
+from webhook.pages.report_model import Column, Lines, Paragraph, Section, Table, numbers
 from webhook.pages.text_report import render_text
 
 if TYPE_CHECKING:
@@ -202,18 +202,10 @@ def text(explanations: Sequence[Explanation], width: int | None = None) -> str:
 
 def _sections(explanation: Explanation) -> Iterator[Section]:
     yield answer_section(explanation)
-    if explanation.nodes is not None:
-        counts = {
-            "NODES": str(explanation.nodes),
-            "FIT NOW": str(explanation.fit_now),
-            "FIT IF EMPTY": str(explanation.fit_if_empty),
-            **({"UNKNOWN": str(explanation.unknown_nodes)} if explanation.unknown_nodes else {}),
-            "REPLICAS NOW": replicas_text(explanation),
-        }
-        yield Section([Table([*counts], [[*counts.values()]])])
-    left_out = left_out_sentence(explanation)
-    yield Section([_groups(explanation.groups), Lines([left_out] if left_out else [])])
-    yield from help_sections(explanation)
+    counted, left_out = nodes_sentence(explanation), left_out_sentence(explanation)
+    blocks = [Lines([left_out] if left_out else [])]
+    yield Section([*([Paragraph(counted)] if counted else []), _groups(explanation.groups), *blocks])
+    yield remarks_section(explanation)
 
 
 def _groups(groups: Sequence[NodeGroup]) -> Table:

@@ -49,6 +49,7 @@
     session?.stop.abort();
     session = answer = null;
     for (const each of [report, explanation]) each.replaceChildren();
+    document.dispatchEvent(new Event("parts-replaced"));
     for (const form of [signIn, question]) form.reset();
     question.elements.namespace.readOnly = false;
     state.textContent = "";
@@ -72,6 +73,7 @@
 
   // Shows one stream to its end; returns why it ended.
   async function readReport(own, onReport) {
+    own.parts = new Map(); // those that have come since the last report was shown
     const stop = new AbortController();
     const endWith = () => stop.abort();
     own.stop.signal.addEventListener("abort", endWith);
@@ -118,9 +120,13 @@
 
   function show(line, onReport) {
     if (line.begin) showUser(line.begin);
-    if (line.part) replacePart(line.part, line.html);
+    if (line.part) session.parts.set(line.part, line.html);
     if (line.shown) {
       onReport();
+      // All at once: a page that is shorter for a moment would be scrolled.
+      document.dispatchEvent(new Event("parts-replacing"));
+      for (const [name, html] of session.parts) replacePart(name, html);
+      session.parts.clear();
       showOnly(line.shown);
       document.dispatchEvent(new Event("parts-replaced"));
     }
@@ -167,21 +173,22 @@
     }
   }
 
-  // What the user has chosen stays: values of filters, what is unfolded, what was scrolled, and the focus.
+  // What the user has chosen stays: values of filters, what is unfolded, what was scrolled, and the focus. page.js does it for
+  // the lines of nodes.
   function keep(old, part) {
     for (const each of part.querySelectorAll(".filters, [data-explain]")) each.hidden = false;
     for (const filter of part.querySelectorAll("[data-filter]")) {
       const before = old.querySelector(`[data-filter="${CSS.escape(filter.dataset.filter)}"]`);
       if (before) filter.value = before.value;
     }
-    const titles = (root) => new Map([...root.querySelectorAll("details")].map((each) => [titleOf(each), each]));
+    const titles = (root) => new Map([...root.querySelectorAll("details:not(.nodes details)")].map((each) => [titleOf(each), each]));
     const unfolded = titles(old);
     for (const [title, each] of titles(part)) if (unfolded.has(title)) each.open = unfolded.get(title).open;
-    const focused = [...old.querySelectorAll("*")].indexOf(document.activeElement);
+    const focused = [...old.querySelectorAll(":not(.nodes *)")].indexOf(document.activeElement);
     const inside = answer?.row.contains(document.activeElement) ? document.activeElement : null;
     if (answer && old.contains(answer.row)) moveAnswer(part);
     if (inside) queueMicrotask(() => inside.focus({ preventScroll: true }));
-    else if (focused >= 0) queueMicrotask(() => part.querySelectorAll("*")[focused]?.focus({ preventScroll: true }));
+    else if (focused >= 0) queueMicrotask(() => part.querySelectorAll(":not(.nodes *)")[focused]?.focus({ preventScroll: true }));
   }
 
   // The explanation of pods that wait no longer stays at the top of the list, as long as there is one.
