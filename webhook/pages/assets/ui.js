@@ -238,12 +238,13 @@
     close.addEventListener("click", closeAnswer);
     const cell = row.insertCell();
     cell.colSpan = item.cells.length;
-    cell.append(body, close);
+    cell.append(close, body);
     answer = { key: keyOf(button), row };
     putBelow(button);
+    item.scrollIntoView();
     body.focus({ preventScroll: true });
     const asked = { kind: button.dataset.kind.toLowerCase(), namespace: item.dataset.namespace, name: button.dataset.name };
-    ask(body, asked).then(() => row.scrollIntoView({ block: "nearest" }));
+    ask(body, asked);
   }
 
   const keyOf = (button) => [button.dataset.kind, button.closest("[data-item]").dataset.namespace, button.dataset.name].join(" ");
