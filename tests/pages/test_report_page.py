@@ -101,6 +101,7 @@ def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
         "pod waits for GPUs": ("1", "warn", "1 fits now"),
         "GPUs free": ("4", "", "2 MIG devices, 6 shares of GPUs"),
         "GPUs unusable": ("2", "bad", "1 given out twice"),
+        "nodes ready": ("5 of 5", "warn", "1 cordoned"),
         "namespace over quota": ("1", "bad", "2 with a quota"),
         "finding": ("1", "bad", "1 deny"),
     }
@@ -109,6 +110,15 @@ def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
 def test_tiles_are_quiet_without_trouble(report_page):
     quiet = tiles(report_page([*NOTHING, node(gpus=2), pod("train", 1), quota("team-a", 2)]))
     assert {tone for _, tone, _ in quiet.values()} == {""}
+
+
+def test_tiles_of_a_member_count_what_the_member_may_see(overview_of):
+    view = ManifestsView(shown_objects())
+    seen = visible_overview(overview_of(shown_objects()), view, Audience("team-c", sees_nodes=False))
+    found = tiles(f"<!doctype html><title>x</title>{render_report_parts(seen)['tiles']}")
+    assert found["pods wait for GPUs"] == ("0", "", "")
+    assert found["nodes with GPUs"] == ("5", "", "you may not list nodes")
+    assert found["namespaces over quota"] == ("0", "", "0 with a quota")
 
 
 def test_every_picture_has_words(tree):

@@ -352,6 +352,7 @@ def _tiles(overview: Overview) -> Iterator[Tile]:
     )
     yield _amounts_tile("free", [(each, each.free) for each in overview.usage.totals], "#nodes?state=free")
     yield _unusable_tile(overview)
+    yield _nodes_tile(overview)
     quotas = overview.quotas
     over = sum(each.is_over for each in quotas or ())
     yield Tile(
@@ -387,6 +388,27 @@ def _unusable_tile(overview: Overview) -> Tile:
     tile = _amounts_tile("unusable", amounts, "#nodes?node=needs-attention", tone)
     shown = [f"{format_amount(amount)} {words}" for words, amount in broken.items() if amount]
     return tile._replace(details=[*tile.details, *shown])
+
+
+def _nodes_tile(overview: Overview) -> Tile:
+    if overview.hidden_nodes:
+        return Tile(f"{overview.hidden_nodes:,}", "nodes with GPUs", "#nodes", Tone.PLAIN, ["you may not list nodes"])
+    nodes = [node for node in overview.nodes if node.name]
+    if "Node" in overview.usage.unknown:
+        return Tile("?", "nodes ready", "#nodes", Tone.WARN, ["nodes cannot be read"])
+    counts = {
+        state: sum(state in node.states for node in nodes)
+        for state in (NodeState.NOT_READY, NodeState.MISSING, NodeState.CORDONED)
+    }
+    found = [state for state, number in counts.items() if number]
+    ready = len(nodes) - counts[NodeState.NOT_READY] - counts[NodeState.MISSING]
+    return Tile(
+        f"{ready:,} of {len(nodes):,}",
+        "nodes ready",
+        f"#nodes?node={one_word(found[0])}" if found else "#nodes",
+        Tone.BAD if ready < len(nodes) else Tone.WARN if found else Tone.PLAIN,
+        [f"{counts[state]:,} {state}" for state in found],
+    )
 
 
 def _findings_tile(audit: AuditReport | None) -> Tile:

@@ -251,7 +251,14 @@
       if (filter.value !== value) filter.append(new Option(value, value, true, true));
     }
     apply();
-    document.getElementById(part)?.scrollIntoView();
+    const place = document.getElementById(part);
+    place?.scrollIntoView();
+    // Tab goes on from the part that a link leads to.
+    const title = place?.contains(document.activeElement) ? null : place?.querySelector("h2");
+    if (title) {
+      title.tabIndex = -1;
+      title.focus({ preventScroll: true });
+    }
   }
 
   function writeAddress() {
