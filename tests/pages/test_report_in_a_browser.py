@@ -238,6 +238,23 @@ def test_search_finds_the_last_of_many_nodes(large):
     assert count_elements(large) < 300
 
 
+COUNT_CHANGES = """async (text) => {
+  const changes = [];
+  const observer = new MutationObserver((found) => changes.push(...found));
+  observer.observe(document.body, { attributes: true, childList: true, subtree: true });
+  const search = document.querySelector("[data-filter=text]");
+  search.value = text;
+  search.dispatchEvent(new Event("input", { bubbles: true }));
+  await null;
+  return changes.length;
+}"""
+
+
+def test_letter_of_a_search_changes_few_elements(large):
+    """Each change costs layout and paint; there were 16,000 for each letter once."""
+    assert large.evaluate(COUNT_CHANGES, "n") < 500
+
+
 def test_keyboard_reaches_lines_that_are_not_drawn_yet(large):
     line_of(large, "node-0000").locator("summary").focus()
     large.keyboard.press("End")
