@@ -37,30 +37,6 @@ def found(pattern, *pages):
     return pytest.mark.parametrize("found", [pytest.param(each, id=name) for name, each in matches.items() if each])
 
 
-def anchors(text):
-    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
-    return {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
-
-
-LINKED = [*PAGES.values(), ROOT / "deploy" / "README.md", ROOT / "SCOPE.md", ROOT / "SECURITY.md"]
-LINKED += [
-    ROOT / "docs" / "architecture.md",
-    ROOT / "docs" / "helm.md",
-    ROOT / "docs" / "versions.md",
-    *sorted((ROOT / "docs" / "designs").iterdir()),
-]
-LINKED = [page for page in LINKED if "](" in page.read_text()]
-
-
-@pytest.mark.parametrize("page", LINKED, ids=lambda page: f"{page.parent.name}-{page.stem}")
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)]+)\)", page.read_text()):
-        path, _, anchor = target.partition("#")
-        linked = (page.parent / path).resolve() if path else page
-        assert linked.exists(), target
-        assert not anchor or anchor in anchors(linked.read_text()), target
-
-
 @found(r"\bdeploy/(?!test_)[\w./-]+\w")
 def test_files_that_are_named_exist(found):
     for path in found:

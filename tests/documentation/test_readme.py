@@ -91,6 +91,7 @@ def test_links_to_sections_lead_to_a_heading():
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("examples/**/*.md"),
         *ROOT.glob("benchmarks/*.md"),
+        *ROOT.glob("deploy/**/*.md"),
     ):
         for page, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", document.read_text()):
             target = (document.parent / page).resolve() if page else document
