@@ -199,7 +199,9 @@ def overview(
     nodes = tuple(NodeOverview.of(name, gpus, objects.get(name)) for name, gpus in usage.nodes)
     reports = quota_reports(view, settings, now)
     quotas = None if isinstance(reports, Unknown) else _quota_overviews(reports, before, settings, now)
-    return Overview(usage, nodes, quotas, audit, wait_list(view, settings, now, audience, has_time=has_time))
+    unwatched = () if audit is None else audit.short_workloads
+    waiting = wait_list(view, settings, now, audience, has_time=has_time, more_workloads=unwatched)
+    return Overview(usage, nodes, quotas, audit, waiting)
 
 
 def _quota_overviews(

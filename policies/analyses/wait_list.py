@@ -19,7 +19,7 @@ from policies.kubernetes.names import format_count, printable, shorten
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, lookup, mappings_at, name_of, namespace_of
 from policies.kubernetes.pod_templates import pod_priority
 from policies.kubernetes.view import UNKNOWN
-from policies.kubernetes.workloads import group_of
+from policies.kubernetes.workloads import existing_pods, is_suspended, missing_pods
 from policies.outcome import EVERYTHING, ObstacleKind, pod_question, questions, workload_subjects
 from policies.quota.demands.claims import demands_of_claim
 from policies.quota.demands.pods import demands_of_pod
@@ -127,6 +127,7 @@ def wait_list(
     *,
     unexplained: str = "",
     has_time: Callable[[], bool] = lambda: True,
+    more_workloads: Iterable[Object] = (),
 ) -> WaitList:
     """The pods and workloads that wait for GPUs, with the reasons that `explain` gives for each.
 
@@ -137,6 +138,7 @@ def wait_list(
         audience: Who reads it; one of a single namespace sees the rows of that namespace only.
         unexplained: Why no pod without a node can be explained, a clause; empty if they can.
         has_time: Returns False when no further pod without a node shall be explained.
+        more_workloads: Workloads that the view lacks, because the service watches none; as of the last audit.
     """
     unbound = view.derive_each("Pod", _unbound_pod)
     if unbound is UNKNOWN:
@@ -147,7 +149,7 @@ def wait_list(
     rows = [
         *_pending_rows(waiting, view, settings, audience, unexplained, has_time),
         *_stuck_rows(view, settings, now, audience),
-        *_workload_rows(view, settings, now, audience),
+        *_workload_rows(view, settings, now, audience, more_workloads, has_time),
     ]
     return WaitList(tuple(sorted(rows, key=_order)), now=now)
 
@@ -161,6 +163,20 @@ def unscheduled_counts(view: ClusterView, now: datetime) -> Counter[WaitReason]:
         if pod is not None and is_gated(pod) and any(gpu_requests(pod, _home(pod), view))
     ]
     return Counter({WaitReason.GATED: len(gated), WaitReason.NOT_STARTED: len(stuck_pods(view, now))})
+
+
+def missing_counts(
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    now: datetime,
+    workloads: Iterable[Object],
+    has_time: Callable[[], bool],
+) -> Counter[WaitReason]:
+    """The number of missing pods of workloads that the view lacks, by reason."""
+    counts = Counter[WaitReason]()
+    for row in _workload_rows(view, settings, now, EVERYTHING, workloads, has_time):
+        counts[row.reason] += row.count
+    return counts
 
 
 def _order(row: WaitRow) -> tuple[int, float, str, str]:
@@ -332,17 +348,6 @@ def _stuck_rows(
     return rows.values()
 
 
-_COUNTED_KINDS = frozenset(
-    {
-        ("apps", "Deployment"),
-        ("apps", "ReplicaSet"),
-        ("apps", "StatefulSet"),
-        ("batch", "Job"),
-        ("", "ReplicationController"),
-    }
-)
-"""Kinds that run exactly as many pods as they say, until they end."""
-_SUSPENSIONS = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
 _FAILED = "FailedCreate"
 """The reason of events and conditions of controllers whose pods are refused."""
 _EXCEEDED = "exceeded quota"
@@ -350,24 +355,30 @@ _EXCEEDED = "exceeded quota"
 
 
 def _workload_rows(
-    view: ClusterView, settings: GPUAdmissionPolicy, now: datetime, audience: Audience
+    view: ClusterView,
+    settings: GPUAdmissionPolicy,
+    now: datetime,
+    audience: Audience,
+    more: Iterable[Object],
+    has_time: Callable[[], bool],
 ) -> Iterator[WaitRow]:
     """The rows of workloads whose pods are missing."""
-    for subject in workload_subjects(view, settings):
+    for subject in workload_subjects(view, settings, more):
         workload = subject.workload
         if workload is None or not audience.may_name(subject.namespace) or _is_younger(workload, now):
             continue
-        missing = _missing_pods(subject, workload)
-        # A manifest without a status was never given to a controller.
-        if not missing or not lookup(workload, ("status",)):
+        missing = missing_pods(workload, subject.wanted, len(subject.pods))
+        if not missing:
             continue
         document = {**subject.document, "metadata": {**subject.document.get("metadata", {}), "ownerReferences": []}}
         question = pod_question(document, subject.label, subject.namespace, view, settings, stored=False)
         if not any(gpu_requests(document, subject.namespace, view)):
             continue
         fit_now: int | None = None
-        if _is_suspended(workload):
+        if is_suspended(workload):
             cause = gated_cause(workload, ())
+        elif not has_time():
+            cause = WaitCause(WaitReason.UNKNOWN, _NO_TIME, _describe_command(workload))
         else:
             cause, fit_now = _missing_cause(subject, workload, question, missing, view, settings, audience)
         priority = pod_priority(lookup(subject.document, ("spec",)), view)
@@ -386,29 +397,6 @@ def _workload_rows(
         )
 
 
-def _is_suspended(workload: Object) -> bool:
-    return any(lookup(workload, path) is True for path in _SUSPENSIONS)
-
-
-def _missing_pods(subject: Subject, workload: Object) -> int:
-    """The number of pods that a workload should have and does not; 0 if that is unknown."""
-    if subject.wanted is None or not (
-        _is_suspended(workload) or (group_of(workload), workload.get("kind")) in _COUNTED_KINDS
-    ):
-        return 0
-    wanted = subject.wanted
-    completions, succeeded = lookup(workload, ("spec", "completions")), lookup(workload, ("status", "succeeded"))
-    if isinstance(completions, int) and isinstance(succeeded, int):
-        wanted = min(wanted, completions - succeeded)
-    return max(wanted - _existing_pods(subject, workload), 0)
-
-
-def _existing_pods(subject: Subject, workload: Object) -> int:
-    """The number of pods of a workload, by its status too: the view may lack what controls the pods."""
-    counted = (lookup(workload, ("status", field)) for field in ("replicas", "active"))
-    return max(len(subject.pods), *(count if isinstance(count, int) else 0 for count in counted))
-
-
 def _missing_cause(
     subject: Subject,
     workload: Object,
@@ -422,16 +410,20 @@ def _missing_cause(
     explanation = explain(question, view, settings, audience=audience)
     if explanation.obstacles and explanation.obstacles[0].kind in (ObstacleKind.REFUSED, ObstacleKind.QUOTA_EXCEEDED):
         return cause_of_obstacle(explanation.obstacles[0]), 0
-    kind, name = str(workload["kind"]), name_of(workload)
-    remedy = f"kubectl describe {kind.lower()} {printable(name)} -n {subject.namespace} shows its events"
+    remedy = _describe_command(workload)
     if message := _refusal_of_pods(workload, view):
         reason = WaitReason.QUOTA if _EXCEEDED in message else WaitReason.REFUSED
         message = message if audience == EVERYTHING else name_redactor(view, audience)(message)
         return WaitCause(reason, f"its pods are refused: {message}", remedy), 0
-    existing = _existing_pods(subject, workload)
+    existing = existing_pods(workload, len(subject.pods))
     total = format_count(missing + existing, "pod")
     why = f"{existing:,} of {total} exist, and nothing says why the others do not"
     return WaitCause(WaitReason.NOT_CREATED, why, remedy), explanation.replicas
+
+
+def _describe_command(workload: Object) -> str:
+    kind = str(workload["kind"]).lower()
+    return f"kubectl describe {kind} {printable(name_of(workload))} -n {_home(workload)} shows its events"
 
 
 def _refusal_of_pods(workload: Object, view: ClusterView) -> str:

@@ -394,3 +394,44 @@ def has_finished(workload: Object) -> bool:
     return isinstance(conditions, list) and any(
         lookup(each, ("type",)) in ("Complete", "Failed") and lookup(each, ("status",)) == "True" for each in conditions
     )
+
+
+_COUNTED_KINDS = frozenset(
+    {
+        ("apps", "Deployment"),
+        ("apps", "ReplicaSet"),
+        ("apps", "StatefulSet"),
+        ("batch", "Job"),
+        ("", "ReplicationController"),
+    }
+)
+"""Kinds that run exactly as many pods as they say, until they end."""
+_SUSPENSIONS = (("spec", "suspend"), ("spec", "runPolicy", "suspend"))
+
+
+def is_suspended(workload: Object) -> bool:
+    """True if a workload shall have no pods for now."""
+    return any(lookup(workload, path) is True for path in _SUSPENSIONS)
+
+
+def existing_pods(workload: Object, seen: int = 0) -> int:
+    """The number of pods of a workload: those that are seen, or those of its status if they are more."""
+    counted = (lookup(workload, ("status", field)) for field in ("replicas", "active"))
+    return max(seen, *(count if isinstance(count, int) else 0 for count in counted))
+
+
+def missing_pods(workload: Object, wanted: int | None, seen: int = 0) -> int:
+    """The number of pods that a workload should have and does not; 0 if that is unknown.
+
+    Args:
+        workload: The workload. Without a status it was never given to a controller, and misses none.
+        wanted: The number of pods that it runs at once; None if it does not say so.
+        seen: The number of its pods that are known; its status may know more.
+    """
+    is_counted = is_suspended(workload) or (group_of(workload), workload.get("kind")) in _COUNTED_KINDS
+    if wanted is None or not is_counted or not lookup(workload, ("status",)):
+        return 0
+    completions, succeeded = lookup(workload, ("spec", "completions")), lookup(workload, ("status", "succeeded"))
+    if isinstance(completions, int) and isinstance(succeeded, int):
+        wanted = min(wanted, completions - succeeded)
+    return max(wanted - existing_pods(workload, seen), 0)

@@ -85,9 +85,11 @@ def subjects_of(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subjec
     )
 
 
-def workload_subjects(view: ClusterView, settings: GPUAdmissionPolicy) -> tuple[Subject, ...]:
-    """The subjects of `subjects_of` that are workloads of the view."""
-    of_workloads, _ = _by_workload(_gpu_pods(view), view, settings)
+def workload_subjects(
+    view: ClusterView, settings: GPUAdmissionPolicy, more: Iterable[Object] = ()
+) -> tuple[Subject, ...]:
+    """The subjects of `subjects_of` that are workloads of the view, or `more` workloads that it lacks."""
+    of_workloads, _ = _by_workload(_gpu_pods(view), view, settings, more)
     return tuple(subject for each in of_workloads for subject in each.subjects())
 
 
@@ -104,9 +106,9 @@ _Key = tuple[str, str, str]
 _Template = tuple["PodTemplate", "Object"]
 
 
-def _workloads(view: ClusterView, settings: GPUAdmissionPolicy) -> dict[_Key, Object]:
+def _workloads(view: ClusterView, settings: GPUAdmissionPolicy, more: Iterable[Object]) -> dict[_Key, Object]:
     kinds = workload_kinds(settings)
-    found = {}
+    found = {(str(each["kind"]), _home(each), name_of(each)): each for each in more}
     for kind in dict.fromkeys(kind for _, kind in kinds):
         for document in view.known_objects(kind):
             if (group_of(document), kind) in kinds and not has_finished(document):
@@ -136,6 +138,10 @@ def _parent(document: Object, workloads: Mapping[_Key, Object]) -> _Key | None:
     if owner is None:
         return None
     key = str(owner.get("kind")), _home(document), str(owner.get("name"))
+    hashed = lookup(document, ("metadata", "labels", "pod-template-hash"))
+    if key not in workloads and key[0] == "ReplicaSet" and isinstance(hashed, str):
+        # A Deployment names its ReplicaSets by this hash, so the ReplicaSet need not be known.
+        key = "Deployment", key[1], key[2].removesuffix(f"-{hashed}")
     return key if key in workloads and group_of(workloads[key]) == group_of(owner) else None
 
 
@@ -172,10 +178,10 @@ class _WorkloadPods:
 
 
 def _by_workload(
-    pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy
+    pods: Iterable[Object], view: ClusterView, settings: GPUAdmissionPolicy, more: Iterable[Object] = ()
 ) -> tuple[list[_WorkloadPods], list[Object]]:
     """The workloads with their pods, and the pods that belong to none with one template."""
-    workloads = _workloads(view, settings)
+    workloads = _workloads(view, settings, more)
     found = {
         key: _WorkloadPods(each, _gpu_templates(each, view, settings), _parent(each, workloads) is not None)
         for key, each in workloads.items()

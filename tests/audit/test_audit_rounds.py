@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from datetime import UTC, datetime
 
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
+from policies.analyses.wait_reasons import WaitReason
 from policies.rules.settings import DEFAULTS
+from testbed.waiting import until_right
 from tests.sandbox import faults
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.answers import APIError, Unreachable
@@ -57,7 +60,9 @@ async def cluster(tmp_path, k8s):
     await asyncio.wait_for(sync.wait_for_first(), 60)
     cluster = type("Cluster", (), {})()
     cluster.sandbox, cluster.client, cluster.view = sandbox, client, sync.view
-    cluster.audit = AuditRound(client, sync.view, lambda: DEFAULTS, clockwork=Clockwork(now=lambda: NOON))
+    cluster.seconds = 0.0
+    clockwork = Clockwork(clock=lambda: cluster.seconds, now=lambda: NOON)
+    cluster.audit = AuditRound(client, sync.view, lambda: DEFAULTS, clockwork=clockwork)
     yield cluster
     await sync.close()
     await client.close()
@@ -78,6 +83,41 @@ async def test_round_finds_what_is_there(cluster, k8s):
     rows = [(row.namespace, row.workloads, row.converts) for row in cluster.audit.report.readiness]
     assert rows == [("team-a", 0, 0), ("team-b", 1, 1)]
     assert cluster.audit.report.gaps == ()
+
+
+def refused_workload(k8s, **fields):
+    """A Deployment of two pods, of which none exists."""
+    refused = k8s.workload(namespace="team-b", **fields)
+    refused["spec"]["replicas"] = 2
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "exceeded quota: x"}
+    refused["metadata"]["creationTimestamp"] = "2027-01-01T11:00:00Z"
+    return {**refused, "status": {"replicas": 0, "conditions": [failure], "observedGeneration": 1}}
+
+
+async def test_pods_that_workloads_lack_are_counted_until_they_exist(cluster, k8s):
+    cluster.sandbox.create(refused_workload(k8s))
+    await cluster.audit.round()
+    assert cluster.audit.count_missing_pods() == {WaitReason.QUOTA: 2}
+    hashed = {"pod-template-hash": "5d8f"}
+    for number in range(2):
+        owners = k8s.owner("ReplicaSet", "train-5d8f")
+        cluster.sandbox.create(k8s.pod(f"train-5d8f-{number}", namespace="team-b", owners=owners, labels=hashed))
+
+    async def pods_are_seen():
+        return "" if len([*cluster.view.known_objects("Pod", "team-b")]) == 2 else "pods are not seen"
+
+    await until_right(pods_are_seen, 20)
+    assert cluster.audit.count_missing_pods() == {WaitReason.QUOTA: 2}  # counted once a minute
+    cluster.seconds += 60
+    assert cluster.audit.count_missing_pods() == {}
+
+
+async def test_workloads_are_explained_for_a_few_seconds_only(cluster, k8s):
+    cluster.sandbox.create(refused_workload(k8s))
+    await cluster.audit.round()
+    ticks = itertools.count(10, 5)
+    cluster.audit.clockwork = Clockwork(clock=lambda: next(ticks), now=lambda: NOON)
+    assert cluster.audit.count_missing_pods() == {WaitReason.UNKNOWN: 2}
 
 
 async def test_pods_are_read_whole_because_the_view_keeps_no_environment(cluster, k8s):

@@ -245,3 +245,25 @@ def test_audit_can_rest_before_and_after_each_claim_is_selected(k8s):
         return len(calls)
 
     assert rests(40) - rests(20) >= 2 * 20
+
+
+@pytest.mark.parametrize(
+    ("kept", "workloads"),
+    [
+        (0, [("a", 2, "")]),  # it has its pods
+        (1, [("a", 0, "")]),
+        (20, [("a", 0, "")] * 21),
+        (200, [(f"team-{number % 30}", 0, "") for number in range(300)]),
+        (0, [("a", 0, "x" * 33_000)]),
+    ],
+)
+def test_workloads_that_lack_pods_are_kept_within_bounds(k8s, kept, workloads):
+    objects = []
+    for number, (namespace, existing, text) in enumerate(workloads):
+        each = k8s.workload(name=f"w-{number}", namespace=namespace, labels={"text": text})
+        each["spec"]["replicas"] = 2
+        each["metadata"]["managedFields"] = [{"manager": "x"}]
+        objects.append({**each, "status": {"replicas": existing, "observedGeneration": 1}})
+    found = k8s.surveyed(k8s.view_of(), objects).short_workloads
+    assert len(found) == kept
+    assert all("managedFields" not in each["metadata"] and each["status"] == {"replicas": 0} for each in found)

@@ -8,12 +8,13 @@ from fractions import Fraction
 import pytest
 
 from policies.analyses.audit import ConversionObstacle, Gap
-from policies.analyses.overview import HIDDEN, NodeState, visible_overview
+from policies.analyses.overview import HIDDEN, NodeState, overview, visible_overview
 from policies.conversion.preemption import no_lost_preemption
 from policies.kubernetes.objects import FieldPath
 from policies.outcome import Audience
 from policies.rules.decision import Severity
-from tests.pages.shown_cluster import earlier_objects, overview_of, quota, shown_objects
+from policies.rules.settings import DEFAULTS
+from tests.pages.shown_cluster import NOW, earlier_objects, overview_of, quota, shown_objects
 from tests.usage.usage_objects import NOTHING, device, node, pod, resource_slice
 from webhook.cluster.manifests import ManifestsView
 from webhook.pages.report import render_report_parts
@@ -52,6 +53,19 @@ def whole():
 def change_of(found, namespace="team-a"):
     (changed,) = (each for each in found.quotas if each.report.namespace == namespace)
     return changed.change(changed.report.limits[0])
+
+
+def test_workloads_of_the_audit_that_lack_pods_wait(whole):
+    container = {"name": "a", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    short = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "refused", "namespace": "team-a"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+        "status": {"replicas": 0},
+    }
+    found = overview(VIEW, DEFAULTS, NOW, replace(whole.audit, short_workloads=(short,)))
+    assert "Deployment team-a/refused (x2)" in [row.label for row in found.waiting.rows]
 
 
 def test_quota_is_compared_with_the_earlier_cluster(whole):

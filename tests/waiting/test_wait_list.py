@@ -290,6 +290,17 @@ def test_pods_that_the_status_counts_exist_even_if_the_view_lacks_what_is_betwee
     assert (row.count, row.why) == (1, "2 of 3 pods exist, and nothing says why the others do not")
 
 
+def test_workload_that_the_view_lacks_waits_until_the_pods_of_its_replica_set_exist():
+    short = workload(replicas=2, status={"replicas": 0})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d8f", "uid": "x", "controller": True}
+    running = busy(count=2)
+    running["metadata"].update(labels={"pod-template-hash": "5d8f"}, ownerReferences=[owner])
+    for pods, counts in (((), [2]), ((running,), [1]), ((running, busy("other", 2)), [1])):
+        view = ManifestsView([namespace(), GPU_NODE, *pods, {"apiVersion": "v1", "kind": "PodList", "items": []}])
+        rows = wait_list(view, DEFAULTS, NOW, more_workloads=[short]).rows
+        assert [row.count for row in rows] == counts
+
+
 def test_finished_job_of_another_group_does_not_wait():
     job = workload("Job", tasks=[{"replicas": 1, "template": {"spec": pod({"nvidia.com/gpu": "1"})["spec"]}}])
     assert listed(GPU_NODE, {**job, "apiVersion": "batch.volcano.sh/v1alpha1"}).rows == ()

@@ -14,6 +14,8 @@ from prometheus_client.samples import Sample
 
 from policies.analyses.audit import AuditCounts, KeptProofs, Survey, audit
 from policies.analyses.usage import device_states, usage_report
+from policies.analyses.wait_list import missing_counts
+from policies.kubernetes.bounds import Work, bounded_by, check_cancelled
 from policies.kubernetes.objects import json_document
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.cluster.garbage_collection import CollectionPause
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from policies.analyses.audit import AuditReport
+    from policies.analyses.wait_reasons import WaitReason
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.rules.settings import GPUAdmissionPolicy
@@ -38,6 +41,10 @@ _logger = logging.getLogger("gpu_admission.controllers")
 
 AUDIT_SECONDS = 600.0
 """Between two audits, of the leader and of a replica that shows the page."""
+_COUNT_MISSING_SECONDS = 60.0
+"""Between two counts of the pods that workloads lack."""
+_MISSING_SECONDS, _LONGEST_MISSING_SECONDS = 5.0, 15.0
+"""The time after which no further workload is explained, and the limit for all of them."""
 _SECONDS = 600.0
 """The limit for one step of a round. A page takes milliseconds, the audit of a large cluster seconds."""
 
@@ -53,6 +60,8 @@ class AuditRound:
     clockwork: Clockwork = field(default_factory=Clockwork)
     _last: tuple[AuditReport, datetime] | None = field(default=None, init=False)
     _kept: KeptProofs = field(default_factory=KeptProofs, init=False)
+    _next_count: float = field(default=0.0, init=False)
+    _missing: Counter[WaitReason] = field(default_factory=Counter, init=False)
 
     @property
     def metrics(self) -> AuditMetrics:
@@ -74,6 +83,33 @@ class AuditRound:
     def forget(self) -> None:
         """Drop the last report and its proofs, because another replica leads now."""
         self._last, self._kept = None, KeptProofs()
+        self._next_count, self._missing = 0.0, Counter()
+
+    def count_missing_pods(self) -> Counter[WaitReason]:
+        """The pods that workloads of the last audit still lack, by reason; counted anew once a minute, in a thread."""
+        began = self.clockwork.clock()
+        if self._last is None or began < self._next_count:
+            return self._missing
+        self._next_count = began + _COUNT_MISSING_SECONDS
+
+        def check_time() -> None:
+            if self.clockwork.clock() >= began + _LONGEST_MISSING_SECONDS:
+                raise TimeoutError
+
+        def has_time() -> bool:
+            return self.clockwork.clock() < began + _MISSING_SECONDS
+
+        workloads, now = self._last[0].short_workloads, self.clockwork.now()
+        try:
+            with bounded_by(Work(check=check_time)):
+                self._missing = missing_counts(self.view, self.settings(), now, workloads, has_time)
+        except TimeoutError:
+            _logger.warning("the pods that workloads lack were not counted in %g seconds", _LONGEST_MISSING_SECONDS)
+        except Exception:
+            check_cancelled()
+            # A defect that one workload meets must not end the counts of pods.
+            _logger.exception("the pods that workloads lack were not counted")
+        return self._missing
 
     async def round(self) -> None:
         """Audit the cluster once.

@@ -233,6 +233,7 @@ class Leading:
             WaitingWriter(client, waiting_metrics, identity, clockwork),
             waiting_metrics,
             clockwork,
+            self.audit.count_missing_pods,
         )
         sweep = TemplateSweep(client, view, settings, self.metrics, _GRACE)
         self._tasks = (

@@ -196,7 +196,7 @@ class WaitingMetrics(Collector):
         """The pods of the last round."""
         pods = GaugeMetricFamily(
             "gpu_admission_waiting_pods",
-            "Pods that have waited for GPUs for more than 30 s, by reason.",
+            "Pods that have waited for GPUs for more than 30 s, and pods that workloads lacked at the last audit, by reason.",
             None,
             ("reason",),
         )

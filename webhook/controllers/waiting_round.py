@@ -402,6 +402,8 @@ class WaitingRound:
     writer: WaitingWriter
     metrics: WaitingMetrics
     clockwork: Clockwork
+    missing_pods: Callable[[], Counter[WaitReason]] = Counter
+    """Returns the number of pods that workloads lack, by reason; called in a thread."""
     _note: str = field(default="", init=False)
     _next_withdrawal: float = field(default=0.0, init=False)
     _next_count: float = field(default=0.0, init=False)
@@ -431,10 +433,11 @@ class WaitingRound:
         self._next_withdrawal = 0.0 if settings.explain.on_pods else now + _IDLE_SECONDS
         try:
             answers, due = await run_spread(partial(self._plan, settings), _COMPUTE_SECONDS)
+            missing = await run_spread(self.missing_pods, _COMPUTE_SECONDS)
         except TimeoutError as error:
             raise IncompleteRound(f"pods that wait were not explained within {_COMPUTE_SECONDS:g} seconds") from error
         if answers is not None:
-            self.metrics.show(answers.counts, answers.conditions)
+            self.metrics.show(Counter(answers.counts) + missing, answers.conditions)
             self._counts = answers.counts
         if due:
             self._next_withdrawal = 0.0

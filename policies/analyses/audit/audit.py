@@ -87,7 +87,9 @@ def audit(
         counts[finding.rule, finding.severity] += finding.count
         if finding.waived:
             waived[finding.rule, finding.severity] += finding.count
-    report = AuditReport(tuple(findings), 0, dict(counts), dict(waived), rows, _gaps(survey, view))
+    report = AuditReport(
+        tuple(findings), 0, dict(counts), dict(waived), rows, _gaps(survey, view), tuple(survey.short_workloads)
+    )
     return report.limit_findings(most_findings)
 
 

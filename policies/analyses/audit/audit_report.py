@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from policies.conversion.exemptions import Mode
@@ -127,6 +127,8 @@ class AuditReport:
     readiness: tuple[ConversionReadiness, ...]
     """The namespaces that have opted in, or have workloads that request GPUs; sorted."""
     gaps: tuple[Gap, ...]
+    short_workloads: tuple[Object, ...] = field(default=(), repr=False)
+    """Workloads that request GPUs and lack pods, with the fields that the wait list reads."""
 
     def limit_findings(self, most: int) -> AuditReport:
         """The report with at most so many findings; the others are counted in `left_out`."""

@@ -24,7 +24,7 @@ from policies.fleet import may_request_gpu
 from policies.kubernetes.bounds import check_cancelled
 from policies.kubernetes.objects import controller_of, has_ended, lookup, name_of, namespace_of, uid_of
 from policies.kubernetes.pod_templates import pod_of, with_defaults
-from policies.kubernetes.workloads import group_of, has_finished
+from policies.kubernetes.workloads import group_of, has_finished, missing_pods
 from policies.rules.request import Request
 from policies.rules.settings.choices import workload_kinds
 from policies.rules.settings.exemptions import exemption_in_cluster
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 
 _POD = ("", "Pod")
 _KARPENTER = ("karpenter.sh", "NodePool")
+_MOST_SHORT, _MOST_SHORT_OF_NAMESPACE = 200, 20
+"""Workloads that lack pods which are kept, so that one user can neither fill the memory nor keep the others out."""
+_LONGEST_SHORT = 32 * 1024
+"""Characters of one of them."""
+_NAMING = frozenset({"name", "namespace", "uid", "labels", "creationTimestamp", "ownerReferences"})
+_COUNTING = frozenset({"active", "conditions", "replicas", "succeeded"})
 _PARTLY_READ = frozenset(
     {
         ("serving.kserve.io", "InferenceService"),
@@ -115,6 +121,8 @@ class Survey:
         self.workloads: list[Workload] = []
         self.parents: dict[tuple[str, str], str] = {}
         """The controllers of workloads: by namespace and label, `ReplicaSet train-5d8f` is of `Deployment train`."""
+        self.short_workloads: list[Object] = []
+        """Workloads that lack pods, at most 200, and 20 of a namespace; each of at most 32 KiB."""
         self.node_pools: list[Object] = []
         self.missing: dict[str, str] = {}
         """Kinds that cannot be read, each with the reason."""
@@ -182,6 +190,19 @@ class Survey:
                 forms[form] = form, pod, wanted + (forms[form][2] if form in forms else 0)
         if forms:
             self.workloads.append(Workload(namespace, workload["kind"], name_of(workload), tuple(forms.values())))
+            if missing_pods(workload, sum(count for *_, count in forms.values())):
+                self._keep_short(workload)
+
+    def _keep_short(self, workload: Object) -> None:
+        """Keep a workload for the wait list, if there is room for it."""
+        kept = {part: workload[part] for part in ("apiVersion", "kind", "spec")} | {
+            "metadata": {name: value for name, value in workload["metadata"].items() if name in _NAMING},
+            "status": {name: value for name, value in workload["status"].items() if name in _COUNTING},
+        }
+        neighbours = sum(namespace_of(each) == namespace_of(workload) for each in self.short_workloads)
+        has_room = len(self.short_workloads) < _MOST_SHORT and neighbours < _MOST_SHORT_OF_NAMESPACE
+        if has_room and len(repr(kept)) <= _LONGEST_SHORT:
+            self.short_workloads.append(kept)
 
     def _has_workload(self, document: Object) -> bool:
         """True if the controller of an object is a workload of a kind that the survey takes in."""
