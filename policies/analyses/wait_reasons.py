@@ -190,8 +190,9 @@ def _fit_clause(explanation: Explanation, peers: Peers) -> str:
         return f"the {kind}pod{owner} {f'fits now{where}' if fit else 'fits nowhere now'}"
     if fit == waiting:
         return f"all {waiting:,} {kind}pods{owner} fit now{where}"
-    others = "; for the others, all fitting nodes are in use" if fit else ""
-    return f"{f'{fit:,}' if fit else 'none'} of the {waiting:,} {kind}pods{owner} {'fit' if fit > 1 else 'fits'} now{others}"
+    others = "; no node has room for the others" if fit else ""
+    the = "the " if peers.bound else ""
+    return f"{f'{fit:,}' if fit else 'none'} of {the}{waiting:,} {kind}pods{owner} {'fit' if fit > 1 else 'fits'} now{others}"
 
 
 def gated_cause(document: Object, gates: Sequence[str]) -> WaitCause:

@@ -91,6 +91,12 @@ def test_pods_with_gpus_are_completed_by_kind_and_name(complete, cluster):
     assert complete("explain", *files, "-n", "team-a", "pod/p") == ["pod/pretrain"]
 
 
+def test_names_follow_their_kind(complete, cluster):
+    files = ["--cluster", cluster, "--cluster", IN_USE, "-n", "team-a"]
+    assert complete("explain", *files, "pod", "") == ["embed", "pretrain"]
+    assert complete("explain", *files, "pods", "embed", "") == ["pretrain"]
+
+
 def test_manifests_follow_the_pods(complete, cluster, write):
     write("pods.yaml", "")
     files = ["--cluster", cluster, "--cluster", IN_USE]

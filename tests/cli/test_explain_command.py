@@ -125,6 +125,63 @@ def test_pod_workload_and_template_of_the_cluster_are_explained_in_the_order_ask
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "labels"),
+    [
+        (("pod", "train"), ["pod team-a/train"]),
+        (("deployments", "web", "web-2"), ["Deployment team-a/web", "Deployment team-a/web-2"]),
+        (("train",), ["pod team-a/train"]),
+        (("web-2", "claim/train-gpu"), ["Deployment team-a/web-2", "ResourceClaim team-a/train-gpu"]),
+    ],
+)
+def test_kind_and_names_are_separate_words_or_the_kind_is_found(explained, write, pod, deployment, asked, labels):
+    known = write("known.yaml", deployment(), deployment("web-2"), pod(), claim(name="train-gpu"))
+    assert [label for label, *_ in texts_of(explained("--cluster", known, "-n", "team-a", *asked))] == labels
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        (("web",), "web: name the kind too: namespace team-a has claim/web and deployment/web"),
+        (
+            ("trian",),
+            "trian: neither a file nor an object of namespace team-a that can be explained; did you mean pod/train?",
+        ),
+        (
+            ("pod", "web"),
+            "pod/web: Pod web in namespace team-a not found; did you mean claim/web?",
+        ),
+        (
+            ("other",),
+            (
+                "other: neither a file nor an object of namespace team-a that can be explained; one is in namespace team-b: "
+                "-n team-b"
+            ),
+        ),
+        (
+            ("claim", "othr-10"),
+            (
+                "claim/othr-10: ResourceClaim othr-10 in namespace team-a not found; did you mean claim/other-10? It is in "
+                "namespace team-b: -n team-b"
+            ),
+        ),
+    ],
+)
+def test_name_that_is_not_found_is_answered_with_what_is_near(invoke, write, pod, deployment, asked, problem):
+    elsewhere = [claim(name=name, namespace="team-b") for name in ("other", "other-10")]
+    known = write("here/known.yaml", deployment(), pod(), claim(name="web"), *elsewhere)
+    done = invoke("explain", "--cluster", known, "-n", "team-a", *asked)
+    assert (done.exit_code, done.stderr) == (2, f"{problem}\n1 problem; nothing was done\n")
+
+
+def test_kind_without_a_name_is_wrong_usage(invoke, cluster):
+    done = invoke("explain", "--cluster", cluster, "pod")
+    assert done.exit_code == 2
+    assert done.stderr.endswith(
+        "name one: gpu-admission explain pod NAME; without arguments, all that waits is listed\n"
+    )
+
+
 def test_pod_of_the_cluster_is_taken_as_it_is_though_it_has_no_uid(explained, write, pod):
     file = write("known.yaml", pod())
     remark = "this counts the toleration for nvidia.com/gpu that placement adds to the pod"
@@ -151,7 +208,7 @@ def test_folder_is_explained_but_for_what_finds_no_place(explained, write, pod):
 @pytest.mark.parametrize(
     ("asked", "problem"),
     [
-        ("claim/gup", "claim/gup: ResourceClaim gup in namespace team-a not found; did you mean gpu?"),
+        ("claim/gup", "claim/gup: ResourceClaim gup in namespace team-a not found; did you mean claim/gpu?"),
         (
             "pod/train",
             "pod/train: Pods are unknown; kubectl get --raw /api/v1/pods prints them for a file of --cluster",
@@ -180,7 +237,7 @@ def test_what_is_not_there_is_reported(invoke, write, asked, problem):
 def test_object_in_another_namespace_is_pointed_to(invoke, write):
     done = invoke("explain", "--cluster", write("known.yaml", claim()), "claim/gpu")
     assert done.stderr.splitlines()[0] == (
-        "claim/gpu: ResourceClaim gpu in namespace default not found; one is in namespace team-a"
+        "claim/gpu: ResourceClaim gpu in namespace default not found; one is in namespace team-a: -n team-a"
     )
 
 

@@ -161,6 +161,65 @@ async def test_object_that_is_missing_is_reported(explain):
     )
 
 
+async def test_name_without_its_kind_is_found(explain):
+    done = await explain("pretrain", "-n", "team-a")
+    assert done.stdout.startswith("ResourceClaim team-a/pretrain  impossible\n")
+
+
+async def test_name_of_several_objects_needs_its_kind(explain, sandbox):
+    meta = {"name": "pretrain", "namespace": "team-a"}
+    spec = {"containers": [{"name": "a", "image": "a"}]}
+    sandbox.create({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    done = await explain("pretrain", "-n", "team-a")
+    assert (
+        done.stderr.splitlines()[0]
+        == "pretrain: name the kind too: namespace team-a has pod/pretrain and claim/pretrain"
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "namespace", "problem"),
+    [
+        (
+            ("claim", "pretrian"),
+            "team-a",
+            "ResourceClaim pretrian in namespace team-a not found; did you mean claim/pretrain?",
+        ),
+        (
+            ("claim", "pretrain"),
+            "team-b",
+            "ResourceClaim pretrain in namespace team-b not found; one is in namespace team-a: -n team-a",
+        ),
+        (
+            ("claim", "pretrian"),
+            "team-b",
+            (
+                "ResourceClaim pretrian in namespace team-b not found; did you mean claim/pretrain? It is in namespace team-a: "
+                "-n team-a"
+            ),
+        ),
+        (
+            ("pretrian",),
+            "team-a",
+            "neither a file nor an object of namespace team-a that can be explained; did you mean claim/pretrain?",
+        ),
+    ],
+)
+async def test_name_that_is_not_found_is_answered_with_what_is_near(explain, asked, namespace, problem):
+    done = await explain(*asked, "-n", namespace)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[0].partition(": ")[2] == problem
+
+
+async def test_member_learns_of_no_names_that_they_may_not_read(explain, service, sandbox, rights):
+    rights.of[ALICE] = "member"
+    sandbox.faults.add(faults.failing(403, "Forbidden"), verb="GET", path="*/namespaces/team-a/*")
+    done = await explain("pretrian", "-n", "team-a", user=ALICE)
+    assert done.stderr.splitlines()[0] == (
+        "pretrian: name the kind too, such as pod/pretrian: you may not read the pods of namespace team-a"
+    )
+
+
 async def test_member_of_a_namespace_asks_the_service(explain, service, rights):
     rights.of[ALICE] = "member"
     done = await explain("claim/pretrain", "-n", "team-a", user=ALICE)

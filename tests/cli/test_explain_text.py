@@ -172,7 +172,7 @@ def text_of_head(verdict, replicas, peers):
             1,
             4,
             1,
-            "1 of the 3 waiting pods of ReplicaSet web fits now; for the others, all fitting nodes are in use; 1 of 4 has a node.",
+            "1 of the 3 waiting pods of ReplicaSet web fits now; no node has room for the others; 1 of 4 has a node.",
         ),
         ("fits", 2, 3, 3, "All 3 pods of ReplicaSet web have a node already; one more fits 2 of 9 nodes now."),
         (

@@ -62,7 +62,9 @@ def needs_a_cluster(line):
     command = re.findall(r"gpu-admission ([\w-]+)", line)[-1]
     if line == "gpu-admission explain":
         return True
-    return "--cluster" not in line and (command in LIVE or "--live" in line or "--context" in line or "/train" in line)
+    return "--cluster" not in line and (
+        command in LIVE or "--live" in line or "--context" in line or "pod train" in line or "/train" in line
+    )
 
 
 @pytest.mark.parametrize("name", COMMANDS)

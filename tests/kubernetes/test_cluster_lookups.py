@@ -108,13 +108,30 @@ def test_object_is_found_by_kind_name_and_namespace(word, name, namespace):
 @pytest.mark.parametrize(
     ("word", "name", "namespace", "sentence"),
     [
-        ("pod", "trian", "team-a", "Pod trian in namespace team-a not found; did you mean train?"),
+        ("pod", "trian", "team-a", "Pod trian in namespace team-a not found; did you mean pod/train?"),
         ("pod", "train", "", "Pod train in namespace default not found; one is in namespace team-a"),
         ("pod", "train-2", "", "Pod train-2 in namespace default not found; one is in namespace team-b and 1 more"),
         ("pod", "x", "team-a", "Pod x in namespace team-a not found"),
+        ("pod", "tra", "team-a", "Pod tra in namespace team-a not found; did you mean pod/train?"),
+        (
+            "pod",
+            "eva",
+            "team-b",
+            "Pod eva in namespace team-b not found; did you mean pod/eval? It is in namespace default",
+        ),
+        ("deploy", "train", "team-a", "Deployment train in namespace team-a not found; did you mean pod/train?"),
         ("job", "volcanic", "team-a", "Job volcanic in namespace team-a not found"),
     ],
-    ids=["misspelt", "elsewhere", "in several namespaces", "nowhere", "of another group"],
+    ids=[
+        "misspelt",
+        "elsewhere",
+        "in several namespaces",
+        "nowhere",
+        "of its workload",
+        "near elsewhere",
+        "of another kind",
+        "of another group",
+    ],
 )
 def test_message_about_a_missing_object_names_what_is_there(word, name, namespace, sentence):
     with pytest.raises(NotFoundError) as reported:

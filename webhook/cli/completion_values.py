@@ -76,12 +76,15 @@ def _products(typed: str) -> list[str]:
 
 
 def _named_objects(ctx: click.Context, incomplete: str) -> list[str]:
-    """Objects of the namespace as `KIND/NAME`; pods with devices and manifests if no kind is written yet."""
+    """Objects of the namespace as `KIND/NAME`, or as names after a kind; pods with devices and manifests without one."""
     from pathlib import Path
 
     from webhook.cli.folders import SUFFIXES
 
     word, slash, _ = incomplete.partition("/")
+    if (kind := next(iter(ctx.params.get("names") or ()), "")) and not (slash or "/" in kind or Path(kind).exists()):
+        names = (each.removeprefix(f"{kind}/") for each in _objects_of_kind(ctx, kind, f"{kind}/{incomplete}"))
+        return [name for name in names if name not in ctx.params["names"]]
     if slash:
         return _objects_of_kind(ctx, word, incomplete) if word and not Path(word).is_dir() else []
     pods = _objects_of_kind(ctx, "pod", incomplete) if "pod/".startswith(word) else []

@@ -232,7 +232,7 @@ class Questions:
         except NotFoundError as error:
             sentence = f"{error.sentence[0].upper()}{error.sentence[1:]}"
             remedy = "" if error.is_certain else "; post the object itself"
-            raise web.HTTPNotFound(text=with_full_stop(f"{sentence}{remedy}{error.hint}")) from error
+            raise web.HTTPNotFound(text=with_full_stop(f"{sentence}{remedy}{error.hint.text}")) from error
         except UnavailableError as error:
             raise web.HTTPServiceUnavailable(text=str(error), headers=_RETRY) from error
         self.metrics.count_explanation("answered")

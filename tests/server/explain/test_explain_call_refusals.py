@@ -115,7 +115,7 @@ async def test_message_about_a_missing_object_names_similar_ones(start_webhook, 
     client = await client_of(webhook.explain_port, client_context("dashboard"))
     question = {"kind": "claim", "namespace": "team-a", "name": "gpus"}
     assert plain(await ask(client, question), 404) == (
-        "ResourceClaim gpus in namespace team-a not found; did you mean gpu?"
+        "ResourceClaim gpus in namespace team-a not found; did you mean claim/gpu?"
     )
 
 

@@ -229,7 +229,7 @@ async def test_pending_pod_is_explained_by_name(start_ui, cluster):
     assert "fits" in html
     assert "gpu-a100-01" not in html
     status, text = await ui.ask({"kind": "claim", "name": "gpus", "namespace": "team-a"})
-    assert (status, text) == (404, "ResourceClaim gpus in namespace team-a not found; did you mean gpu?\n")
+    assert (status, text) == (404, "ResourceClaim gpus in namespace team-a not found; did you mean claim/gpu?\n")
     assert (
         'gpu_admission_ui_calls_total{call="explanation",outcome="answered"} 1.0'
         in ui.metrics.exposition().text().decode()

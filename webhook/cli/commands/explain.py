@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 
 @click.command("explain")
 @click.argument(
-    "names", nargs=-1, metavar="[FILE|DIR|-|KIND/NAME]...", shell_complete=complete_from("objects", or_paths=True)
+    "names",
+    nargs=-1,
+    metavar="[FILE|DIR|-|KIND/NAME|KIND NAME|NAME]...",
+    shell_complete=complete_from("objects", or_paths=True),
 )
 @filename_option
 @files_option(
@@ -52,8 +55,10 @@ def command(
     """Show where a pod or claim fits, why not elsewhere, and what to change.
 
     Explains pods, the pods that workloads would create, ResourceClaims and ResourceClaimTemplates: as KIND/NAME, such as
-    pod/NAME, claim/NAME, template/NAME, deployment/NAME, or from files, folders and standard input (-). A name that
-    exists as a file is read as a file.
+    pod/NAME, claim/NAME, template/NAME, deployment/NAME, as a kind and names (pod NAME...), as a name alone if one object has
+    it, or from files, folders and standard input (-). A name that exists as a file is read as a file.
+
+    The first lines of each answer are the verdict, the reason, and what would help.
 
     KIND/NAME is an object of the running cluster, as kubectl finds it. Users who may list nodes, pods, claims and devices
     of the whole cluster read it themselves. All others ask the Service of gpu-admission, which names nothing outside of
@@ -68,7 +73,7 @@ def command(
     What waits for GPUs, and why?
       gpu-admission explain
     Why does my pod not start?
-      gpu-admission explain pod/train -n team-a
+      gpu-admission explain pod train -n team-a
     Where would the pods of a chart fit in the running cluster, for a program?
       helm template ./chart | gpu-admission explain --live -n team-a -o json -
     The same from files, without a cluster:

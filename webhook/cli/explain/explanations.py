@@ -11,13 +11,23 @@ import click
 from policies.analyses.explain import Explanation, explain
 from policies.analyses.explain.explanations import fit_word, left_out_sentence, why_sentences
 from policies.analyses.wait_list import WaitRow
+from policies.kubernetes.names import format_list, is_dns_subdomain
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, in_namespace
 from policies.outcome import Feasibility, questions
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import current_progress
 from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import output_text
-from webhook.cluster.lookups import KindUnknownError, NotFoundError, find_resource, look_up
+from webhook.cluster.lookups import (
+    KindUnknownError,
+    NotFoundError,
+    all_resources,
+    find_resource,
+    look_up,
+    name_hint,
+    objects_named,
+    reference,
+)
 from webhook.pages.explanation_report import answer_section, nodes_sentence, remarks_section
 from webhook.pages.report_model import Column, Lines, Paragraph, Section, Table, numbers
 from webhook.pages.text_report import render_text
@@ -29,8 +39,9 @@ if TYPE_CHECKING:
     from policies.kubernetes.objects import Object
     from policies.kubernetes.view import ClusterView
     from policies.outcome import NodeGroup
-    from policies.rules.settings import GPUAdmissionPolicy
+    from policies.rules.settings import AddedKind, GPUAdmissionPolicy
     from webhook.cli.cluster_options import ClusterOptions
+    from webhook.cluster.lookups import Hint
     from webhook.cluster.resources import Resource
     from webhook.pages.report_model import Cell
 
@@ -43,8 +54,14 @@ class Name(NamedTuple):
     """An object of the cluster, as it is named on the command line."""
 
     argument: str
-    resource: Resource
+    resources: tuple[Resource, ...]
+    """Its kind, or all kinds that it may have."""
     name: str
+
+    @property
+    def resource(self) -> Resource | None:
+        """Its kind; None if only the name was given."""
+        return self.resources[0] if len(self.resources) == 1 else None
 
 
 def explanations_of(files: Sequence[str], names: Sequence[str], source: ClusterOptions) -> list[Explanation]:
@@ -127,13 +144,19 @@ def what_waits(source: ClusterOptions) -> WaitList:
 
 
 def read_sources(
-    files: Iterable[str], names: Iterable[str], namespace: str, policy: GPUAdmissionPolicy, reader: ManifestReader
+    files: Iterable[str], names: Sequence[str], namespace: str, policy: GPUAdmissionPolicy, reader: ManifestReader
 ) -> list[list[Object] | Name]:
-    """The objects or the name of each file and argument; invalid arguments go to the reader's problems."""
+    """The objects or the name of each file and argument; invalid arguments go to the reader's problems.
+
+    Raises:
+        click.UsageError: A kind has no name.
+    """
     sources: list[list[Object] | Name] = [_read_objects(file, namespace, reader) for file in files]
+    if after_kind := _names_after_kind(names, policy.workloads.kinds):
+        return [*sources, *after_kind]
     for argument in names:
         try:
-            name = _name(argument, policy)
+            name = _name(argument, policy.workloads.kinds)
         except KindUnknownError as error:
             reader.problems.append(Problem(argument, f"no such file or directory, and {error}"))
             continue
@@ -141,34 +164,58 @@ def read_sources(
     return sources
 
 
-def has_names(arguments: Iterable[str]) -> bool:
-    """True if an argument is `KIND/NAME` with a built-in kind, and names no file."""
-    for argument in filter(_is_name, arguments):
-        try:
-            find_resource(argument.partition("/")[0])
-        except KindUnknownError:
-            continue
-        return True
-    return False
+def has_names(arguments: Sequence[str]) -> bool:
+    """True if an argument names an object, of a built-in kind if it names the kind, and no file."""
+    return bool(_names_after_kind(arguments)) or any(map(_is_known_name, arguments))
 
 
-def _is_name(argument: str) -> bool:
-    word, _, name = argument.partition("/")
-    is_path = not word or not name or "/" in name or name.endswith(_ENDINGS)
-    return not (is_path or os.path.exists(argument))
+def _is_known_name(argument: str) -> bool:
+    try:
+        return _name(argument) is not None
+    except KindUnknownError:
+        return False
 
 
-def _name(argument: str, policy: GPUAdmissionPolicy) -> Name | None:
+def _names_after_kind(arguments: Sequence[str], added: Iterable[AddedKind] = ()) -> list[Name]:
+    """The objects of `pod NAME...`, a kind before names as in kubectl; none if the first argument is no kind.
+
+    Raises:
+        click.UsageError: There is no name after the kind.
+    """
+    if not arguments or not _is_word(arguments[0]) or any("/" in name for name in arguments[1:]):
+        return []
+    word, *names = arguments
+    try:
+        resource = find_resource(word, added)
+    except KindUnknownError:
+        return []
+    if not names:
+        raise click.UsageError(
+            f"name one: gpu-admission explain {word} NAME; without arguments, all that waits is listed"
+        )
+    return [Name(reference(resource, name), (resource,), name) for name in names]
+
+
+def _is_word(argument: str) -> bool:
+    """True if an argument without a slash may be a kind or a name, and names no file."""
+    is_file = argument.endswith(_ENDINGS) or os.path.exists(argument)
+    return is_dns_subdomain(argument.lower()) and not is_file
+
+
+def _name(argument: str, added: Iterable[AddedKind] = ()) -> Name | None:
     """The object that an argument names; None if it is a file.
 
     Raises:
         KindUnknownError: The argument is neither.
     """
-    if not _is_name(argument):
-        return None
+    if _is_word(argument):
+        return Name(argument, all_resources(added), argument)
     word, _, name = argument.partition("/")
+    is_path = not word or not name or "/" in name or name.endswith(_ENDINGS)
+    if is_path or os.path.exists(argument):
+        return None
     try:
-        return Name(argument, find_resource(word, policy.workloads.kinds), name)
+        return Name(argument, (find_resource(word, added),), name)
     except KindUnknownError:
         if os.path.isdir(word):
             return None
@@ -182,12 +229,30 @@ def _read_objects(path: str, namespace: str, reader: ManifestReader) -> list[Obj
 def _objects_of(source: list[Object] | Name, view: ClusterView, namespace: str, reader: ManifestReader) -> list[Object]:
     if not isinstance(source, Name):
         return source
+    if source.resource is None:
+        home = namespace or DEFAULT_NAMESPACE
+        found = objects_named(view, source.name, home)
+        if len(found) != 1:
+            known = ((each, item) for each in source.resources for item in view.known_objects(each.kind))
+            hint = name_hint(known, source.name, home)
+            reader.problems.append(ambiguous_name(source, [resource for resource, _ in found], home, hint))
+        return [found[0][1]] if len(found) == 1 else []
     try:
         return [look_up(view, source.resource, source.name, namespace)]
     except NotFoundError as error:
         bring = f"; kubectl get --raw {source.resource.path()} prints them for a file of --cluster"
-        reader.problems.append(Problem(source.argument, f"{error}{'' if error.is_certain else bring}"))
+        problem = f"{error}{error.hint.option}{'' if error.is_certain else bring}"
+        reader.problems.append(Problem(source.argument, problem))
         return []
+
+
+def ambiguous_name(name: Name, found: Sequence[Resource], namespace: str, hint: Hint) -> Problem:
+    """The problem of a name that several objects of a namespace have, or none."""
+    if found:
+        listed = format_list([reference(each, name.name) for each in found], len(found))
+        return Problem(name.argument, f"name the kind too: namespace {namespace} has {listed}")
+    missing = f"neither a file nor an object of namespace {namespace} that can be explained"
+    return Problem(name.argument, f"{missing}{hint.text}{hint.option}")
 
 
 def text(explanations: Sequence[Explanation], width: int | None = None) -> str:

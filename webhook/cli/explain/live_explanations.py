@@ -12,11 +12,11 @@ import click
 
 from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.names import format_list
-from policies.kubernetes.objects import DEFAULT_NAMESPACE, name_of, namespace_of, parse_document
+from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, name_of, namespace_of, parse_document
 from policies.kubernetes.pod_status import is_not_running
 from policies.kubernetes.view import ChangedView
 from policies.outcome import READ_FROM, Feasibility, ObstacleKind, questions
-from webhook.cli.explain.explanations import Name, check_found, read_sources
+from webhook.cli.explain.explanations import Name, ambiguous_name, check_found, read_sources
 from webhook.cli.manifest_reader import ManifestReader, Problem
 from webhook.cli.progress import Progress
 from webhook.cli.running_clusters import (
@@ -32,6 +32,7 @@ from webhook.cli.unwatched_objects import WITHOUT_EVENTS, ViewWithEvents, read_p
 from webhook.cluster.answers import APIError
 from webhook.cluster.client import NoTokenError
 from webhook.cluster.kind_reads import Unreadable, Why, read_object
+from webhook.cluster.lookups import NO_HINT, all_resources, name_hint
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from webhook.cli.cluster_options import ClusterOptions
     from webhook.cluster.answers import ServiceAnswer
     from webhook.cluster.client import APIClient
+    from webhook.cluster.lookups import Hint
+    from webhook.cluster.resources import Resource
 
 
 _MOST_RETRIES = 20
@@ -279,22 +282,82 @@ async def _subjects(
     """The objects of a file, or the one with a name; missing ones go to the reader's problems."""
     if not isinstance(source, Name):
         return [_Subject(document, None) for document in source]
-    resource, found = source.resource, None
-    # A kind that the settings add has no version; the API server prefers one.
-    versions = [resource.version] if resource.version else await Discovery(client).versions(resource.group)
+    discovery = Discovery(client)
     try:
-        if versions:
-            found = await read_object(client, replace(resource, version=versions[0]), source.name, namespace)
+        reads = [_read_named(client, discovery, each, source.name, namespace) for each in source.resources]
+        answers = dict(zip(source.resources, await asyncio.gather(*reads), strict=True))
     except ValueError as error:
         reader.problems.append(Problem(source.argument, str(error)))
         return []
-    if isinstance(found, dict):
-        return [_Subject(found, source)]
-    if found is not None and found.why is Why.FORBIDDEN:
+    documents = {resource: answer for resource, answer in answers.items() if isinstance(answer, dict)}
+    if len(documents) == 1:
+        return [_Subject(document, source) for document in documents.values()]
+    found = [*documents]
+    (answer, *_) = answers.values()
+    is_hidden = isinstance(answer, Unreadable) and answer.why is Why.FORBIDDEN
+    if source.resource is not None and is_hidden:
         return [_Subject(None, source)]
-    missing = f"{resource.kind} {source.name} in namespace {namespace} not found; -n names another namespace"
-    reader.problems.append(Problem(source.argument, missing if found is None else str(found)))
+    hint = NO_HINT if found else await _hint(client, discovery, source, namespace)
+    if source.resource is None:
+        problem = ambiguous_name(source, found, namespace, hint)
+        if is_hidden and not found:
+            message = (
+                f"name the kind too, such as pod/{source.name}: you may not read the pods of namespace {namespace}"
+            )
+            problem = Problem(source.argument, message)
+    elif answer is None:
+        missing = f"{source.resource.kind} {source.name} in namespace {namespace} not found"
+        problem = Problem(source.argument, f"{missing}{hint.text or '; -n names another namespace'}{hint.option}")
+    else:
+        problem = Problem(source.argument, str(answer))
+    reader.problems.append(problem)
     return []
+
+
+async def _read_named(
+    client: APIClient, discovery: Discovery, resource: Resource, name: str, namespace: str
+) -> Object | Unreadable | None:
+    served = await _served(discovery, resource)
+    return None if served is None else await read_object(client, served, name, namespace)
+
+
+async def _served(discovery: Discovery, resource: Resource) -> Resource | None:
+    """The resource in its version; a kind that the settings add has none, and the API server prefers one."""
+    if resource.version:
+        return resource
+    versions = await discovery.versions(resource.group)
+    return replace(resource, version=versions[0]) if versions else None
+
+
+_MOST_LISTED = "500"
+"""Objects of a kind whose names are compared with a name that is not found."""
+
+
+async def _hint(client: APIClient, discovery: Discovery, source: Name, namespace: str) -> Hint:
+    """The object that was probably meant, among those that the user may list."""
+    known: list[tuple[Resource, Object]] = []
+
+    async def read(resource: Resource, home: str, query: dict[str, str]) -> None:
+        served = await _served(discovery, resource)
+        try:
+            answer = None if served is None else await client.get(served.path(home), query)
+        except APIError:
+            # A hint is not worth an error: the user may not list them, or they are not served.
+            return
+        known.extend((resource, item) for item in items_at(answer, ("items",)))
+
+    same, some = {"fieldSelector": f"metadata.name={source.name}"}, {"limit": _MOST_LISTED}
+    kinds = [each for each in source.resources if each == source.resource or each.kind in _USUAL]
+    await asyncio.gather(
+        *(read(each, "", same) for each in source.resources),
+        *(read(each, home, some) for each in kinds for home in (namespace, "")),
+        *(read(each, namespace, same) for each in all_resources() if source.resource and each.kind in _USUAL),
+    )
+    return name_hint(known, source.name, namespace)
+
+
+_USUAL = ("Pod", "ResourceClaim", "Deployment", "Job", "StatefulSet")
+"""The kinds whose names are compared, beside the kind that is named."""
 
 
 def _plurals(kinds: Sequence[str]) -> str:
@@ -359,6 +422,6 @@ def _posted_question(subject: _Subject) -> dict[str, Any]:
     """The question as the service takes it; an object that the user may not read is named."""
     if subject.document is not None:
         return {"object": subject.document}
-    if subject.name is None:
-        raise ValueError("a subject has an object or a name")
+    if subject.name is None or subject.name.resource is None:
+        raise ValueError("a subject has an object, or a kind and a name")
     return {"kind": subject.name.resource.name, "name": subject.name.name}
