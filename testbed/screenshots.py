@@ -36,6 +36,7 @@ class _Screenshot(NamedTuple):
 
 
 _SCREENSHOTS = (
+    _Screenshot("report", _REPORT, ""),
     _Screenshot("report-nodes", _REPORT, "#nodes"),
     _Screenshot("report-quotas", _REPORT, "#quotas", "dark"),
     _Screenshot("cel", _CEL, ""),

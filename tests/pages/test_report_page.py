@@ -101,7 +101,7 @@ def test_tiles_say_what_waits_what_is_free_and_what_is_broken(report_page):
         "pod waits for GPUs": ("1", "warn", "1 fits now"),
         "GPUs free": ("4", "", "2 MIG devices, 6 shares of GPUs"),
         "GPUs unusable": ("2", "bad", "1 given out twice"),
-        "nodes ready": ("5 of 5", "warn", "1 cordoned"),
+        "of 5 nodes ready": ("5", "warn", "1 cordoned"),
         "namespace over quota": ("1", "bad", "2 with a quota"),
         "finding": ("1", "bad", "1 deny"),
     }

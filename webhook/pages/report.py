@@ -380,10 +380,11 @@ def _amounts_tile(
 def _unusable_tile(overview: Overview) -> Tile:
     totals = overview.usage.totals
     amounts = [(each, None if each.unusable is None else each.unusable + each.unhealthy) for each in totals]
-    broken = {
-        "held and unhealthy": sum((each.unhealthy for each in totals), Fraction(0)),
-        "given out twice": overview.given_out_twice,
-    }
+    reasons = (
+        reason for each in overview.usage.gpus for reason in each.reasons if reason.kind is UnusableKind.UNHEALTHY
+    )
+    unhealthy = sum((each.unhealthy for each in totals), Fraction(0)) + sum(reason.amount for reason in reasons)
+    broken = {"unhealthy": unhealthy, "given out twice": overview.given_out_twice}
     tone = Tone.BAD if any(broken.values()) else Tone.WARN if any(amount for _, amount in amounts) else Tone.PLAIN
     tile = _amounts_tile("unusable", amounts, "#nodes?node=needs-attention", tone)
     shown = [f"{format_amount(amount)} {words}" for words, amount in broken.items() if amount]
@@ -403,8 +404,8 @@ def _nodes_tile(overview: Overview) -> Tile:
     found = [state for state, number in counts.items() if number]
     ready = len(nodes) - counts[NodeState.NOT_READY] - counts[NodeState.MISSING]
     return Tile(
-        f"{ready:,} of {len(nodes):,}",
-        "nodes ready",
+        f"{ready:,}",
+        f"of {format_count(len(nodes), 'node')} ready",
         f"#nodes?node={one_word(found[0])}" if found else "#nodes",
         Tone.BAD if ready < len(nodes) else Tone.WARN if found else Tone.PLAIN,
         [f"{counts[state]:,} {state}" for state in found],
