@@ -105,6 +105,11 @@ def _figures(results: Results, theme: str) -> Sequence[Figure]:
     return next((each.figures for each in results.themes if each.name == theme), ())
 
 
+def _rounded(value: float) -> str:
+    """A number for readers: one decimal below ten, else none."""
+    return f"{value:,.1f}" if value < 10 else f"{value:,.0f}"
+
+
 def _creation(figures: Sequence[Figure]) -> Iterator[str]:
     if not figures:
         return
@@ -113,7 +118,7 @@ def _creation(figures: Sequence[Figure]) -> Iterator[str]:
     yield "|---|---|---|"
     for figure in figures:
         without, _ = figure.more["without webhooks in ms"]
-        yield f"| {figure.name} | {number(without)} ms | {number(figure.value)} ms |"
+        yield f"| {figure.name} | {_rounded(without)} ms | {_rounded(figure.value)} ms |"
     yield ""
 
 
@@ -125,7 +130,7 @@ def _load(figures: Sequence[Figure]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for figure in figures:
         cells = [
-            f"{number(figure.more[column][0])}{unit}" if column in figure.more else ""
+            f"{_rounded(figure.more[column][0])}{unit}" if column in figure.more else ""
             for column, unit in (
                 ("requests/s", ""),
                 ("p50 in ms", " ms"),
@@ -144,7 +149,7 @@ def _quotas(figures: Sequence[Figure]) -> Iterator[str]:
         if "pods/s" in figure.more:
             for place, name in enumerate((figure.name, figure.beside)):
                 columns = (figure.more[column][place] for column in ("pods/s", "p50 in ms", "p99 in ms"))
-                rows[figure.group, name] = [number(each) for each in columns if each is not None]
+                rows[figure.group, name] = [_rounded(each) for each in columns if each is not None]
     if not rows:
         return
     yield _QUOTAS
@@ -167,7 +172,7 @@ _SIZE_ROWS = (
     ("CPU of converting a pod meanwhile, p99", "converted_p99_ms", " ms", 1),
     ("CPU of reviewing a claim meanwhile, p50", "claim_p50_ms", " ms", 1),
     ("CPU of reviewing a claim meanwhile, p99", "claim_p99_ms", " ms", 1),
-    ("CPU of explaining why a pod waits", "explain_cpu_s", " s", 2),
+    ("CPU of explaining why a pod waits", "explain_cpu_s", " s", 1),
     ("CPU of an audit, without reading the pods", "audit_cpu_s", " s", 1),
 )
 """The rows of the table of sizes: a text, a field of ClusterSize, its unit, and the decimals."""
@@ -179,10 +184,16 @@ def _sizes(scale: ScaleResults) -> Iterator[str]:
     yield f"| | {' | '.join(f'{size.nodes:,} nodes' for size in sizes)} |"
     yield "|---|" + "---|" * len(sizes)
     for text, field, unit, decimals in _SIZE_ROWS:
-        cells = (f"{getattr(size, field):,.{decimals}f}{unit}" for size in sizes)
+        cells = (_size_cell(getattr(size, field), unit, decimals) for size in sizes)
         yield f"| {text} | {' | '.join(cells)} |"
     yield ""
     yield _SIZES_AFTER
+
+
+def _size_cell(value: float, unit: str, decimals: int) -> str:
+    if unit == " s" and value < 1:
+        return f"{value * 1000:.0f} ms"
+    return f"{value:,.{decimals}f}{unit}"
 
 
 def _run(results: Results) -> Iterator[str]:
