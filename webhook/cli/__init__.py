@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from webhook.cluster.garbage_collection import collect_rarely
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,6 +44,7 @@ class LazyGroup(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run a command; an internal error is reported in one sentence."""
+        collect_rarely()
         try:
             return super().main(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - errors that click does not handle are internal errors

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from certs import KeyPairFiles, issue_serving, make_authority
+from webhook.cluster.garbage_collection import collect_rarely
 from webhook.server.config import CannotServe
 from webhook.server.guarded_connection import Endpoint, OpenConnections
 from webhook.server.guarded_site import (
@@ -298,9 +299,6 @@ def _log_end(watching: asyncio.Task[None]) -> None:
 _SWITCH_SECONDS = 0.0005
 """The switch interval of threads. With Python's default of 5 ms, reviews take tens of milliseconds longer while something
 is explained, and probes while the warm-up runs."""
-_COLLECTION_THRESHOLDS = 20_000, 2, 25
-"""The objects of a page of a list are fewer, and freed before the next page, so that reading lists starts no collection. With
-Python's default of 700, a list of 100,000 pods starts hundreds of full collections, and each traverses all digests."""
 
 
 class Server(Protocol):
@@ -362,7 +360,7 @@ async def run(server: Server, on_ready: Callable[[Ready], None] = lambda _: None
 def set_up_interpreter() -> None:
     """Set how often threads switch, and how often garbage is collected."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    gc.set_threshold(*_COLLECTION_THRESHOLDS)
+    collect_rarely()
 
 
 async def _start(server: Server, stop: asyncio.Event) -> Ready | None:
