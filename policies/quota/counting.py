@@ -49,7 +49,7 @@ class Holding(NamedTuple):
     """True for a claim that was made for a listed pod."""
 
 
-def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Ledger:
+def counted_ledger(document: Object, view: ClusterView, settings: Quotas, *, counter: Counter | None = None) -> Ledger:
     """The stored ledger of a GPUQuota, or, if some limit was never counted, one counted from the view.
 
     Existing objects count even if the quota refuses unknown products, and unknown memory counts as that of the largest GPU in
@@ -59,6 +59,7 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
         document: The GPUQuota.
         view: The cluster, with the pods and claims of the namespace.
         settings: How quotas count.
+        counter: The same for further questions about the namespace: it counts only changed objects.
 
     Raises:
         QuotaError: the GPUQuota cannot be read.
@@ -67,7 +68,7 @@ def counted_ledger(document: Object, view: ClusterView, settings: Quotas) -> Led
     if all(ledger.used_amount(limit) is not None for limit in quota.limits):
         return ledger
     namespace = namespace_of(document) or DEFAULT_NAMESPACE
-    seen = Counter().count(*_objects(namespace, view), Terms(quota, view, settings))
+    seen = (counter or Counter()).count(*_objects(namespace, view), Terms(quota, view, settings))
     return recount(replace(ledger, counted=None), quota, Snapshot(*seen, _NEW, _NEW)) or ledger
 
 
@@ -128,7 +129,7 @@ def holders(
         view: The cluster, with pods, claims, nodes, classes and slices.
         settings: How quotas count.
         now: The time from which ages are computed.
-        counter: Reuse one counter for repeated calls on a namespace: it counts only changed objects.
+        counter: The same for further questions about the namespace: it counts only changed objects.
     """
     return tuple(
         Holder(f"{namespace}/{name_of(each.document)}", each.amounts, _age(each.document, now))

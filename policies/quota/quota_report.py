@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, lookup, name_of, namespace_of
 from policies.kubernetes.view import UNKNOWN, Unknown
+from policies.quota.counter import Counter
 from policies.quota.counting import counted_ledger, holders
 from policies.quota.ledger.ledger import ROOM, Ledger
 from policies.quota.ledger.open_charges import ALLOWANCE, ZERO, sum_amounts
@@ -285,8 +286,8 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         quota = parse_quota(document)
     except QuotaError as error:
         return replace(report, problems=error.problems)
-    stored = Ledger.read(document).under(quota)
-    ledger = counted_ledger(document, view, settings).under(quota)
+    stored, counter = Ledger.read(document).under(quota), Counter()
+    ledger = counted_ledger(document, view, settings, counter=counter).under(quota)
     limits = _limits(quota, stored, ledger, is_countable="Pod" not in _missing_kinds(view, namespace))
     is_stored = bool(lookup(document, ("metadata", "uid")))
     report = replace(
@@ -294,10 +295,11 @@ def quota_report(document: Object, view: ClusterView, policy: GPUAdmissionPolicy
         quota=quota,
         state=_state(limits, is_stored=is_stored),
         limits=limits,
-        holders=_holders(namespace, quota, view, settings, now),
+        holders=_holders(namespace, quota, view, settings, now, counter),
         reservations=_reservations(ledger, now),
     )
-    here = None if _missing_kinds(view, namespace) else counted_ledger({**document, "status": {}}, view, settings)
+    anew = {**document, "status": {}}
+    here = None if _missing_kinds(view, namespace) else counted_ledger(anew, view, settings, counter=counter)
     return replace(report, remarks=tuple(remarks_on(report, ledger, here, is_stored=is_stored)))
 
 
@@ -323,12 +325,12 @@ def _state(limits: Sequence[LimitUse], *, is_stored: bool) -> QuotaState:
 
 
 def _holders(
-    namespace: str, quota: Quota, view: ClusterView, settings: Quotas, now: datetime
+    namespace: str, quota: Quota, view: ClusterView, settings: Quotas, now: datetime, counter: Counter
 ) -> tuple[Holder, ...] | None:
     if view.list("Pod", namespace) is UNKNOWN:
         return None
     hard = {limit.name: limit.hard for limit in quota.limits}
-    found = (each for each in holders(namespace, quota, view, settings, now) if any(each.amounts.values()))
+    found = holders(namespace, quota, view, settings, now, counter=counter)
     return tuple(sorted(found, key=lambda each: (-_largest_part(each.amounts, hard), -each.age, each.name)))
 
 
