@@ -173,8 +173,15 @@ def test_audit_whose_inputs_did_not_change_proves_nothing(monkeypatch):
 def test_new_workload_is_the_only_one_that_is_proven(monkeypatch):
     cluster, kept = busy_cluster(), KeptProofs()
     cluster.audit(kept)
-    cluster.workloads["new"] = deployment("new", 2)
+    cluster.workloads["new"] = deployment("new", 4)
     assert proven(cluster, kept, monkeypatch) == 1
+
+
+def test_workloads_of_one_form_without_pods_are_proven_once(monkeypatch):
+    cluster = busy_cluster()
+    for number in range(5):
+        cluster.workloads[f"like-{number}"] = deployment(f"like-{number}", 2)
+    assert proven(cluster, KeptProofs(), monkeypatch) == 4
 
 
 @pytest.mark.parametrize(

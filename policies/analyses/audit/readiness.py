@@ -50,7 +50,7 @@ class KeptProofs:
     generations: Mapping[str, int] = field(default_factory=dict)
     """The kinds that the prover read, each with its generation."""
     proofs: dict[bytes, WorkloadProof | None] = field(default_factory=dict)
-    """By a hash of the workload; None if it requests no GPUs of a device plugin."""
+    """By a hash of the form and the stored pods of a workload; None if it requests no GPUs of a device plugin."""
 
 
 class SurveyProver:
@@ -85,22 +85,28 @@ class SurveyProver:
             yield from map(self.of_pods, own)
             return
         names = [name for each in own for name in each.names]
-        for _, pod, count in workload.forms:
+        for form, pod, count in workload.forms:
             label = f"{workload.kind} {workload.namespace}/{workload.name}"
-            yield self._prove(label, workload.namespace, pod, names, count)
+            yield self._prove(label, workload.namespace, form, pod, names, count)
 
     def of_pods(self, own: OwnPods) -> WorkloadProof | None:
         """The proof of pods of one form and one controller."""
         pods = own.pods
         kind, _, name = (own.owner or f"pod {pods.first.name}").partition(" ")
-        return self._prove(f"{kind} {pods.namespace}/{name}", pods.namespace, pods.pod or {}, own.names, len(own.names))
+        label = f"{kind} {pods.namespace}/{name}"
+        return self._prove(label, pods.namespace, pods.form, pods.pod or {}, own.names, len(own.names))
 
-    def _prove(self, label: str, namespace: str, pod: Object, names: Sequence[str], count: int) -> WorkloadProof | None:
-        text = json.dumps([label, namespace, pod, names, count], sort_keys=True, separators=(",", ":"))
+    def _prove(
+        self, label: str, namespace: str, form: bytes, pod: Object, names: Sequence[str], count: int
+    ) -> WorkloadProof | None:
+        # Nothing depends on the label: all workloads of one form without pods have one proof.
+        text = json.dumps([namespace, form.hex(), names, count], separators=(",", ":"))
         key = hashlib.sha256(text.encode()).digest()
         # Beyond the limit, the number of workloads before this one decides.
         is_counted = self._proven < MOST_SUBJECTS
-        if is_counted and key in self._known:
+        if is_counted and key in self._kept.proofs:
+            proof = self._kept.proofs[key]
+        elif is_counted and key in self._known:
             proof = self._known[key]
         else:
             found = (self._view.get("Pod", name, namespace) for name in names)
