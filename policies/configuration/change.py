@@ -152,7 +152,11 @@ class Change(_Fields):
         """A cluster-scoped object before the change; also of a file, if the cluster of the review has it."""
         if self.old is not None:
             return self.old
-        found = self.facts.view.list_before_review(self.kind)
+        view = self.facts.view
+        if not view.objects_under_review(self.kind):
+            known = view.get(self.kind, self.name)
+            return known if isinstance(known, dict) else None
+        found = view.list_before_review(self.kind)
         return next((each for each in (() if found is UNKNOWN else found) if name_of(each) == self.name), None)
 
     @property

@@ -54,9 +54,9 @@ class FieldPath(tuple[str | int, ...]):
 def lookup(document: Any, path: Iterable[str | int]) -> Any:
     """The value at `path`, or None where the path leads nowhere."""
     for step in path:
-        if isinstance(step, str) and isinstance(document, dict):
+        if isinstance(document, dict):
             document = document.get(step)
-        elif isinstance(step, int) and isinstance(document, list) and -len(document) <= step < len(document):
+        elif isinstance(document, list) and isinstance(step, int) and -len(document) <= step < len(document):
             document = document[step]
         else:
             return None

@@ -161,7 +161,8 @@ class ClusterView(ABC):
         results = self.derive_each(kind, function)
         if results is UNKNOWN:
             return UNKNOWN
-        return Counter(each for each in results if each is not None and wanted(each))
+        counts = self._results.counts_of(kind, function, results)
+        return {each: count for each, count in counts.items() if wanted(each)}
 
     def others_on(self, node: str) -> Mapping[str, int] | Unknown:
         """The resources of a node that pods use which `list` does not show; none if it shows all.
@@ -407,6 +408,8 @@ class ResultsPerObject:
 
     def __init__(self) -> None:
         self._cached: dict[tuple[str, Callable[[Object], Any]], _Results] = {}
+        self._counts: dict[tuple[str, Callable[[Object], Any]], tuple[Sequence[Any], Mapping[Any, int]]] = {}
+        """The results that were counted last, each with their number."""
 
     def results_of(
         self,
@@ -434,11 +437,21 @@ class ResultsPerObject:
         self._cached[kind, function] = _Results(objects, results)
         return results
 
+    def counts_of(
+        self, kind: str, function: Callable[[Object], H | None], results: Sequence[H | None]
+    ) -> Mapping[H, int]:
+        """The number of each result of `function` for all objects of a kind, without None."""
+        counted = self._counts.get((kind, function))
+        if counted is None or counted[0] is not results:
+            counted = self._counts[kind, function] = results, Counter(each for each in results if each is not None)
+        return counted[1]
+
     def forget(self, kind: str) -> None:
         """Drop the results for the objects of a kind."""
-        for key in [*self._cached]:
-            if key[0] == kind:
-                self._cached.pop(key, None)
+        for cached in (self._cached, self._counts):
+            for key in [*cached]:
+                if key[0] == kind:
+                    cached.pop(key, None)
 
 
 def _result(function: Callable[[Object], T], item: Object) -> T:

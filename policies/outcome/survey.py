@@ -105,9 +105,10 @@ class Survey:
         self.audience = audience
         self.problem = allocation_problem(question, cluster, view, settings)
         self.groups: list[AlikeNodes] = []
+        self._holders = Holders(cluster.holding, audience)
         self._set_usage(cluster, resource_usage)
         self._empty = Solver(self.problem, NONE)
-        self._reasons_if_empty = DeviceReasons(self.problem, self._empty, NONE, Holders(cluster.holding, audience))
+        self._reasons_if_empty = DeviceReasons(self.problem, self._empty, NONE, self._holders)
 
     def count(self, *, empty: bool = False) -> int:
         """The number of nodes that fit now, or that would fit if nothing were in use."""
@@ -172,8 +173,7 @@ class Survey:
         self.cluster, self.resource_usage = cluster, resource_usage
         self.checks = NodeChecks(self.problem, resource_usage)
         self._now = Solver(self.problem, cluster.usage)
-        holders = Holders(cluster.holding, self.audience)
-        self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, holders)
+        self._reasons_now = DeviceReasons(self.problem, self._now, cluster.usage, self._holders)
 
     def visit_nodes(self, positions: Iterable[int] | None = None) -> Failure | None:
         """Check every node: those of which the checks read the same once, and devices of one shape once.

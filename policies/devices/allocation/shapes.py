@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from policies.devices.allocation.reading import AllocationError, Implementation
 from policies.kubernetes.bounds import check_cancelled
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from policies.cel import Selector
     from policies.devices.allocation.reading import Features
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 AttributeRead = tuple[str, str | None]
 """A domain, and a name in it; None for all of them."""
-
-_DEEPEST = 8
-_MOST_KEYS = 10_000
-"""Keys of parts that are kept; they are worth their memory only where devices share their parts."""
 
 
 class DeviceShapes:
@@ -36,12 +33,10 @@ class DeviceShapes:
         """Begin without devices; `read` has the attributes that are read, None for any."""
         self._read = None if read is None else tuple(read)
         self._read_of_driver: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[bytes, int] = {}
         self._next = count()
         self._of_device: dict[AllocatableDevice, int] = {}
         self._of_slice: dict[Slice, tuple[int, ...]] = {}
-        self._keys: dict[int, Hashable] = {}
-        """Keys of parts of these devices, by identity; thousands of devices share their parts."""
 
     def of(self, device: AllocatableDevice) -> int:
         """The number of the device's shape."""
@@ -69,27 +64,22 @@ class DeviceShapes:
             distinguishing += [name for name in published if _domain(name) in domains]
         return {name: published[name] for name in distinguishing}
 
-    def _shape(self, device: AllocatableDevice) -> Hashable:
-        document = device.document
-        return (
+    def _shape(self, device: AllocatableDevice) -> bytes:
+        """All that decides about the device, as it is written: the order of its fields counts."""
+        decisive: tuple[Any, ...] = (
             device.slice.driver,
             device.is_shareable,
             bool(device.binding_conditions),
-            frozenset([(name, self._key(value)) for name, value in self.attributes(device).items()]),
-            self._key(document.get("capacity")),
+            self.attributes(device),
+            device.document.get("capacity"),
             device.counter_sets,
             device.counters,
-            self._key(device.taints),
+            device.taints,
         )
-
-    def _key(self, part: Any) -> Hashable:
-        """The key of a part of a device in `_of_device`, which keeps the part's identity."""
-        key = self._keys.get(id(part))
-        if key is None:
-            if len(self._keys) >= _MOST_KEYS:
-                self._keys = {}
-            self._keys[id(part)] = key = _frozen(part)
-        return key
+        try:
+            return marshal.dumps(decisive, 2)
+        except ValueError:  # nested deeper than any API object: it equals only itself
+            return id(device).to_bytes(8)
 
     def _read_keys(self, driver: str, read: tuple[AttributeRead, ...]) -> tuple[tuple[str, ...], frozenset[str]]:
         """The keys of the attributes that are read in a driver's slices, and the domains read as a whole."""
@@ -106,19 +96,6 @@ class DeviceShapes:
 
 def _domain(name: str) -> str:
     return name.rpartition("/")[0]
-
-
-def _frozen(value: Any, depth: int = _DEEPEST) -> Hashable:
-    """JSON as a key: True and 1 differ; a value nested deeper than any API object equals only itself."""
-    if isinstance(value, dict | list | tuple) and depth == 0:
-        return id(value)
-    if isinstance(value, dict):
-        if len(value) == 1 and isinstance(text := next(iter(value.values())), str):
-            return frozenset(((next(iter(value)), text),))  # most attributes and capacities
-        return frozenset((name, _frozen(part, depth - 1)) for name, part in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(_frozen(part, depth - 1) for part in value)
-    return (value,) if isinstance(value, bool) else value
 
 
 MISSING_KEY = "no such key:"
