@@ -231,7 +231,7 @@ def _theme(theme: ThemeResults) -> Iterator[str]:
     yield theme.text
     yield ""
     if not theme.figures:
-        yield "Not measured in this run: the measurement ended with an error."
+        yield "Not measured in this run."
         yield ""
         return
     yield from _chart(theme.name, f"{theme.title}: ratios to the control")

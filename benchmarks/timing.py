@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import resource
+import subprocess
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from benchmarks.figures import Pair
 
 
+ROOT = Path(__file__).parents[1]
 ROUNDS = 9
 READING = "reading it from JSON"
 """The control of most figures in process: orjson reads what the function works on."""
@@ -45,6 +49,14 @@ def seconds_of(function: Callable[[], object], count: int = 1) -> float:
     for _ in range(count):
         function()
     return (time.process_time() - begin) / count
+
+
+def milliseconds_of_process(command: list[str]) -> float:
+    """CPU time of one run of a command in a process of its own."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3
 
 
 def _count(function: Callable[[], object]) -> int:

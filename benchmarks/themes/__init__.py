@@ -14,6 +14,7 @@ THEMES = (
     "allocation",
     "explanation",
     "audits",
+    "report",
     "reviews",
     "claims",
     "startup",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import resource
-import subprocess
 import sys
 import tomllib
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks.figures import Figure, Theme, figure_of_rounds
+from benchmarks.timing import ROOT, milliseconds_of_process
 
 if TYPE_CHECKING:
     from benchmarks.figures import Pair
@@ -21,7 +19,6 @@ THEME = Theme(
     text="""CPU time of a whole command in a process of its own, beside importing all dependencies of the product. Commands import
 what they need when they need it.""",
 )
-ROOT = Path(__file__).parents[2]
 ROUNDS = 7
 COMMANDS = {
     "--help": (["--help"], 0.15, 0.3),
@@ -38,9 +35,9 @@ def measure() -> list[Figure]:
     everything = [sys.executable, "-c", f"import {', '.join(dependencies())}"]
     rounds: dict[str, list[Pair]] = {name: [] for name in COMMANDS}
     for _ in range(ROUNDS):
-        control = _milliseconds(everything)
+        control = milliseconds_of_process(everything)
         for name, (arguments, *_) in COMMANDS.items():
-            rounds[name].append((_milliseconds([sys.executable, "-m", "webhook", *arguments]), control))
+            rounds[name].append((milliseconds_of_process([sys.executable, "-m", "webhook", *arguments]), control))
     return [
         figure_of_rounds(name, rounds[name], unit="ms", beside="importing everything", aim=aim, limit=limit)
         for name, (_, aim, limit) in COMMANDS.items()
@@ -57,11 +54,3 @@ def dependencies() -> list[str]:
         for package, distributions in importlib.metadata.packages_distributions().items()
         if wanted & {name.lower().replace("-", "_") for name in distributions} and not package.startswith("_")
     )
-
-
-def _milliseconds(command: list[str]) -> float:
-    """CPU time of one run."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3
