@@ -28,7 +28,7 @@ REMARK = "only pods that may get GPUs are known, so cpu and memory that other po
     ("name", "namespace", "sentence", "hint"),
     [
         ("web", "team-a", "Pod web in namespace team-a is unknown", ""),
-        ("trian", "team-a", "Pod trian in namespace team-a is unknown", "; did you mean train?"),
+        ("trian", "team-a", "Pod trian in namespace team-a is unknown", "; did you mean pod/train?"),
         ("train", "team-b", "Pod train in namespace team-b is unknown", "; one is in namespace team-a"),
     ],
     ids=["without GPUs", "misspelt", "elsewhere"],

@@ -193,6 +193,8 @@ def reference(resource: Resource, name: str) -> str:
 def _near(name: str, names: Iterable[str]) -> str | None:
     """The name of a pod of a workload with this name, or one that differs by a mistake."""
     known = sorted(names)
+    if not known:
+        return None
     return next((each for each in known if each.startswith(f"{name}-")), None) or closest(
         name[:_LONGEST_NAME], known, likeness=_LIKENESS
     )

@@ -160,7 +160,7 @@ async def test_object_of_a_kind_that_the_server_does_not_know_is_not_said_to_be_
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("web", "."), ("trian", "; did you mean train?")], ids=["without GPUs", "misspelt"]
+    ("name", "hint"), [("web", "."), ("trian", "; did you mean pod/train?")], ids=["without GPUs", "misspelt"]
 )
 async def test_pod_that_a_running_cluster_may_have_is_to_be_posted(
     start_webhook, client_of, client_context, name, hint
