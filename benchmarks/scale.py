@@ -50,7 +50,7 @@ from webhook.cluster.resources import RESOURCES
 from webhook.cluster.sync import Sync
 from webhook.cluster.watched_kinds import watched_kinds
 from webhook.controllers.audit_round import AuditRound, DeviceRound
-from webhook.ledger import LedgerWriter
+from webhook.ledger import LedgerKey, LedgerWriter
 from webhook.server.driver import LedgerRunner, warm_up
 from webhook.server.listeners import set_up_interpreter
 from webhook.server.metrics import Exposition
@@ -283,7 +283,7 @@ async def charges(client: APIClient) -> list[Figure]:
 
     async def charge() -> None:
         for number in range(ROOM.charges - CHARGES, ROOM.charges):
-            verdict = await writer.charge(CHARGED, lambda _, number=number: pod_charge(number), enforced=True)
+            verdict = await writer.charge(LedgerKey.of_namespace(CHARGED), lambda _, number=number: pod_charge(number), enforced=True)
             if not getattr(verdict, "allowed", False):
                 raise AssertionError(f"a charge was refused: {verdict}")
 

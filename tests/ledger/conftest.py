@@ -17,7 +17,10 @@ from testbed import libyaml
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
+from webhook.ledger.documents import LedgerKey
 from webhook.ledger.writer import LedgerWriter
+
+TEAM_A = LedgerKey.of_namespace("team-a")
 
 CRD = Path(__file__).parents[2] / "deploy" / "base" / "api" / "gpuquotas.yaml"
 QUOTAS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas"

@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 
 from policies.quota.ledger.allowances import NoQuota
+from tests.ledger.conftest import TEAM_A
 
 
 class Cover:
@@ -24,7 +25,7 @@ class Cover:
 async def test_claim_is_charged_what_its_pod_does_not_use(namespace, writer, shown, claim, gpus, reserved):
     namespace.make(hard=16)
     namespace.count("5", shown("p", 8))
-    answer = await (await writer()).charge("team-a", claim("c", 8, "p"), enforced=True, cover=Cover(gpus))
+    answer = await (await writer()).charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=Cover(gpus))
     assert answer.allowed
     assert (namespace.used, namespace.reserved, namespace.uids) == (8, reserved, ["c"])
 
@@ -34,21 +35,21 @@ async def test_cover_is_read_after_the_ledger(namespace, sandbox, writer, shown,
     namespace.count("5", shown("p", 8))
     seen = []
     cover = Cover(8, lambda: seen.extend(namespace.requests()))
-    await (await writer()).charge("team-a", claim("c", 8, "p"), enforced=True, cover=cover)
+    await (await writer()).charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=cover)
     assert seen == ["get"]
 
 
 async def test_cover_is_not_read_while_the_charge_of_its_pod_is_open(namespace, writer, pod, claim):
     namespace.make()
     ledger, cover = await writer(), Cover(8)
-    await ledger.charge("team-a", pod("p", 8), enforced=True)
-    assert (await ledger.charge("team-a", claim("c", 8, "p"), enforced=True, cover=cover)).allowed
+    await ledger.charge(TEAM_A, pod("p", 8), enforced=True)
+    assert (await ledger.charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=cover)).allowed
     assert (cover.reads, namespace.reserved) == (0, 8)
 
 
 async def test_cover_is_not_read_where_there_is_no_quota(writer, claim):
     cover = Cover(8)
-    answer = await (await writer()).charge("team-a", claim("c", 8, "p"), enforced=True, cover=cover)
+    answer = await (await writer()).charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=cover)
     assert (answer, cover.reads) == (NoQuota(), 0)
 
 
@@ -63,7 +64,7 @@ async def test_cover_is_read_again_where_it_was_counted_anew_meanwhile(namespace
         cover.gpus = 8 if cover.reads == 1 else 0
 
     cover.meanwhile = taken_up
-    answer = await (await writer()).charge("team-a", claim("c", 8, "p"), enforced=True, cover=cover)
+    answer = await (await writer()).charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=cover)
     assert not answer.allowed
     assert (cover.reads, namespace.uids) == (2, [])
 
@@ -75,10 +76,10 @@ async def test_cover_holds_when_others_are_charged_meanwhile(namespace, writer, 
     cover = Cover(8)
 
     async def read():
-        await other.charge("team-a", pod("a"), enforced=True)
+        await other.charge(TEAM_A, pod("a"), enforced=True)
         return await cover()
 
-    assert (await ledger.charge("team-a", claim("c", 8, "p"), enforced=True, cover=read)).allowed
+    assert (await ledger.charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=read)).allowed
     assert (cover.reads, namespace.reserved) == (1, 1)
 
 
@@ -88,7 +89,7 @@ async def test_cover_does_not_count_twice_for_claims_that_are_charged_meanwhile(
     ledgers = [await writer() for _ in range(2)]
     answers = await asyncio.gather(
         *(
-            ledger.charge("team-a", claim(f"c{index}", 8, "p"), enforced=True, cover=Cover(8))
+            ledger.charge(TEAM_A, claim(f"c{index}", 8, "p"), enforced=True, cover=Cover(8))
             for index, ledger in enumerate(ledgers)
         )
     )
@@ -104,8 +105,8 @@ async def test_cover_that_fails_fails_alone(namespace, writer, pod, claim):
 
     ledger = await writer()
     failed, answer = await asyncio.gather(
-        ledger.charge("team-a", claim("c", 8, "p"), enforced=True, cover=broken),
-        ledger.charge("team-a", pod("a"), enforced=True),
+        ledger.charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=broken),
+        ledger.charge(TEAM_A, pod("a"), enforced=True),
         return_exceptions=True,
     )
     assert (str(failed), answer.allowed, namespace.uids) == ("no pods", True, ["a"])
@@ -122,9 +123,9 @@ async def test_slow_cover_does_not_delay_other_charges(namespace, writer, shown,
         return await Cover(8)()
 
     ledger = await writer()
-    slowly = asyncio.create_task(ledger.charge("team-a", claim("c", 8, "p"), enforced=True, cover=slow))
+    slowly = asyncio.create_task(ledger.charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=slow))
     await begun.wait()
-    assert (await ledger.charge("team-a", pod("a"), enforced=True)).allowed
+    assert (await ledger.charge(TEAM_A, pod("a"), enforced=True)).allowed
     go_on.set()
     assert (await slowly).allowed
     assert (namespace.uids, namespace.reserved) == (["a", "c"], 1)
@@ -139,7 +140,7 @@ async def test_claim_without_a_waiting_call_is_not_charged(namespace, writer, cl
         await asyncio.Event().wait()
 
     ledger = await writer()
-    waiting = asyncio.create_task(ledger.charge("team-a", claim("c", 8, "p"), enforced=True, cover=endless))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, claim("c", 8, "p"), enforced=True, cover=endless))
     await begun.wait()
     waiting.cancel()
     await asyncio.wait([waiting])
@@ -152,5 +153,5 @@ async def test_dry_run_of_a_claim_reads_its_cover_and_writes_nothing(namespace, 
     namespace.count("5", shown("p", 8))
     namespace.sandbox.requests.clear()
     cover = Cover(8)
-    answer = await (await writer()).charge("team-a", claim("c", 8, "p"), enforced=True, dry_run=True, cover=cover)
+    answer = await (await writer()).charge(TEAM_A, claim("c", 8, "p"), enforced=True, dry_run=True, cover=cover)
     assert (answer.allowed, cover.reads, namespace.writes()) == (True, 1, 0)

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from tests.ledger.conftest import TEAM_A
 from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.answers import APIError
 
@@ -28,7 +29,7 @@ def lose_answers(sandbox, effect, count=1):
 async def test_charge_of_who_stops_waiting_is_taken_back(namespace, writer, pod, interrupted):
     namespace.make()
     ledger = await writer()
-    waiting = asyncio.create_task(ledger.charge("team-a", pod("a", 5), enforced=True))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, pod("a", 5), enforced=True))
     await interrupted.is_written.wait()
     await stop(waiting)
     interrupted.go_on.set()
@@ -39,7 +40,7 @@ async def test_charge_of_who_stops_waiting_is_taken_back(namespace, writer, pod,
 async def test_charge_stays_where_the_object_is_created_without_an_answer(namespace, writer, pod, interrupted):
     namespace.make()
     ledger = await writer()
-    waiting = asyncio.create_task(ledger.charge("team-a", pod("a", 5), enforced=False))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, pod("a", 5), enforced=False))
     await interrupted.is_written.wait()
     await stop(waiting)
     interrupted.go_on.set()
@@ -50,7 +51,7 @@ async def test_charge_stays_where_the_object_is_created_without_an_answer(namesp
 async def test_only_the_charge_of_who_stops_waiting_is_taken_back(namespace, writer, pod, interrupted):
     namespace.make()
     ledger = await writer()
-    waiting = [asyncio.create_task(ledger.charge("team-a", pod(uid), enforced=True)) for uid in "abc"]
+    waiting = [asyncio.create_task(ledger.charge(TEAM_A, pod(uid), enforced=True)) for uid in "abc"]
     await interrupted.is_written.wait()
     await stop(waiting[1])
     interrupted.go_on.set()
@@ -62,9 +63,9 @@ async def test_only_the_charge_of_who_stops_waiting_is_taken_back(namespace, wri
 async def test_room_of_who_stops_waiting_is_there_for_who_comes_next(namespace, writer, pod, interrupted):
     namespace.make()
     ledger = await writer()
-    waiting = asyncio.create_task(ledger.charge("team-a", pod("a", 8), enforced=True))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, pod("a", 8), enforced=True))
     await interrupted.is_written.wait()
-    coming = asyncio.create_task(ledger.charge("team-a", pod("b", 8), enforced=True))
+    coming = asyncio.create_task(ledger.charge(TEAM_A, pod("b", 8), enforced=True))
     await stop(waiting)
     interrupted.go_on.set()
     assert (await coming).allowed
@@ -74,9 +75,9 @@ async def test_room_of_who_stops_waiting_is_there_for_who_comes_next(namespace, 
 async def test_charge_that_was_not_written_yet_never_is(namespace, writer, pod, interrupted):
     namespace.make()
     ledger = await writer()
-    first = asyncio.create_task(ledger.charge("team-a", pod("a"), enforced=True))
+    first = asyncio.create_task(ledger.charge(TEAM_A, pod("a"), enforced=True))
     await interrupted.is_written.wait()
-    second = asyncio.create_task(ledger.charge("team-a", pod("b"), enforced=True))
+    second = asyncio.create_task(ledger.charge(TEAM_A, pod("b"), enforced=True))
     await asyncio.sleep(0)
     await stop(second)
     interrupted.go_on.set()
@@ -97,7 +98,7 @@ async def test_charge_of_who_stops_waiting_while_it_is_judged_aside_is_taken_bac
     namespace.make()
     judging, go_on = threading.Event(), threading.Event()
     ledger = await writer(run=aside)
-    waiting = asyncio.create_task(ledger.charge("team-a", charge, enforced=True))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, charge, enforced=True))
     await asyncio.to_thread(judging.wait)
     await stop(waiting)
     go_on.set()
@@ -112,7 +113,7 @@ async def test_charge_that_may_have_been_written_before_it_failed_is_taken_back(
     ledger = await writer()
     sandbox.faults.add(failing(503), verb="GET", path=GPUQUOTA, count=1, when=lambda _request: namespace.uids == ["a"])
     with pytest.raises(APIError):
-        await ledger.charge("team-a", pod("a"), enforced=True)
+        await ledger.charge(TEAM_A, pod("a"), enforced=True)
     await ledger.close()
     assert namespace.uids == []
 
@@ -122,7 +123,7 @@ async def test_charge_that_a_failing_server_stored_is_taken_back(namespace, sand
     lose_answers(sandbox, failing(504))
     ledger = await writer()
     with pytest.raises(APIError):
-        await ledger.charge("team-a", pod("a"), enforced=True)
+        await ledger.charge(TEAM_A, pod("a"), enforced=True)
     await ledger.close()
     assert namespace.uids == []
 
@@ -138,7 +139,7 @@ async def test_charge_that_lost_its_answer_and_is_refused_then_is_taken_back(nam
 
     ledger = await writer()
     with pytest.raises(LookupError):
-        await ledger.charge("team-a", charge, enforced=True)
+        await ledger.charge(TEAM_A, charge, enforced=True)
     await ledger.close()
     assert namespace.uids == []
 
@@ -146,7 +147,7 @@ async def test_charge_that_lost_its_answer_and_is_refused_then_is_taken_back(nam
 async def test_charge_that_cannot_be_taken_back_is_reported(namespace, sandbox, writer, pod, interrupted, caplog):
     namespace.make()
     ledger = await writer()
-    waiting = asyncio.create_task(ledger.charge("team-a", pod("a"), enforced=True))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, pod("a"), enforced=True))
     await interrupted.is_written.wait()
     sandbox.faults.add(failing(500, "etcdserver: no leader"), verb="PUT", path=STATUS)
     await stop(waiting)
@@ -160,10 +161,10 @@ async def test_charge_that_cannot_be_taken_back_is_reported(namespace, sandbox, 
 async def test_closing_in_a_storm_ends_and_takes_back(namespace, sandbox, writer, hurried, pod, interrupted):
     namespace.make(hard=100)
     ledger = await writer(hurried)
-    waiting = [asyncio.create_task(ledger.charge("team-a", pod(f"{number}"), enforced=True)) for number in range(9)]
+    waiting = [asyncio.create_task(ledger.charge(TEAM_A, pod(f"{number}"), enforced=True)) for number in range(9)]
     await interrupted.is_written.wait()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS, count=5)
-    waiting += [asyncio.create_task(ledger.charge("team-a", pod(f"+{number}"), enforced=True)) for number in range(9)]
+    waiting += [asyncio.create_task(ledger.charge(TEAM_A, pod(f"+{number}"), enforced=True)) for number in range(9)]
     closing = asyncio.create_task(ledger.close())
     await asyncio.sleep(0)
     for each in waiting:
@@ -178,7 +179,7 @@ async def test_closing_ends_where_others_are_always_faster(
 ):
     namespace.make()
     ledger = await writer(hurried)
-    waiting = asyncio.create_task(ledger.charge("team-a", pod("a"), enforced=True))
+    waiting = asyncio.create_task(ledger.charge(TEAM_A, pod("a"), enforced=True))
     await interrupted.is_written.wait()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS)
     await stop(waiting)

@@ -7,6 +7,7 @@ import pytest
 from policies.quota.ledger.allowances import Contended, NoQuota
 from policies.quota.ledger.ledger import Exceeded, Ledger, NotPrimed
 from policies.quota.limits.quota import parse_quota
+from tests.ledger.conftest import TEAM_A
 from tests.sandbox.faults import conflict, dropped, failing
 from webhook.cluster.answers import APIError
 from webhook.ledger.documents import Reading
@@ -17,7 +18,7 @@ STATUS = "/apis/gpu-admission.io/v1alpha1/namespaces/team-a/gpuquotas/gpu/status
 
 async def test_what_fits_is_written_before_it_is_allowed(namespace, writer, pod):
     namespace.make()
-    answer = await (await writer()).charge("team-a", pod("a", 3), enforced=True)
+    answer = await (await writer()).charge(TEAM_A, pod("a", 3), enforced=True)
     assert (answer.allowed, answer.reason) == (True, None)
     assert (namespace.uids, namespace.reserved) == (["a"], 3)
 
@@ -25,8 +26,8 @@ async def test_what_fits_is_written_before_it_is_allowed(namespace, writer, pod)
 async def test_what_does_not_fit_is_refused_and_not_written(namespace, writer, pod):
     namespace.make()
     ledger = await writer()
-    await ledger.charge("team-a", pod("a", 6), enforced=True)
-    answer = await ledger.charge("team-a", pod("b", 3), enforced=True)
+    await ledger.charge(TEAM_A, pod("a", 6), enforced=True)
+    answer = await ledger.charge(TEAM_A, pod("b", 3), enforced=True)
     assert not answer.allowed
     assert isinstance(answer.reason, Exceeded)
     assert namespace.uids == ["a"]
@@ -34,7 +35,7 @@ async def test_what_does_not_fit_is_refused_and_not_written(namespace, writer, p
 
 async def test_warning_quota_allows_and_charges_what_does_not_fit(namespace, writer, pod):
     namespace.make(mode="Warn")
-    answer = await (await writer()).charge("team-a", pod("a", 9), enforced=True)
+    answer = await (await writer()).charge(TEAM_A, pod("a", 9), enforced=True)
     assert answer.allowed
     assert isinstance(answer.reason, Exceeded)
     assert namespace.reserved == 9
@@ -43,37 +44,37 @@ async def test_warning_quota_allows_and_charges_what_does_not_fit(namespace, wri
 @pytest.mark.parametrize("enforced", [True, False])
 async def test_uncounted_quota_refuses_if_it_is_enforced(namespace, writer, pod, enforced):
     namespace.make(primed=False)
-    answer = await (await writer()).charge("team-a", pod("a"), enforced=enforced)
+    answer = await (await writer()).charge(TEAM_A, pod("a"), enforced=enforced)
     assert isinstance(answer.reason, NotPrimed)
     assert answer.allowed is not enforced
 
 
 async def test_namespace_without_quota_is_not_limited(writer, pod):
-    assert await (await writer()).charge("team-a", pod("a"), enforced=True) == NoQuota()
+    assert await (await writer()).charge(TEAM_A, pod("a"), enforced=True) == NoQuota()
 
 
 async def test_quota_is_read_once_to_see_that_it_exists(namespace, writer):
     ledger = await writer()
-    assert not await ledger.has_quota("team-a")
+    assert not await ledger.exists(TEAM_A)
     namespace.make()
-    assert await ledger.has_quota("team-a")
+    assert await ledger.exists(TEAM_A)
     before = len(namespace.requests())
-    assert await ledger.has_quota("team-a")
+    assert await ledger.exists(TEAM_A)
     assert len(namespace.requests()) == before
 
 
 async def test_quota_that_was_deleted_is_forgotten(namespace, sandbox, writer, pod):
     namespace.make()
     ledger = await writer()
-    await ledger.charge("team-a", pod("a"), enforced=True)
+    await ledger.charge(TEAM_A, pod("a"), enforced=True)
     sandbox.remove("GPUQuota", "gpu", "team-a")
-    assert await ledger.charge("team-a", pod("b", 0), enforced=True) == NoQuota()
-    assert not await ledger.has_quota("team-a")
+    assert await ledger.charge(TEAM_A, pod("b", 0), enforced=True) == NoQuota()
+    assert not await ledger.exists(TEAM_A)
 
 
 async def test_dry_run_writes_nothing(namespace, writer, pod):
     namespace.make()
-    answer = await (await writer()).charge("team-a", pod("a"), enforced=True, dry_run=True)
+    answer = await (await writer()).charge(TEAM_A, pod("a"), enforced=True, dry_run=True)
     assert answer.allowed
     assert (namespace.writes(), namespace.uids) == (0, [])
 
@@ -81,7 +82,7 @@ async def test_dry_run_writes_nothing(namespace, writer, pod):
 async def test_charges_that_come_together_share_a_write(namespace, writer, pod):
     namespace.make(hard=100)
     ledger = await writer()
-    answers = await asyncio.gather(*(ledger.charge("team-a", pod(f"{number}"), enforced=True) for number in range(64)))
+    answers = await asyncio.gather(*(ledger.charge(TEAM_A, pod(f"{number}"), enforced=True) for number in range(64)))
     assert all(answer.allowed for answer in answers)
     assert namespace.reserved == 64
     assert namespace.writes() <= 3
@@ -90,7 +91,7 @@ async def test_charges_that_come_together_share_a_write(namespace, writer, pod):
 async def test_same_object_is_charged_once(namespace, writer, pod):
     namespace.make()
     for ledger in (await writer(), await writer()):
-        assert (await ledger.charge("team-a", pod("a", 5), enforced=True)).allowed
+        assert (await ledger.charge(TEAM_A, pod("a", 5), enforced=True)).allowed
     assert namespace.reserved == 5
 
 
@@ -98,7 +99,7 @@ async def test_three_replicas_in_a_storm_of_conflicts_admit_what_fits_and_no_mor
     namespace.make()
     sandbox.faults.add(conflict(), verb="PUT", path=STATUS, count=5)
     ledgers = [await writer() for _ in range(3)]
-    charges = (ledgers[number % 3].charge("team-a", pod(f"{number}"), enforced=True) for number in range(64))
+    charges = (ledgers[number % 3].charge(TEAM_A, pod(f"{number}"), enforced=True) for number in range(64))
     answers = await asyncio.gather(*charges)
     assert sum(answer.allowed for answer in answers) == namespace.reserved == 8
     assert all(isinstance(answer.reason, Exceeded | Contended) for answer in answers if not answer.allowed)
@@ -113,7 +114,7 @@ async def test_answer_that_got_lost_charges_once(namespace, sandbox, writer, pod
         return await dropped()(request, handler)
 
     sandbox.faults.add(lose, verb="PUT", path=STATUS, count=1)
-    assert (await (await writer()).charge("team-a", pod("a", 5), enforced=True)).allowed
+    assert (await (await writer()).charge(TEAM_A, pod("a", 5), enforced=True)).allowed
     assert (len(done), namespace.uids, namespace.reserved) == (1, ["a"], 5)
 
 
@@ -122,7 +123,7 @@ async def test_failure_to_write_is_reported_to_each_pending_charge(namespace, sa
     sandbox.faults.add(failing(503), verb="PUT", path=STATUS)
     ledger = await writer()
     answers = await asyncio.gather(
-        *(ledger.charge("team-a", pod(uid), enforced=True) for uid in "abc"), return_exceptions=True
+        *(ledger.charge(TEAM_A, pod(uid), enforced=True) for uid in "abc"), return_exceptions=True
     )
     assert [type(answer) for answer in answers] == [APIError] * 3
 
@@ -135,8 +136,8 @@ async def test_charge_that_cannot_be_made_fails_alone(namespace, writer, pod):
 
     ledger = await writer()
     failed, answer = await asyncio.gather(
-        ledger.charge("team-a", unbillable, enforced=True),
-        ledger.charge("team-a", pod("a"), enforced=True),
+        ledger.charge(TEAM_A, unbillable, enforced=True),
+        ledger.charge(TEAM_A, pod("a"), enforced=True),
         return_exceptions=True,
     )
     assert str(failed) == "no template"

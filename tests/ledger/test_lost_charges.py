@@ -3,6 +3,7 @@
 import pytest
 
 from policies.quota.ledger.ledger import Ledger
+from tests.ledger.conftest import TEAM_A
 from webhook.cluster.answers import APIError
 
 
@@ -23,10 +24,10 @@ def forgetful(monkeypatch):
 async def test_write_that_would_lose_open_charges_is_refused(namespace, writer, pod, forgetful):
     namespace.make()
     ledger = await writer()
-    await ledger.charge("team-a", pod("a"), enforced=True)
+    await ledger.charge(TEAM_A, pod("a"), enforced=True)
     forgetful()
     with pytest.raises(APIError) as refusal:
-        await ledger.charge("team-a", pod("b"), enforced=True)
+        await ledger.charge(TEAM_A, pod("b"), enforced=True)
     assert str(refusal.value).endswith(
         "run a version of gpu-admission that knows openCharges: this write would lose the charges in it (docs/upgrade.md)"
     )
@@ -37,5 +38,5 @@ async def test_write_that_loses_no_charge_is_accepted(namespace, writer, pod, fo
     namespace.make()
     ledger = await writer()
     forgetful()
-    assert (await ledger.charge("team-a", pod("a"), enforced=True)).allowed
+    assert (await ledger.charge(TEAM_A, pod("a"), enforced=True)).allowed
     assert "openCharges" not in namespace.stored["status"]

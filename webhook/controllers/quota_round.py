@@ -35,6 +35,7 @@ from webhook.cluster.live import generation_of
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.metrics import IncompleteRound
 from webhook.controllers.quota_count import Basis, Count, Expiry, Kept, Lists, without_charges
+from webhook.ledger import LedgerKey
 from webhook.server.template_keeper import FIELD_MANAGER
 from webhook.server.turns import run_spread
 
@@ -212,7 +213,7 @@ class QuotaRound:
                 # What is kept differs from the stored ledger, so the input of an earlier count must be counted again.
                 kept.settled = None
                 return
-            if is_written and await self.writer.change(namespace, count.make) is None:
+            if is_written and await self.writer.change(LedgerKey.of_namespace(namespace), count.make) is None:
                 self._forget(namespace)
                 return
             if is_written:
@@ -266,7 +267,9 @@ class QuotaRound:
             return
         allowances = [charge for charge in gone if charge.kind == ALLOWANCE]
         if others := [charge for charge in gone if charge.kind != ALLOWANCE]:
-            await self.writer.change(namespace, lambda ledger, _quota, _document: without_charges(others, ledger))
+            await self.writer.change(
+                LedgerKey.of_namespace(namespace), lambda ledger, _quota, _document: without_charges(others, ledger)
+            )
             self.metrics.count_expired(len(others))
             _logger.info(
                 "dropped %d charges whose objects do not exist",
@@ -292,7 +295,7 @@ class QuotaRound:
         self.metrics.show(namespace, quota, ledger)
         make = partial(_with_conditions, kept, conditions, self._time())
         if make(ledger, quota, document) is not ledger:
-            await self.writer.change(namespace, make)
+            await self.writer.change(LedgerKey.of_namespace(namespace), make)
 
     async def _write_unreadable(
         self, namespace: str, document: Object, error: QuotaError, enforced: Sequence[Object]

@@ -7,14 +7,12 @@ import logging
 import secrets
 import ssl
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from certs import make_self_signed
 from certs.rotation import RotationPolicy
 from policies.admission import CONFIGURATIONS, opened_webhooks, uncovered_settings
 from policies.fleet.operator_place import unnamed_namespaces_remark
-from policies.quota.limits.quota import quota_shown
 from webhook.cluster.caller_reviews import SubjectAccess, TokenAuthenticator
 from webhook.cluster.live import LiveSettings
 from webhook.cluster.sync import Sync
@@ -156,7 +154,7 @@ class Replica:
             client,
             identity,
             peers.links,
-            partial(quota_shown, view=sync.view),
+            lambda key: key.shown(sync.view),
             count=metrics.count_forwarded_charge,
             run=LedgerRunner(),
         )

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from policies.rules.charges import Bill, Charge
     from webhook.cluster.clockwork import Clockwork
-    from webhook.ledger.documents import Reading
+    from webhook.ledger.documents import LedgerKey, Reading
 
 
 FLUSH_SECONDS = 8.0
@@ -202,111 +202,109 @@ _logger = logging.getLogger("gpu_admission.ledger")
 
 
 class Runner(Protocol):
-    """Runs the computation for a namespace, which may take too long for the event loop."""
+    """Runs the computation for a ledger, which may take too long for the event loop."""
 
-    async def __call__(self, namespace: str, work: Callable[[], T], /) -> T:
+    async def __call__(self, key: LedgerKey, work: Callable[[], T], /) -> T:
         """Return or raise what `work` does; may call it twice."""
         ...
 
 
 @dataclass(eq=False)
 class Accounts:
-    """The accounts by namespace.
+    """The accounts by ledger.
 
-    From `begin` to `end`, nothing is admitted out of the allowance of that namespace.
+    From `begin` to `end`, nothing is admitted out of the allowance of that ledger.
     """
 
     name: str
     """Names this replica in allowances, for people."""
     run: Runner
-    """Runs the computation for a namespace."""
-    flush: Callable[[str], Awaitable[None]]
-    """Writes what the allowance of a namespace was spent on."""
+    """Runs the computation for a ledger."""
+    flush: Callable[[LedgerKey], Awaitable[None]]
+    """Writes what the allowance of a ledger was spent on."""
     clockwork: Clockwork
     """Provides time."""
-    _accounts: dict[str, Account] = field(default_factory=dict, init=False)
-    _writing: set[str] = field(default_factory=set, init=False)
-    _flushers: dict[str, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    _accounts: dict[LedgerKey, Account] = field(default_factory=dict, init=False)
+    _writing: set[LedgerKey] = field(default_factory=set, init=False)
+    _flushers: dict[LedgerKey, asyncio.Task[None]] = field(default_factory=dict, init=False)
     _is_closing: bool = field(default=False, init=False)
 
     async def compute(
-        self, namespace: str, spec: Spec | None, charge: Callable[[Quota], Charge | None]
+        self, key: LedgerKey, spec: Spec | None, charge: Callable[[Quota], Charge | None]
     ) -> Charge | None:
         """The charge of an object that may be admitted out of an allowance; None if it certainly cannot be."""
-        quota = self._quota(namespace, spec)
+        quota = self._quota(key, spec)
         try:
-            return None if quota is None else await self.run(namespace, partial(charge, quota))
+            return None if quota is None else await self.run(key, partial(charge, quota))
         except Uncountable:
             return None
 
-    def admit(self, namespace: str, spec: Spec | None, charge: Charge, call: str) -> bool:
+    def admit(self, key: LedgerKey, spec: Spec | None, charge: Charge, call: str) -> bool:
         """True if an object is admitted out of an allowance; its charge is written later.
 
         Args:
-            namespace: Namespace of the object.
+            key: Of the ledger.
             spec: The spec under which the charge was computed.
             charge: The charge of the object.
             call: Of the call that is answered.
         """
-        if self._quota(namespace, spec) is None:
+        if self._quota(key, spec) is None:
             return False
         time = rfc3339(self.clockwork.now())
-        return self._accounts[namespace].admit(charge, call, time, self.clockwork.clock())
+        return self._accounts[key].admit(charge, call, time, self.clockwork.clock())
 
-    def begin(self, namespace: str, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
-        """The account of a namespace at the beginning of a write; `Balance` says what the arguments mean."""
+    def begin(self, key: LedgerKey, *, may_grant: bool, is_flush: bool, is_busy: bool) -> Balance:
+        """The account of a ledger at the beginning of a write; `Balance` says what the arguments mean."""
         if len(self._accounts) >= _MOST_ACCOUNTS:
             kept = self._writing
             self._accounts = {name: each for name, each in self._accounts.items() if each.is_open or name in kept}
-        account = self._accounts.setdefault(namespace, Account(self.name))
-        self._writing.add(namespace)
+        account = self._accounts.setdefault(key, Account(self.name))
+        self._writing.add(key)
         return account.balance(
             self.clockwork.clock(), may_grant=may_grant and not self._is_closing, is_flush=is_flush, is_busy=is_busy
         )
 
-    def suspend(self, namespace: str) -> None:
+    def suspend(self, key: LedgerKey) -> None:
         """Use an allowance no more until `commit`, because a write of its ledger is sent."""
-        self._accounts[namespace].suspend()
+        self._accounts[key].suspend()
 
-    def commit(self, namespace: str, balance: Balance, reading: Reading, written: Ledger, begun: float) -> None:
+    def commit(self, key: LedgerKey, balance: Balance, reading: Reading, written: Ledger, begun: float) -> None:
         """Take note of a write, as `Account.commit` does, and flush its allowance later."""
-        account = self._accounts[namespace]
+        account = self._accounts[key]
         account.commit(balance, reading, written, begun)
-        if account.is_open and namespace not in self._flushers and not self._is_closing:
-            self._flushers[namespace] = asyncio.create_task(
-                self._flush_repeatedly(namespace), name=f"allowance of {namespace}"
-            )
+        if account.is_open and key not in self._flushers and not self._is_closing:
+            self._flushers[key] = asyncio.create_task(self._flush_repeatedly(key), name=f"allowance of {key}")
 
-    def end(self, namespace: str) -> None:
+    def end(self, key: LedgerKey) -> None:
         """A write has ended, whatever became of it."""
-        self._writing.discard(namespace)
+        self._writing.discard(key)
 
-    def drop(self, namespace: str) -> None:
-        """Forget the account of a namespace that has no quota."""
-        self._accounts.pop(namespace, None)
+    def drop(self, key: LedgerKey) -> None:
+        """Forget the account of a ledger that does not exist."""
+        self._accounts.pop(key, None)
 
-    def begin_closing(self) -> tuple[str, ...]:
-        """Admit nothing from now on; returns the namespaces whose allowances are to be flushed."""
+    def begin_closing(self) -> tuple[LedgerKey, ...]:
+        """Admit nothing from now on; returns the ledgers whose allowances are to be flushed."""
         self._is_closing = True
         for flusher in self._flushers.values():
             flusher.cancel()
-        return tuple(namespace for namespace, account in self._accounts.items() if account.is_open)
+        return tuple(key for key, account in self._accounts.items() if account.is_open)
 
-    def _quota(self, namespace: str, spec: Spec | None) -> Quota | None:
-        """The quota of a namespace if objects may be admitted out of its allowance now, under this spec."""
-        account = self._accounts.get(namespace)
-        if account is None or namespace in self._writing or self._is_closing:
+    def _quota(self, key: LedgerKey, spec: Spec | None) -> Quota | None:
+        """The quota of a ledger if objects may be admitted out of its allowance now, under this spec."""
+        account = self._accounts.get(key)
+        if account is None or key in self._writing or self._is_closing:
             return None
         return account.quota(spec, self.clockwork.clock())
 
-    async def _flush_repeatedly(self, namespace: str) -> None:
+    async def _flush_repeatedly(self, key: LedgerKey) -> None:
         """Write what an allowance was spent on every few seconds, until it is given back."""
         try:
-            while (account := self._accounts.get(namespace)) is not None and account.is_open:
+            while (account := self._accounts.get(key)) is not None and account.is_open:
                 await self.clockwork.sleep(FLUSH_SECONDS)
                 try:
-                    await self.flush(namespace)
+                    await self.flush(key)
                 except (ClusterError, QuotaError, TimeoutError) as error:
-                    _logger.warning("charges of %s are admitted and not written yet: %s", namespace, error)
+                    _logger.warning("charges of %s are admitted and not written yet: %s", key, error)
         finally:
-            del self._flushers[namespace]
+            del self._flushers[key]

@@ -1,4 +1,4 @@
-"""The forwarding writer sends charges to the replica that owns the namespace's ledger."""
+"""The forwarding writer sends charges to the replica that owns a ledger."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from policies.quota.limits.quota import Quota
     from policies.rules.charges import Amounts, Charge
     from webhook.cluster.client import APIClient
+    from webhook.ledger.documents import LedgerKey
     from webhook.ledger.links import Link, Links
 
 
@@ -52,7 +53,7 @@ class ForwardingWriter(LedgerWriter):
         client: APIClient,
         identity: str,
         links: Links,
-        shown: Callable[[str], Object | None],
+        shown: Callable[[LedgerKey], Object | None],
         *,
         count: Callable[[str], None] = lambda _answer: None,
         **options: Any,
@@ -60,10 +61,10 @@ class ForwardingWriter(LedgerWriter):
         """Create a writer without pending writes.
 
         Args:
-            client: Reads and writes GPUQuotas.
+            client: Reads and writes GPUQuotas and GPUQuotaGroups.
             identity: Of this replica.
             links: To the other replicas.
-            shown: Returns the GPUQuota of a namespace that a watch shows, if any.
+            shown: Returns the object of a key that a watch shows, if any.
             count: Called for each charge that was sent, with one of `ANSWERS`.
             options: Those of `LedgerWriter`.
         """
@@ -74,7 +75,7 @@ class ForwardingWriter(LedgerWriter):
 
     async def charge(
         self,
-        namespace: str,
+        key: LedgerKey,
         charge: Callable[[Quota], Charge],
         *,
         enforced: bool,
@@ -83,11 +84,9 @@ class ForwardingWriter(LedgerWriter):
         call: str = "",
     ) -> ChargeVerdict | NoQuota:
         """As `LedgerWriter.charge`."""
-        write = partial(super().charge, namespace, charge, enforced=enforced, dry_run=dry_run, cover=cover)
-        owner = None if dry_run else self._owner(namespace)
-        message = (
-            None if owner is None else await self._message(namespace, charge, call or new_call(), cover is not None)
-        )
+        write = partial(super().charge, key, charge, enforced=enforced, dry_run=dry_run, cover=cover)
+        owner = None if dry_run else self._owner(key)
+        message = None if owner is None else await self._message(key, charge, call or new_call(), cover is not None)
         if owner is None or message is None:
             return await write(call=call)
         answer, is_created = "lost", not enforced
@@ -102,29 +101,29 @@ class ForwardingWriter(LedgerWriter):
             if answer in _UNKNOWN and not is_created:
                 self._cancel(owner, message[0])
 
-    def owns(self, namespace: str) -> bool:
+    def owns(self, key: LedgerKey) -> bool:
         """True if this replica is the owner."""
-        return self._owner(namespace) is None
+        return self._owner(key) is None
 
-    def _owner(self, namespace: str) -> Link | None:
-        """The link to the owner of a namespace; None if this replica is the owner."""
+    def _owner(self, key: LedgerKey) -> Link | None:
+        """The link to the owner of a ledger; None if this replica is the owner."""
         links = {link.peer.identity: link for link in self._links if link.is_open}
-        return links.get(owner_of(namespace, (self._identity, *links)))
+        return links.get(owner_of(str(key), (self._identity, *links)))
 
     async def _message(
-        self, namespace: str, charge: Callable[[Quota], Charge], call: str, needs_coverage: bool
+        self, key: LedgerKey, charge: Callable[[Quota], Charge], call: str, needs_coverage: bool
     ) -> tuple[ChargeMessage, Quota] | None:
         """The charge under the spec that the watch shows; None if it cannot be computed or shown no spec."""
-        document = self._documents.shown(namespace)
+        document = self._documents.shown(key)
         if document is None:
             return None
         try:
             quota = parse_quota(document)
-            computed = await self._run(namespace, partial(charge, quota))
+            computed = await self._run(key, partial(charge, quota))
         except (QuotaError, Uncountable):
             # The stored GPUQuota may be another one by now.
             return None
-        return ChargeMessage(namespace, computed, Spec.of(document), call, needs_coverage), quota
+        return ChargeMessage(key, computed, Spec.of(document), call, needs_coverage), quota
 
     async def _ask(self, owner: Link, message: ChargeMessage, quota: Quota) -> str:
         """Send a charge to the owner of the ledger; returns one of `ANSWERS`."""
@@ -142,16 +141,16 @@ class ForwardingWriter(LedgerWriter):
         return answer
 
     def _cancel(self, owner: Link, message: ChargeMessage) -> None:
-        cancellation = Cancellation(message.namespace, message.charge.uid, message.call)
+        cancellation = Cancellation(message.key, message.charge.uid, message.call)
         try:
             owner.send(write_cancellation(cancellation))
         except LostLink:
             self.take_back(*cancellation)
 
 
-def owner_of(namespace: str, identities: tuple[str, ...]) -> str:
-    """The owner of a namespace's ledger among replicas, by rendezvous hashing.
+def owner_of(ledger: str, identities: tuple[str, ...]) -> str:
+    """The owner of a ledger among replicas, by rendezvous hashing.
 
-    If a replica comes or goes, only the namespaces that it owns change their owner.
+    If a replica comes or goes, only the ledgers that it owns change their owner.
     """
-    return max(identities, key=lambda identity: blake2b(f"{namespace} {identity}".encode(), digest_size=8).digest())
+    return max(identities, key=lambda identity: blake2b(f"{ledger} {identity}".encode(), digest_size=8).digest())

@@ -19,7 +19,7 @@ from policies.quota.limits.quota import QuotaError
 from policies.rules.charges import Charge
 from webhook.cluster.answers import ClusterError
 from webhook.ledger.directory import peer_certificate
-from webhook.ledger.documents import Spec
+from webhook.ledger.documents import LedgerKey, Spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -40,7 +40,7 @@ class BadMessage(ValueError):  # noqa: N818 - the name says what is wrong; "Erro
 class ChargeMessage(NamedTuple):
     """A charge to be written by the owner of the ledger."""
 
-    namespace: str
+    key: LedgerKey
     charge: Charge
     spec: Spec
     """The spec under which the charge was computed."""
@@ -52,7 +52,7 @@ class ChargeMessage(NamedTuple):
 class Cancellation(NamedTuple):
     """The charge of an earlier message is not needed: its object is not created."""
 
-    namespace: str
+    key: LedgerKey
     uid: str
     """Of the charge."""
     call: str
@@ -73,7 +73,8 @@ def write_charge(message: ChargeMessage, quota: Quota) -> bytes:
     charges = [message.charge] if message.charge.shared is None else [message.charge, message.charge.shared]
     return orjson.dumps(
         {
-            "namespace": message.namespace,
+            "ledger": [*message.key],
+            "namespace": message.charge.namespace,
             "charges": [open_charge(each, None, names, "", {}, message.call).document for each in charges],
             "spec": [*message.spec],
             "needsCoverage": message.needs_coverage,
@@ -83,7 +84,7 @@ def write_charge(message: ChargeMessage, quota: Quota) -> bytes:
 
 def write_cancellation(cancellation: Cancellation) -> bytes:
     """The text of a cancellation."""
-    return orjson.dumps({"cancelled": [*cancellation]})
+    return orjson.dumps({"ledger": [*cancellation.key], "cancelled": [cancellation.uid, cancellation.call]})
 
 
 def write_answer(answer: Answer) -> bytes:
@@ -98,11 +99,17 @@ def read_question(text: bytes | str) -> ChargeMessage | Cancellation:
         BadMessage: It is neither.
     """
     message = _parse(text)
+    key = _key(message.get("ledger"))
     if "cancelled" in message:
-        place, uid, call = _texts(message["cancelled"], 3)
-        return Cancellation(_namespace(place), uid, _call(call))
+        uid, call = _texts(message["cancelled"], 2)
+        return Cancellation(key, uid, _call(call))
     namespace, charges, spec = (message.get(field) for field in ("namespace", "charges", "spec"))
-    if not isinstance(namespace, str) or not isinstance(charges, list) or len(charges) not in (1, 2):
+    if (
+        not isinstance(namespace, str)
+        or not is_dns_label(namespace)
+        or not isinstance(charges, list)
+        or len(charges) not in (1, 2)
+    ):
         raise BadMessage("a charge has a namespace and one or two items")
     if not isinstance(spec, list) or [type(each) for each in spec] != [str, int]:
         raise BadMessage("the spec of a charge is a uid and a generation")
@@ -114,7 +121,7 @@ def read_question(text: bytes | str) -> ChargeMessage | Cancellation:
     if shared:
         charge = replace(charge, shared=_charge(shared[0], namespace))
     needs_coverage = bool(message.get("needsCoverage"))
-    return ChargeMessage(_namespace(namespace), charge, Spec(*spec), _call(own.call), needs_coverage)
+    return ChargeMessage(key, charge, Spec(*spec), _call(own.call), needs_coverage)
 
 
 def read_answer(text: bytes | str) -> Answer:
@@ -140,10 +147,13 @@ def _parse(text: bytes | str) -> dict[str, Any]:
     return message
 
 
-def _namespace(name: str) -> str:
-    if not is_dns_label(name):
-        raise BadMessage("the namespace is not a name")
-    return name
+def _key(found: Any) -> LedgerKey:
+    key = LedgerKey(*_texts(found, 3))
+    try:
+        key.path()
+    except (KeyError, ValueError) as error:
+        raise BadMessage("no object has this key") from error
+    return key
 
 
 def _call(call: str) -> str:
@@ -302,7 +312,7 @@ class _Conversation:
             self._received[question.call] = None
             if len(self._received) > _MOST_RECEIVED:
                 self._received.popitem(last=False)
-            task = asyncio.create_task(self._answer(question), name=f"charge for a peer in {question.namespace}")
+            task = asyncio.create_task(self._answer(question), name=f"charge for a peer in {question.key}")
             self._pending[question.call] = task
             task.add_done_callback(lambda _: self._pending.pop(question.call))
 
@@ -317,7 +327,7 @@ class _Conversation:
         is_charged = False
         try:
             is_charged = await self._writer.charge_for_peer(
-                question.namespace,
+                question.key,
                 question.charge,
                 question.spec,
                 question.call,
@@ -325,8 +335,8 @@ class _Conversation:
             )
         except (ClusterError, QuotaError, TimeoutError) as error:
             # The other replica tries by itself, and says what is wrong.
-            _logger.debug("no charge for another replica in %s: %s", question.namespace, error)
+            _logger.debug("no charge for another replica in %s: %s", question.key, error)
         except Exception:
-            _logger.exception("a charge of %s for another replica failed; that replica writes it", question.namespace)
+            _logger.exception("a charge of %s for another replica failed; that replica writes it", question.key)
         # If the other side does not read, it has no answer in time and continues by itself.
         self._outbox.put(write_answer(Answer(question.call, is_charged)))

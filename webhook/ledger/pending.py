@@ -1,4 +1,4 @@
-"""Changes that wait for a write of a namespace's ledger."""
+"""Changes that wait for a write of a ledger."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from policies.quota.ledger.allowances import (
     without_uncertain_charges,
 )
 from policies.quota.ledger.ledger import Exceeded, Ledger
-from policies.quota.limits.quota import QUOTA_NAME, Quota
+from policies.quota.limits.quota import Quota
 from webhook.cluster.answers import APIError
-from webhook.ledger.documents import Spec
+from webhook.ledger.documents import LedgerKey, Spec
 
 if TYPE_CHECKING:
     from policies.rules.charges import Amounts, Charge
@@ -121,7 +121,7 @@ class PendingWrite(ABC, Generic[_Answer]):
 
     @abstractmethod
     def answer_without_quota(self) -> None:
-        """Answer for a namespace without a GPUQuota."""
+        """Answer for a ledger whose object does not exist."""
 
     @abstractmethod
     def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[_Answer]:
@@ -153,7 +153,7 @@ class PendingChange(PendingWrite[Ledger | None]):
 
     most_seconds = 10.0
 
-    namespace: str
+    key: LedgerKey
     make: Make
 
     def answer_without_quota(self) -> None:
@@ -162,8 +162,7 @@ class PendingChange(PendingWrite[Ledger | None]):
 
     def _evaluate(self, ledger: Ledger, reading: Reading) -> Judgement[Ledger | None]:
         after = self.make(ledger, reading.quota, reading.document)
-        quota = f"GPUQuota {QUOTA_NAME} of namespace {self.namespace}"
-        contended = f"every write of {quota} met a conflict for {self.most_seconds:.0f} s"
+        contended = f"every write of {self.key.label} met a conflict for {self.most_seconds:.0f} s"
         return Judgement(after, after, APIError(HTTPStatus.CONFLICT, "Conflict", contended))
 
 

@@ -1,7 +1,7 @@
-"""Batches the pending writes of each namespace's ledger: one compare-and-swap writes all that wait.
+"""Batches the pending writes of each ledger: one compare-and-swap writes all that wait.
 
-The ledger of a namespace is the status of its GPUQuota. The writer caches the last document and tries it first: if only
-this replica writes to a namespace, a charge costs at most one request. The writer bases a write on the newest document that
+A ledger is the status of a GPUQuota or GPUQuotaGroup. The writer caches the last document and tries it first: if only
+this replica writes it, a charge costs at most one request. The writer bases a write on the newest document that
 it wrote or that its watch shows. If another write came in between, it meets a conflict and reads the ledger again. A lost
 response does no harm: the charge is found by its uid.
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from policies.rules.charges import Amounts, Charge
     from webhook.cluster.client import APIClient
     from webhook.ledger.accounts import Balance, Runner
-    from webhook.ledger.documents import Swap
+    from webhook.ledger.documents import LedgerKey, Swap
     from webhook.ledger.pending import Make
 
 
@@ -54,12 +54,12 @@ T = TypeVar("T")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.3
 _BUSY = 4
-"""Ledgers that are written at once from which the first charge of a namespace leaves an allowance, too."""
+"""Ledgers that are written at once from which the first charge of one leaves an allowance, too."""
 
 _logger = logging.getLogger("gpu_admission.ledger")
 
 
-async def _run_at_once(_namespace: str, work: Callable[[], T]) -> T:
+async def _run_at_once(_key: LedgerKey, work: Callable[[], T]) -> T:
     return work()
 
 
@@ -81,29 +81,29 @@ class LedgerWriter:
         client: APIClient,
         *,
         run: Runner = _run_at_once,
-        shown: Callable[[str], Object | None] = lambda _namespace: None,
+        shown: Callable[[LedgerKey], Object | None] = lambda _key: None,
         name: str = "",
         clockwork: Clockwork = Clockwork(),  # noqa: B008 - it is immutable
     ) -> None:
         """Create a writer without pending writes.
 
         Args:
-            client: Reads and writes GPUQuotas.
-            run: Runs the computation for a namespace; by default in the event loop.
-            shown: Returns the GPUQuota of a namespace that a watch shows, if any.
+            client: Reads and writes GPUQuotas and GPUQuotaGroups.
+            run: Runs the computation for a ledger; by default in the event loop.
+            shown: Returns the object of a key that a watch shows, if any.
             name: Names this replica in allowances, for people.
             clockwork: Provides time and random numbers.
         """
         self._documents = Documents(client, shown)
         self._run = run
         self._clockwork = clockwork
-        self._waiting: dict[str, list[_Pending]] = {}
+        self._waiting: dict[LedgerKey, list[_Pending]] = {}
         self._accounts = Accounts(name, self._run, self._flush, clockwork)
-        self._workers: dict[str, asyncio.Task[None]] = {}
+        self._workers: dict[LedgerKey, asyncio.Task[None]] = {}
 
     async def charge(
         self,
-        namespace: str,
+        key: LedgerKey,
         charge: Callable[[Quota], Charge],
         *,
         enforced: bool,
@@ -117,9 +117,9 @@ class LedgerWriter:
         open, because the object is then created without an answer.
 
         Args:
-            namespace: Namespace of the object.
+            key: Of the ledger.
             charge: Returns the charge for the limits at the time of the write.
-            enforced: True if the quota of the namespace fails closed.
+            enforced: True if the quota of the object's namespace fails closed.
             dry_run: True if nothing may be written.
             cover: Reads the amounts that `used` already contains for the object. Called after the ledger is read, and
                 again if `used` was counted again meanwhile. Other pending charges do not wait for it.
@@ -131,30 +131,30 @@ class LedgerWriter:
         """
         call = call or new_call()
         if not dry_run:
-            spec = self._spec(namespace)
-            computed = await self._accounts.compute(namespace, spec, charge)
-            if computed is not None and self._accounts.admit(namespace, spec, computed, call):
+            spec = self._spec(key)
+            computed = await self._accounts.compute(key, spec, charge)
+            if computed is not None and self._accounts.admit(key, spec, computed, call):
                 return ChargeVerdict(True, None)
         pending = partial(PendingCharge, self._clockwork.clock(), charge, enforced, dry_run, call=call)
         if cover is None:
-            return await self._write_charge(namespace, pending())
+            return await self._write_charge(key, pending())
         coverage = None
         while True:
             try:
-                return await self._write_charge(namespace, pending(needs_coverage=True, coverage=coverage))
+                return await self._write_charge(key, pending(needs_coverage=True, coverage=coverage))
             except CoverageRequired as required:
                 since = required.ledger
             coverage = Coverage(await cover(), since)
 
     async def charge_for_peer(
-        self, namespace: str, charge: Charge, spec: Spec, call: str, *, needs_coverage: bool
+        self, key: LedgerKey, charge: Charge, spec: Spec, call: str, *, needs_coverage: bool
     ) -> bool:
         """Write a charge for a call that another replica answers; False if it is not on the ledger.
 
         If this call is cancelled, the charge may be on the ledger; `take_back` removes it.
 
         Args:
-            namespace: Namespace of the object.
+            key: Of the ledger.
             charge: The charge of the object.
             spec: The spec under which the charge was computed; under another one, nothing is written.
             call: Marks the charge as written by the other replica's call.
@@ -165,62 +165,60 @@ class LedgerWriter:
             ClusterError: the GPUQuota could not be read or written.
             TimeoutError: the computation took too long.
         """
-        if self._accounts.admit(namespace, spec, charge, call):
+        if self._accounts.admit(key, spec, charge, call):
             return True
         forwarded = ForwardedCharge(self._clockwork.clock(), charge, spec, call, needs_coverage)
-        self._queue(namespace, forwarded)
+        self._queue(key, forwarded)
         return await forwarded.answered
 
-    def take_back(self, namespace: str, uid: str, call: str) -> None:
+    def take_back(self, key: LedgerKey, uid: str, call: str) -> None:
         """Remove the charge of a call if it is on the ledger, after all writes that are pending now."""
-        self._remove(namespace, lambda: uid, call)
+        self._remove(key, lambda: uid, call)
 
-    async def has_quota(self, namespace: str) -> bool:
-        """True if a namespace has a GPUQuota; reads it only if it is not cached.
+    async def exists(self, key: LedgerKey) -> bool:
+        """True if the object of a ledger exists; reads it only if it is not cached.
 
         Raises:
-            ClusterError: the GPUQuota could not be read.
+            ClusterError: it could not be read.
         """
-        return (
-            self._documents.cached_document(namespace) is not None or await self._documents.read(namespace) is not None
-        )
+        return self._documents.cached_document(key) is not None or await self._documents.read(key) is not None
 
-    async def change(self, namespace: str, make: Make) -> Ledger | None:
-        """Write a new ledger, before the pending charges of the namespace.
+    async def change(self, key: LedgerKey, make: Make) -> Ledger | None:
+        """Write a new ledger, before the pending charges.
 
         Args:
-            namespace: Namespace of the GPUQuota.
+            key: Of the ledger.
             make: Returns the new ledger; called for each attempt.
 
         Returns:
-            The stored ledger; None if the namespace has no GPUQuota.
+            The stored ledger; None if its object does not exist.
 
         Raises:
             QuotaError: the stored GPUQuota is invalid.
             ClusterError: the GPUQuota could not be read or written.
         """
-        change = PendingChange(self._clockwork.clock(), namespace, make)
-        self._queue(namespace, change)
+        change = PendingChange(self._clockwork.clock(), key, make)
+        self._queue(key, change)
         return await change.answered
 
     async def close(self) -> None:
         """Finish all pending writes, and give all allowances back."""
-        for namespace in self._accounts.begin_closing():
-            self._queue(namespace, PendingFlush(self._clockwork.clock()))
+        for key in self._accounts.begin_closing():
+            self._queue(key, PendingFlush(self._clockwork.clock()))
         while self._workers:
             await asyncio.wait(self._workers.values())
 
-    def owns(self, namespace: str) -> bool:
-        """True if this replica may reserve an allowance in the ledger of a namespace."""
+    def owns(self, key: LedgerKey) -> bool:
+        """True if this replica may reserve an allowance in a ledger."""
         return False
 
-    def _spec(self, namespace: str) -> Spec | None:
-        """The latest spec of a namespace's GPUQuota that was read, written or watched."""
-        document = self._documents.cached_document(namespace)
+    def _spec(self, key: LedgerKey) -> Spec | None:
+        """The latest spec of a ledger's object that was read, written or watched."""
+        document = self._documents.cached_document(key)
         return None if document is None else Spec.of(document)
 
-    async def _write_charge(self, namespace: str, charge: PendingCharge) -> ChargeVerdict | NoQuota:
-        self._queue(namespace, charge)
+    async def _write_charge(self, key: LedgerKey, charge: PendingCharge) -> ChargeVerdict | NoQuota:
+        self._queue(key, charge)
         is_created = not charge.enforced
         try:
             answer = await charge.answered
@@ -230,30 +228,30 @@ class LedgerWriter:
             # In this order: `judge`, in another thread, sets `written_uid` before it clears `is_judged`.
             if (charge.is_judged or charge.written_uid) and not is_created:
                 # A pending write may set the uid after this.
-                self._remove(namespace, lambda: charge.written_uid, charge.call)
+                self._remove(key, lambda: charge.written_uid, charge.call)
 
-    def _remove(self, namespace: str, uid: Callable[[], str], call: str) -> None:
+    def _remove(self, key: LedgerKey, uid: Callable[[], str], call: str) -> None:
         change = PendingChange(
-            self._clockwork.clock(), namespace, lambda ledger, _quota, _document: ledger.take_back(uid(), call)
+            self._clockwork.clock(), key, lambda ledger, _quota, _document: ledger.take_back(uid(), call)
         )
-        change.answered.add_done_callback(partial(_warn_if_kept, namespace, uid))
-        self._queue(namespace, change)
+        change.answered.add_done_callback(partial(_warn_if_kept, key, uid))
+        self._queue(key, change)
 
-    def _queue(self, namespace: str, waiting: _Pending) -> None:
-        self._waiting.setdefault(namespace, []).append(waiting)
-        if namespace not in self._workers:
-            self._workers[namespace] = asyncio.create_task(self._turns(namespace), name=f"ledger of {namespace}")
+    def _queue(self, key: LedgerKey, waiting: _Pending) -> None:
+        self._waiting.setdefault(key, []).append(waiting)
+        if key not in self._workers:
+            self._workers[key] = asyncio.create_task(self._turns(key), name=f"ledger of {key}")
 
-    async def _turns(self, namespace: str) -> None:
+    async def _turns(self, key: LedgerKey) -> None:
         """Write batches until no pending write is left."""
         lost, is_contended = 0, False
         try:
-            while batch := self._batch(namespace):
-                batch = await self._admit_waiting(namespace, batch)
+            while batch := self._batch(key):
+                batch = await self._admit_waiting(key, batch)
                 if not batch:
                     continue
                 begun = self._clockwork.clock()
-                turn = await self._turn(namespace, batch)
+                turn = await self._turn(key, batch)
                 lost = lost + 1 if turn is _Turn.LOST else 0
                 is_contended = is_contended or lost > 0
                 if lost:
@@ -264,29 +262,29 @@ class LedgerWriter:
                     took = self._clockwork.clock() - begun
                     await self._clockwork.sleep(min(took, _LONGEST_PAUSE) * (self._clockwork.random() + 1))
         finally:
-            del self._waiting[namespace], self._workers[namespace]
+            del self._waiting[key], self._workers[key]
 
-    async def _admit_waiting(self, namespace: str, batch: Sequence[_Pending]) -> list[_Pending]:
+    async def _admit_waiting(self, key: LedgerKey, batch: Sequence[_Pending]) -> list[_Pending]:
         """Admit out of the allowance what came in during the last write; returns what needs one."""
-        spec = self._spec(namespace)
+        spec = self._spec(key)
         for each in batch:
             if not isinstance(each, PendingObject):
                 continue
             try:
-                charge = await self._accounts.compute(namespace, spec, partial(each.charge_without_write, spec))
+                charge = await self._accounts.compute(key, spec, partial(each.charge_without_write, spec))
             except Exception as error:  # noqa: BLE001 - any error is raised in the caller that waits for the answer
                 each.answer(error)
                 continue
             self._decline_late([each])
             is_waiting = charge is not None and not each.answered.done()
-            if charge is not None and is_waiting and self._accounts.admit(namespace, spec, charge, each.call):
+            if charge is not None and is_waiting and self._accounts.admit(key, spec, charge, each.call):
                 each.answer_charged(charge)
         return [each for each in batch if not each.answered.done()]
 
-    def _batch(self, namespace: str) -> list[_Pending]:
+    def _batch(self, key: LedgerKey) -> list[_Pending]:
         """The writes that are still pending, changes before charges: a change may free quota."""
-        self._decline_late(self._waiting[namespace])
-        waiting = self._waiting[namespace] = [each for each in self._waiting[namespace] if not each.answered.done()]
+        self._decline_late(self._waiting[key])
+        waiting = self._waiting[key] = [each for each in self._waiting[key] if not each.answered.done()]
         return sorted(waiting, key=lambda each: not isinstance(each, PendingChange))
 
     def _decline_late(self, batch: Iterable[_Pending]) -> None:
@@ -299,43 +297,43 @@ class LedgerWriter:
             if isinstance(each, ForwardedCharge) and now >= each.since + each.most_seconds:
                 each.answer(False)
 
-    async def _turn(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
+    async def _turn(self, key: LedgerKey, batch: Sequence[_Pending]) -> _Turn:
         """Try to write a batch once; an error answers every pending write of the batch."""
         try:
-            return await self._try(namespace, batch)
+            return await self._try(key, batch)
         except Exception as error:  # noqa: BLE001 - any error is raised in the callers that wait for the answers
-            self._documents.forget(namespace)
+            self._documents.forget(key)
             for each in batch:
                 each.answer(error)
             return _Turn.READ
         finally:
-            self._accounts.end(namespace)
+            self._accounts.end(key)
 
-    async def _try(self, namespace: str, batch: Sequence[_Pending]) -> _Turn:
+    async def _try(self, key: LedgerKey, batch: Sequence[_Pending]) -> _Turn:
         begun = self._clockwork.clock()
         balance = self._accounts.begin(
-            namespace,
-            may_grant=self.owns(namespace),
+            key,
+            may_grant=self.owns(key),
             is_flush=any(isinstance(each, PendingFlush) for each in batch),
             is_busy=len(self._workers) >= _BUSY,
         )
-        reading = await self._parse(namespace, self._documents.cached_document(namespace))
-        ledger = None if reading is None else await self._ledger_after(namespace, reading, batch, balance)
+        reading = await self._parse(key, self._documents.cached_document(key))
+        ledger = None if reading is None else await self._ledger_after(key, reading, batch, balance)
         if reading is None or ledger is None or (ledger is reading.ledger and any(each.needs_latest for each in batch)):
-            reading = await self._parse(namespace, await self._documents.read(namespace))
+            reading = await self._parse(key, await self._documents.read(key))
             self._decline_late(batch)
             if reading is None:
-                self._accounts.drop(namespace)
+                self._accounts.drop(key)
                 for each in batch:
                     each.answer_without_quota()
                 return _Turn.READ
-            ledger = await self._ledger_after(namespace, reading, batch, balance)
+            ledger = await self._ledger_after(key, reading, batch, balance)
         swap: Swap = True
         if ledger is not reading.ledger:
-            self._accounts.suspend(namespace)
-            swap = await self._documents.swap(namespace, reading, ledger)
+            self._accounts.suspend(key)
+            swap = await self._documents.swap(key, reading, ledger)
             if swap:
-                self._accounts.commit(namespace, balance, reading, ledger, begun)
+                self._accounts.commit(key, balance, reading, ledger, begun)
         for each in batch:
             each.finish_attempt(swap, self._clockwork.clock())
         if ledger is reading.ledger:
@@ -343,21 +341,21 @@ class LedgerWriter:
         return _Turn.WRITTEN if swap else _Turn.LOST
 
     async def _ledger_after(
-        self, namespace: str, reading: Reading, batch: Sequence[_Pending], balance: Balance
+        self, key: LedgerKey, reading: Reading, batch: Sequence[_Pending], balance: Balance
     ) -> Ledger:
-        return await self._run(namespace, partial(_judge_batch, reading, batch, balance))
+        return await self._run(key, partial(_judge_batch, reading, batch, balance))
 
-    async def _flush(self, namespace: str) -> None:
+    async def _flush(self, key: LedgerKey) -> None:
         """Queue a flush, and wait for its result."""
         flush = PendingFlush(self._clockwork.clock())
-        self._queue(namespace, flush)
+        self._queue(key, flush)
         await flush.answered
 
-    async def _parse(self, namespace: str, document: Object | None) -> Reading | None:
+    async def _parse(self, key: LedgerKey, document: Object | None) -> Reading | None:
         if document is None:
             return None
         time = rfc3339(self._clockwork.now())
-        return await self._run(namespace, partial(self._documents.parse, namespace, document, time))
+        return await self._run(key, partial(self._documents.parse, key, document, time))
 
 
 def _judge_batch(reading: Reading, batch: Sequence[_Pending], balance: Balance) -> Ledger:
@@ -368,7 +366,7 @@ def _judge_batch(reading: Reading, batch: Sequence[_Pending], balance: Balance) 
     return balance.settle(before, ledger, reading, is_refused=any(each.is_refused for each in batch))
 
 
-def _warn_if_kept(namespace: str, uid: Callable[[], str], answer: asyncio.Future[Ledger | None]) -> None:
+def _warn_if_kept(key: LedgerKey, uid: Callable[[], str], answer: asyncio.Future[Ledger | None]) -> None:
     if not answer.cancelled() and (error := answer.exception()) is not None and uid():
         text = "the charge of %s in %s could not be taken back and stays until it expires: %s"
-        _logger.warning(text, uid(), namespace, error)
+        _logger.warning(text, uid(), key, error)

@@ -25,6 +25,7 @@ from policies.rules.charges import OWN
 from webhook.cluster.answers import APIError, ClusterError
 from webhook.cluster.lists import get_object, list_all
 from webhook.cluster.resources import RESOURCES
+from webhook.ledger import LedgerKey
 from webhook.server.logs import log_uncharged
 from webhook.server.turns import run_spread
 
@@ -160,7 +161,7 @@ class QuotaKeeper:
         """
         try:
             async with deadline.timeout(ANSWER_SECONDS):
-                if await self.writer.has_quota(step.charge.namespace):
+                if await self.writer.exists(LedgerKey.of_namespace(step.charge.namespace)):
                     found = await asyncio.gather(*map(self._get, step.keys))
                     step.found = dict(zip(step.keys, found, strict=True))
                 else:
@@ -192,7 +193,7 @@ class QuotaKeeper:
     ) -> ChargeOutcome:
         if charge.excess is not None:
             async with deadline.timeout(ANSWER_SECONDS):
-                if not await self.writer.has_quota(charge.namespace):
+                if not await self.writer.exists(LedgerKey.of_namespace(charge.namespace)):
                     return NoQuota()
         if charge.refusal is not None:
             return charge.refusal
@@ -200,7 +201,7 @@ class QuotaKeeper:
         try:
             async with deadline.timeout(ANSWER_SECONDS):
                 return await self.writer.charge(
-                    charge.namespace,
+                    LedgerKey.of_namespace(charge.namespace),
                     partial(charge_under, charge),
                     enforced=charge.enforced,
                     dry_run=request.dry_run,

@@ -12,6 +12,7 @@ from policies.rules.charges import Bill, Charge
 from policies.rules.settings import DEFAULTS
 from testbed import libyaml
 from tests.controllers.caches import Caches
+from tests.ledger.conftest import TEAM_A
 from tests.sandbox.faults import FaultySandbox
 from webhook.cluster.client import APIClient
 from webhook.cluster.clockwork import Clockwork
@@ -64,7 +65,7 @@ class QuotaCaches(Caches):
         one = Bill({"all": Fraction(1)}, {"gpus": Fraction(1), "memory": Fraction(0), "devices": Fraction(1)})
         shared = Charge(group, "PodGroup", "team-a", group, {"gpu": one}) if group else None
         charge = Charge(uid, kind, "team-a", name or uid, bills, of, shared)
-        return await self.writer.charge("team-a", lambda _quota: charge, enforced=True)
+        return await self.writer.charge(TEAM_A, lambda _quota: charge, enforced=True)
 
     def sample(self, name, **labels):
         return self.registry.get_sample_value(name, labels)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from policies.rules.charges import OWN
+from tests.ledger.conftest import TEAM_A
 
 
 def marked_as_late(ledger, _quota, _document):
@@ -85,7 +86,7 @@ async def test_charge_that_may_be_counted_twice_is_closed_at_once(team, leader):
     await leader.count()
     await reserve(leader, 2)
     await leader.charge("train", {OWN: 1})
-    await leader.writer.change("team-a", marked_as_late)
+    await leader.writer.change(TEAM_A, marked_as_late)
     team.pod("train", 1)
     await leader.count()
     assert team.amounts == {"all": ("1", "2")}

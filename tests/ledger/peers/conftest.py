@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from tests.ledger.conftest import TEAM_A
 from webhook.cluster.client import APIClient
 from webhook.controllers.presence import Presence
 from webhook.controllers.replica import Peers
@@ -34,7 +35,7 @@ class Replica:
             client,
             identity,
             self.peers.links,
-            lambda namespace: None if self.is_blind else sandbox.get("GPUQuota", "gpu", namespace),
+            lambda key: None if self.is_blind else sandbox.get(key.kind, key.name, key.namespace),
             count=lambda answer: self.answers.update([answer]),
         )
         self.presence = Presence(
@@ -63,7 +64,7 @@ class Replica:
         return {link.peer.identity for link in self.peers.links if link.is_open}
 
     def charge(self, charge, **options):
-        return self.writer.charge(NAMESPACE, charge, **{"enforced": True, **options})
+        return self.writer.charge(TEAM_A, charge, **{"enforced": True, **options})
 
 
 @pytest.fixture

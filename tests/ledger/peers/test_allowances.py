@@ -7,7 +7,7 @@ from policies.quota.ledger import ledger
 from policies.quota.ledger.allowances import Contended, has_only_certain_charges
 from policies.quota.ledger.ledger import ROOM, Exceeded, Full, Ledger
 from policies.rules.charges import OWN, Charge
-from tests.ledger.conftest import bill
+from tests.ledger.conftest import TEAM_A, bill
 from webhook.ledger import accounts
 from webhook.ledger.accounts import FLUSH_SECONDS, USED_SECONDS
 
@@ -117,7 +117,7 @@ async def test_charges_that_come_in_during_a_write_need_no_other(namespace, repl
     async def put_when_others_wait(*arguments, **options):
         if not late:
             late.extend(asyncio.create_task(owner.charge(pod(uid))) for uid in ("fourth", "fifth"))
-            await until(lambda: len(owner.writer._waiting["team-a"]) == 3)
+            await until(lambda: len(owner.writer._waiting[TEAM_A]) == 3)
         return await put(*arguments, **options)
 
     owner.client.put = put_when_others_wait
@@ -134,7 +134,7 @@ async def test_charge_of_a_cancelled_call_that_came_in_during_a_write_is_taken_b
     async def put_when_another_waits(*arguments, **options):
         if not late:
             late.append(asyncio.create_task(owner.charge(pod("fourth"))))
-            await until(lambda: len(owner.writer._waiting["team-a"]) == 2)
+            await until(lambda: len(owner.writer._waiting[TEAM_A]) == 2)
             late[0].cancel()
         return await put(*arguments, **options)
 
@@ -205,7 +205,7 @@ async def test_charge_that_was_written_before_the_next_count_is_certain(namespac
 async def test_covered_charge_of_a_call_that_ends_is_taken_back(namespace, replicas, pod):
     owner, _ = await busy_owner(namespace, replicas, pod)
     await owner.charge(pod("third"), call="some-call")
-    owner.writer.take_back("team-a", "third", "some-call")
+    owner.writer.take_back(TEAM_A, "third", "some-call")
     await owner.writer.close()
     assert namespace.uids == ["first", "second"]
 
@@ -300,7 +300,7 @@ async def test_charge_that_another_call_forged_counts_in_full(namespace, replica
     owner, _ = await replicas()
     await owner.charge(pod_with_claims("first", 2, "gpu"))
     assert (await owner.charge(pod("second", 2))).allowed
-    assert (await (await writer()).charge("team-a", claim_of("first", "gpu", "second", 2), enforced=True)).allowed
+    assert (await (await writer()).charge(TEAM_A, claim_of("first", "gpu", "second", 2), enforced=True)).allowed
     await owner.writer.close()
     assert (namespace.uids, namespace.reserved) == (["first", "second"], 4)
 

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from certs import KeyPair, issue_serving, make_authority, make_self_signed
+from tests.ledger.conftest import TEAM_A
 from webhook.cluster.client import MERGE_PATCH
 from webhook.cluster.leases import LEASE, holder_of
 from webhook.controllers.replica import Peers
@@ -234,7 +235,7 @@ async def test_cancellation_of_a_guessed_call_does_nothing(replicas, namespace, 
         aiohttp.ClientSession() as session,
         session.ws_connect(f"https://{address(owner)}{PATH}", ssl=tls) as socket,
     ):
-        await socket.send_bytes(write_cancellation(Cancellation("team-a", "a", "guessed")))
+        await socket.send_bytes(write_cancellation(Cancellation(TEAM_A, "a", "guessed")))
         await socket.close()
     await owner.writer.close()
     assert namespace.uids == ["a"]

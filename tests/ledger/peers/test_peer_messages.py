@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from policies.quota.ledger.ledger import Ledger
 from policies.quota.limits.quota import parse_quota
 from policies.rules.charges import OWN, Bill, Charge
+from tests.ledger.conftest import TEAM_A
 from webhook.ledger.documents import Spec
 from webhook.ledger.peer_answers import (
     Answer,
@@ -58,7 +59,7 @@ CLAIMS = st.builds(
 
 @given(st.one_of(PODS, CLAIMS), st.booleans())
 def test_charge_makes_the_same_ledger_after_its_way(charge, needs_coverage):
-    message = ChargeMessage("team-a", charge, Spec("u", 3), "call", needs_coverage)
+    message = ChargeMessage(TEAM_A, charge, Spec("u", 3), "call", needs_coverage)
     arrived = read_question(write_charge(message, QUOTA))
     assert arrived._replace(charge=charge) == message
     ledgers = [Ledger().charge(each, QUOTA, time="t", call="call") for each in (charge, arrived.charge)]
@@ -68,12 +69,12 @@ def test_charge_makes_the_same_ledger_after_its_way(charge, needs_coverage):
 def test_largest_amount_arrives():
     bill = Bill({"all": Fraction(2**255 + 1, 3)}, {"gpus": Fraction(2**255 + 1, 3)})
     charge = Charge("a", "Pod", "team-a", "a", {OWN: bill})
-    arrived = read_question(write_charge(ChargeMessage("team-a", charge, Spec("u", 1), "call", False), QUOTA))
+    arrived = read_question(write_charge(ChargeMessage(TEAM_A, charge, Spec("u", 1), "call", False), QUOTA))
     assert arrived.charge.pieces == charge.pieces
 
 
 def test_cancellation_arrives():
-    cancellation = Cancellation("team-a", "uid", "call")
+    cancellation = Cancellation(TEAM_A, "uid", "call")
     assert read_question(write_cancellation(cancellation)) == cancellation
 
 
