@@ -119,7 +119,7 @@ authentication.k8s.io/v1 cluster TokenReview
 authorization.k8s.io/v1 cluster SelfSubjectAccessReview SubjectAccessReview
 rbac.authorization.k8s.io/v1 cluster ClusterRole ClusterRoleBinding
 rbac.authorization.k8s.io/v1 namespaced Role RoleBinding
-gpu-admission.io/v1alpha1 cluster GPUAdmissionPolicy
+gpu-admission.io/v1alpha1 cluster ClusterGPUQuota GPUAdmissionPolicy GPUQuotaGroup
 gpu-admission.io/v1alpha1 namespaced GPUQuota
 nvidia.com/v1 cluster ClusterPolicy
 nvidia.com/v1alpha1 cluster GPUCluster NVIDIADriver

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,14 @@ class ForwardingWriter(LedgerWriter):
         finally:
             if answer in _UNKNOWN and not is_created:
                 self._cancel(owner, message[0])
+
+    def withdraw(self, key: LedgerKey, uid: str, call: str) -> None:
+        """Take back a charge of a call of this replica, also if the owner has admitted it and not written it yet."""
+        owner = self._owner(key)
+        if owner is not None:
+            with suppress(LostLink):
+                owner.send(write_cancellation(Cancellation(key, uid, call)))
+        self.take_back(key, uid, call)
 
     def owns(self, key: LedgerKey) -> bool:
         """True if this replica is the owner."""

@@ -20,7 +20,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from policies.quota.ledger.allowances import ChargeVerdict, NoQuota
+from policies.quota.ledger.allowances import ChargeVerdict, NoQuota, admit
 from webhook.cluster.clockwork import Clockwork, rfc3339
 from webhook.ledger.accounts import Accounts
 from webhook.ledger.documents import Documents, Reading, Spec
@@ -36,7 +36,7 @@ from webhook.ledger.pending import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from policies.kubernetes.objects import Object
     from policies.quota.ledger.ledger import Ledger
@@ -146,6 +146,68 @@ class LedgerWriter:
                 since = required.ledger
             coverage = Coverage(await cover(), since)
 
+    async def charge_each(
+        self,
+        ledgers: Sequence[LedgerKey],
+        uid: str,
+        charge: Callable[[Quota], Charge],
+        *,
+        enforced: bool,
+        dry_run: bool = False,
+        cover: Callable[[], Awaitable[Callable[[Quota], Amounts]]] | None = None,
+    ) -> Mapping[LedgerKey, ChargeVerdict | NoQuota]:
+        """Write a charge on all of several ledgers or on none; return the verdicts, of which at most the last is a refusal.
+
+        The ledgers are charged one after the other under one call. A refusal takes the charges before it back. A crash leaves
+        a charge too many, which counts until the reconciler finds that its object does not exist.
+
+        Args:
+            ledgers: The one that counts most namespaces first. A later one that seems full is judged before anything is
+                written: otherwise each refusal would cost the first one two writes.
+            uid: Of the object.
+            charge: As for `charge`; the others too.
+            enforced: As for `charge`.
+            dry_run: As for `charge`.
+            cover: As for `charge`.
+
+        Raises:
+            QuotaError: the object of a ledger is invalid.
+            ClusterError: the object of a ledger could not be read or written.
+        """
+        call = new_call()
+        write = partial(self.charge, charge=charge, enforced=enforced, cover=cover)
+        for key in ledgers[1:]:
+            if not dry_run and await self._seems_full(key, charge, enforced=enforced):
+                verdict = await write(key, dry_run=True)
+                if _is_refusal(verdict):
+                    return {key: verdict}
+        verdicts: dict[LedgerKey, ChargeVerdict | NoQuota] = {}
+        is_created = not enforced
+        try:
+            for key in ledgers:
+                verdicts[key] = await write(key, dry_run=dry_run, call=call)
+                if _is_refusal(verdicts[key]):
+                    is_created = False
+                    return verdicts
+            is_created = True
+            return verdicts
+        finally:
+            if not (is_created or dry_run):
+                for key, verdict in verdicts.items():
+                    if isinstance(verdict, ChargeVerdict) and verdict.allowed:
+                        self.withdraw(key, uid, call)
+
+    async def _seems_full(self, key: LedgerKey, charge: Callable[[Quota], Charge], *, enforced: bool) -> bool:
+        """True if a ledger refuses a charge as it is known."""
+        reading = await self._parse(key, self._documents.cached_document(key))
+        if reading is None:
+            return False
+
+        def is_refused() -> bool:
+            return not admit(reading.ledger, reading.quota, charge(reading.quota), enforced=enforced)[0].allowed
+
+        return await self._run(key, is_refused)
+
     async def charge_for_peer(
         self, key: LedgerKey, charge: Charge, spec: Spec, call: str, *, needs_coverage: bool
     ) -> bool:
@@ -174,6 +236,10 @@ class LedgerWriter:
     def take_back(self, key: LedgerKey, uid: str, call: str) -> None:
         """Remove the charge of a call if it is on the ledger, after all writes that are pending now."""
         self._remove(key, lambda: uid, call)
+
+    def withdraw(self, key: LedgerKey, uid: str, call: str) -> None:
+        """Take back a charge of a call of this replica, whoever wrote it."""
+        self.take_back(key, uid, call)
 
     async def exists(self, key: LedgerKey) -> bool:
         """True if the object of a ledger exists; reads it only if it is not cached.
@@ -356,6 +422,10 @@ class LedgerWriter:
             return None
         time = rfc3339(self._clockwork.now())
         return await self._run(key, partial(self._documents.parse, key, document, time))
+
+
+def _is_refusal(verdict: ChargeVerdict | NoQuota) -> bool:
+    return isinstance(verdict, ChargeVerdict) and not verdict.allowed
 
 
 def _judge_batch(reading: Reading, batch: Sequence[_Pending], balance: Balance) -> Ledger:

@@ -1,4 +1,4 @@
-"""The GPUQuota of a namespace: its limits, how it is read, and what is wrong with it."""
+"""The limits of GPUQuotas and GPUQuotaGroups: how they are read, and what is wrong with them."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 QUOTA_NAME = "gpu"
 """The name of the one GPUQuota of a namespace."""
+GROUP = "GPUQuotaGroup"
+"""The kind of the limits of one tenant, with the ledger of its namespaces."""
 
 
 API_VERSION = "gpu-admission.io/v1alpha1"
@@ -50,6 +52,8 @@ class Limit:
     unit: Unit
     hard: Fraction
     selector: Selector = EVERYTHING
+    expected: Fraction | None = None
+    """The amount that a tenant is expected to use, the field `min`; it refuses nothing. None if it is not written."""
 
     @cached_property
     def key(self) -> str:
@@ -63,7 +67,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """The spec of a namespace's GPUQuota."""
+    """The limits of a namespace or of a tenant."""
 
     limits: tuple[Limit, ...]
     """In the order in which they are written; their names differ."""
@@ -86,7 +90,7 @@ def is_enforced(namespace: str, view: ClusterView) -> bool:
 
 
 def parse_quota(document: Any) -> Quota:
-    """Read a GPUQuota object; its status does not matter.
+    """Read a GPUQuota or a GPUQuotaGroup; its status does not matter.
 
     Raises:
         QuotaError: with every problem of the document.
@@ -94,35 +98,55 @@ def parse_quota(document: Any) -> Quota:
     if not isinstance(document, dict):
         text = "a GPUQuota is a mapping with apiVersion, kind, metadata and spec"
         raise QuotaError([Problem(FieldPath(), text, "")])
-    problems = list(_envelope_problems(document))
-    spec: Any = document.get("spec")
-    problems += _spec_problems(spec)
-    if problems:
-        raise QuotaError(problems)
+    kind = GROUP if document.get("kind") == GROUP else "GPUQuota"
+    problems = list(envelope_problems(document, kind))
+    if kind == "GPUQuota":
+        metadata = document.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if name != QUOTA_NAME:
+            text = f"{_found(name)}, and a namespace has only one GPUQuota"
+            problems.append(Problem(FieldPath(["metadata", "name"]), text, f'write "{QUOTA_NAME}"'))
+    return read_spec(document.get("spec"), kind, GROUP_FIELDS if kind == GROUP else (), problems)
+
+
+def read_spec(spec: Any, kind: str, more_fields: Sequence[str] = (), problems: Sequence[Problem] = ()) -> Quota:
+    """The limits of a spec.
+
+    Args:
+        spec: Of any shape.
+        kind: Of the object.
+        more_fields: The fields of the spec beside those of a GPUQuota.
+        problems: Those of the rest of the object.
+
+    Raises:
+        QuotaError: with every problem, those that are given first.
+    """
+    found = [*problems, *_spec_problems(spec, kind, more_fields)]
+    if found:
+        raise QuotaError(found)
     limits = tuple(_limit(each) for each in spec["limits"])
     return Quota(limits, spec.get("mode", "Enforce"), spec.get("unknownProducts", "WorstCase"))
 
 
 _FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
+GROUP_FIELDS = ("quota", "group")
+"""The fields of a GPUQuotaGroup's spec beside those of a GPUQuota."""
 
 
 def _limit(document: Mapping[str, Any]) -> Limit:
     unit = next(unit for unit in UNITS if unit in document)
     lists = document.get("selector", {})
     globs = [tuple(sorted({each.read(text) for text in lists.get(field, ())})) for field, each in GLOBS.items()]
-    return Limit(document["name"], unit, read_hard(unit, document[unit]), Selector(*globs))
+    expected = read_hard(unit, document[_EXPECTED]) if _EXPECTED in document else None
+    return Limit(document["name"], unit, read_hard(unit, document[unit]), Selector(*globs), expected)
 
 
-def _envelope_problems(document: dict[str, Any]) -> Iterator[Problem]:
-    for field, right in (("apiVersion", API_VERSION), ("kind", "GPUQuota")):
+def envelope_problems(document: dict[str, Any], kind: str) -> Iterator[Problem]:
+    """The problems of apiVersion and kind, and the unknown fields beside them."""
+    for field, right in (("apiVersion", API_VERSION), ("kind", kind)):
         if document.get(field) != right:
             yield Problem(FieldPath([field]), _found(document.get(field)), f'write "{right}"')
-    metadata = document.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    if name != QUOTA_NAME:
-        text = f"{_found(name)}, and a namespace has only one GPUQuota"
-        yield Problem(FieldPath(["metadata", "name"]), text, f'write "{QUOTA_NAME}"')
-    yield from _unknown_fields(FieldPath(), document, _FIELDS, "a GPUQuota")
+    yield from _unknown_fields(FieldPath(), document, _FIELDS, f"a {kind}")
 
 
 def _found(value: Any) -> str:
@@ -133,18 +157,19 @@ _SPEC = FieldPath(["spec"])
 _CHOICES = {"mode": ("Enforce", "Warn"), "unknownProducts": ("WorstCase", "Deny")}
 _SPEC_FIELDS = ("limits", *_CHOICES)
 _LIMIT_FIELDS = ("name", "selector", *UNITS)
+_EXPECTED = "min"
 _EXAMPLE = "{name: all, gpus: 8}"
 
 
-def _spec_problems(spec: Any) -> Iterator[Problem]:
-    """The problems of a spec of any shape."""
+def _spec_problems(spec: Any, kind: str, more_fields: Sequence[str]) -> Iterator[Problem]:
     if not isinstance(spec, dict):
         yield Problem(_SPEC, _found(spec), f"write its fields, such as limits: [{_EXAMPLE}]")
         return
-    yield from _unknown_fields(_SPEC, spec, _SPEC_FIELDS, "a GPUQuota's spec")
+    fields = (*more_fields, *_SPEC_FIELDS)
+    yield from _unknown_fields(_SPEC, spec, fields, f"a {kind}'s spec")
     # A misspelt field is not missing as well.
-    if "limits" in spec or not any(closest(key, _SPEC_FIELDS) == "limits" for key in spec):
-        yield from _limits_problems(spec)
+    if "limits" in spec or not any(closest(key, fields) == "limits" for key in spec):
+        yield from _limits_problems(spec, _LIMIT_FIELDS if kind == "GPUQuota" else (*_LIMIT_FIELDS, _EXPECTED))
     for field, choices in _CHOICES.items():
         if field in spec and spec[field] not in choices:
             yield Problem(_SPEC / field, f"is {quoted_value(spec[field])}", f"write {' or '.join(choices)}")
@@ -158,7 +183,7 @@ def _unknown_fields(path: FieldPath, document: dict[Any, Any], known: Sequence[s
             yield Problem(path / str(key), f"is an unknown field of {where}", remedy)
 
 
-def _limits_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
+def _limits_problems(spec: dict[Any, Any], fields: Sequence[str]) -> Iterator[Problem]:
     limits, path = spec.get("limits"), _SPEC / "limits"
     if not isinstance(limits, list):
         found = "is missing" if "limits" not in spec else f"is {quoted_value(limits)}"
@@ -172,29 +197,32 @@ def _limits_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
         yield Problem(path, f"has {len(limits)} limits", f"write at most {MOST_LIMITS}")
     first: dict[str, int] = {}
     for index, limit in enumerate(limits[:MOST_LIMITS]):
-        yield from _limit_problems(path / index, limit, first)
+        yield from _limit_problems(path / index, limit, first, fields)
         name = limit.get("name") if isinstance(limit, dict) else None
         if isinstance(name, str):
             first.setdefault(name, index)
 
 
-def _limit_problems(path: FieldPath, limit: Any, names: dict[str, int]) -> Iterator[Problem]:
+def _limit_problems(path: FieldPath, limit: Any, names: dict[str, int], fields: Sequence[str]) -> Iterator[Problem]:
     one_of_units = f"one of {', '.join(UNITS[:-1])} and {UNITS[-1]}"
     if not isinstance(limit, dict):
         yield Problem(path, f"is {quoted_value(limit)}", f"write an entry such as {_EXAMPLE}")
         return
-    yield from _unknown_fields(path, limit, _LIMIT_FIELDS, "a limit")
+    yield from _unknown_fields(path, limit, fields, "a limit")
     yield from _name_problems(path / "name", limit, names)
     units = [unit for unit in UNITS if unit in limit]
     if not units:
         yield Problem(path, "has no amount", f"write {one_of_units}")
     elif len(units) > 1:
         yield Problem(path, f"has {' and '.join(units)}", "write a limit for each of them")
-    for unit in units:
+    amounts: list[tuple[Unit, str]] = [(unit, unit) for unit in units]
+    if units and _EXPECTED in fields and _EXPECTED in limit:
+        amounts.append((units[0], _EXPECTED))
+    for unit, field in amounts:
         try:
-            read_hard(unit, limit[unit])
+            read_hard(unit, limit[field])
         except AmountError as error:
-            yield Problem(path / unit, error.message, error.remedy)
+            yield Problem(path / field, error.message, error.remedy)
     if "selector" in limit:
         yield from _selector_problems(path / "selector", limit["selector"])
 

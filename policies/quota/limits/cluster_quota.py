@@ -1,0 +1,207 @@
+"""ClusterGPUQuotas: limits over several namespaces, and the group of each namespace.
+
+A group is the namespaces that share the limits of a ClusterGPUQuota: all that its selector chooses, or, with `groupBy`, those
+with one value of a label. Each group has a GPUQuotaGroup, whose status is its ledger. A namespace has at most one group.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from policies.kubernetes.names import is_dns_label, is_label_key
+from policies.kubernetes.objects import FieldPath, lookup, mapping_at, mappings_at, name_of
+from policies.kubernetes.view import UNKNOWN
+from policies.kubernetes.webhook_rules import selects
+from policies.quota.limits.amounts import quoted_value
+from policies.quota.limits.quota import QuotaError, envelope_problems, read_spec
+from policies.rules.checks import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from policies.kubernetes.objects import Object
+    from policies.kubernetes.view import ClusterView, Unknown
+    from policies.quota.limits.quota import Quota
+
+
+CLUSTER_QUOTA = "ClusterGPUQuota"
+_OWN_LABEL = "kubernetes.io/metadata.name"
+"""The API server sets it, so nobody can choose a group by it. Source: k8s.io/api/core/v1 LabelMetadataName."""
+_FIELDS = ("namespaceSelector", "groupBy")
+_MOST_EXPRESSIONS = 16
+_HASHED = "x-"
+"""Names of groups whose value is no DNS label begin with it."""
+
+
+class Group(NamedTuple):
+    """The namespaces that share the limits of a ClusterGPUQuota."""
+
+    quota: str
+    """The name of the ClusterGPUQuota."""
+    value: str = ""
+    """The value of the label that `groupBy` names; empty without `groupBy`."""
+
+    @property
+    def name(self) -> str:
+        """The name of its GPUQuotaGroup: `research`, `research.team-a`."""
+        if not self.value:
+            return self.quota
+        if is_dns_label(self.value) and not self.value.startswith(_HASHED):
+            return f"{self.quota}.{self.value}"
+        return f"{self.quota}.{_HASHED}{hashlib.sha256(self.value.encode()).hexdigest()[:12]}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterQuota:
+    """The spec of a ClusterGPUQuota."""
+
+    name: str
+    quota: Quota
+    """The limits of each group."""
+    selector: Object
+    """A LabelSelector of namespaces."""
+    group_by: str = ""
+    """The key of the label whose values are groups; empty for one group."""
+
+    def group_of(self, labels: Mapping[str, str]) -> Group | None:
+        """The group of a namespace with these labels; None if it is not chosen, or lacks the label of `groupBy`."""
+        if not selects(self.selector, labels):
+            return None
+        if not self.group_by:
+            return Group(self.name)
+        value = labels.get(self.group_by)
+        return Group(self.name, value) if value else None
+
+    def leaves_out(self, labels: Mapping[str, str]) -> bool:
+        """True if a namespace is chosen and has no group, because it lacks the label of `groupBy`."""
+        return bool(self.group_by) and not labels.get(self.group_by) and selects(self.selector, labels)
+
+    @property
+    def guarded_keys(self) -> tuple[str, ...]:
+        """The label keys that decide which group a namespace has, sorted; tenants must not change them."""
+        keys = {*mapping_at(self.selector, ("matchLabels",))}
+        keys |= {str(each["key"]) for each in mappings_at(self.selector, ("matchExpressions",))}
+        keys |= {self.group_by} if self.group_by else set()
+        return tuple(sorted(keys - {_OWN_LABEL}))
+
+
+def parse_cluster_quota(document: Any) -> ClusterQuota:
+    """Read a ClusterGPUQuota; its status does not matter.
+
+    Raises:
+        QuotaError: with every problem of the document.
+    """
+    if not isinstance(document, dict):
+        text = f"a {CLUSTER_QUOTA} is a mapping with apiVersion, kind, metadata and spec"
+        raise QuotaError([Problem(FieldPath(), text, "")])
+    spec: Any = document.get("spec")
+    problems = [
+        *envelope_problems(document, CLUSTER_QUOTA),
+        *(_choice_problems(spec) if isinstance(spec, dict) else ()),
+    ]
+    name = name_of(document)
+    if not is_dns_label(name):
+        remedy = "write at most 63 lower-case letters, digits and dashes; the names of groups begin with it"
+        problems.append(Problem(FieldPath(["metadata", "name"]), f"is {quoted_value(name)}", remedy))
+    quota = read_spec(spec, CLUSTER_QUOTA, _FIELDS, problems)
+    return ClusterQuota(name, quota, spec["namespaceSelector"], spec.get("groupBy", ""))
+
+
+_SPEC = FieldPath(["spec"])
+
+
+def _choice_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
+    """The problems of the fields that choose and group namespaces."""
+    path, selector = _SPEC / "namespaceSelector", spec.get("namespaceSelector")
+    remedy = "write matchLabels: {LABEL: VALUE}, or {} for all namespaces"
+    if not isinstance(selector, dict):
+        found = "is missing" if "namespaceSelector" not in spec else f"is {quoted_value(selector)}"
+        yield Problem(path, found, remedy)
+    else:
+        for key in selector.keys() - {"matchLabels", "matchExpressions"}:
+            yield Problem(path / str(key), "is an unknown field of a selector", remedy)
+        labels = selector.get("matchLabels", {})
+        if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+            yield Problem(path / "matchLabels", f"is {quoted_value(labels)}", "write a mapping of texts, LABEL: VALUE")
+        yield from _expression_problems(path / "matchExpressions", selector.get("matchExpressions", []))
+    if "groupBy" in spec and not is_label_key(spec["groupBy"]):
+        text = f"is {quoted_value(spec['groupBy'])}"
+        yield Problem(_SPEC / "groupBy", text, 'write the key of a label, such as "example.com/team"')
+
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+def _expression_problems(path: FieldPath, expressions: Any) -> Iterator[Problem]:
+    if not isinstance(expressions, list) or len(expressions) > _MOST_EXPRESSIONS:
+        remedy = f"write a list of at most {_MOST_EXPRESSIONS} mappings with key, operator and values"
+        yield Problem(path, f"is {quoted_value(expressions)}", remedy)
+        return
+    for index, each in enumerate(expressions):
+        if not isinstance(each, dict) or not is_label_key(each.get("key")):
+            yield Problem(path / index, f"is {quoted_value(each)}", "write a mapping with key, operator and values")
+            continue
+        values, takes_values = each.get("values") or [], each.get("operator") in _OPERATORS[:2]
+        if each.get("operator") not in _OPERATORS:
+            text = f"is {quoted_value(each.get('operator'))}"
+            yield Problem(path / index / "operator", text, f"write {', '.join(_OPERATORS[:-1])} or {_OPERATORS[-1]}")
+        elif not isinstance(values, list) or bool(values) != takes_values:
+            remedy = "write at least one value" if takes_values else "remove it"
+            yield Problem(
+                path / index / "values", f"is {quoted_value(values)}", f"{remedy}, as {each['operator']} needs"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Tenancy:
+    """The ClusterGPUQuotas of a cluster, and the groups of its namespaces."""
+
+    quotas: tuple[ClusterQuota, ...]
+    """The oldest first; the oldest that chooses a namespace counts it."""
+    unreadable: Mapping[str, QuotaError]
+    """By the names of ClusterGPUQuotas that cannot be read; they choose nothing."""
+
+    def group_of(self, namespace: Object) -> Group | None:
+        """The group of a Namespace; None if no ClusterGPUQuota counts it."""
+        return self.group_of_labels(_labels(namespace))
+
+    def group_of_labels(self, labels: Mapping[str, str]) -> Group | None:
+        """The group of a namespace with these labels; None if no ClusterGPUQuota counts it."""
+        return next((group for each in self.quotas if (group := each.group_of(labels)) is not None), None)
+
+    def overlaps(self, namespaces: Iterable[Object]) -> Mapping[str, Mapping[str, str]]:
+        """By ClusterGPUQuota, the namespaces that it chooses and an older one counts, each with the name of that one."""
+        found: dict[str, dict[str, str]] = {}
+        for namespace in namespaces:
+            labels = _labels(namespace)
+            groups = [group for each in self.quotas if (group := each.group_of(labels)) is not None]
+            for other in groups[1:]:
+                found.setdefault(other.quota, {})[name_of(namespace)] = groups[0].quota
+        return found
+
+
+def tenancy(view: ClusterView) -> Tenancy | Unknown:
+    """The ClusterGPUQuotas that a view shows; unknown if it does not show them."""
+    return view.derive(_tenancy)
+
+
+def _tenancy(view: ClusterView) -> Tenancy | Unknown:
+    listed = view.list(CLUSTER_QUOTA)
+    if listed is UNKNOWN:
+        return UNKNOWN
+    quotas, unreadable = [], {}
+    for document in sorted(listed, key=lambda each: (str(lookup(each, _CREATED)), name_of(each))):
+        try:
+            quotas.append(parse_cluster_quota(document))
+        except QuotaError as error:
+            unreadable[name_of(document)] = error
+    return Tenancy(tuple(quotas), unreadable)
+
+
+_CREATED = ("metadata", "creationTimestamp")
+
+
+def _labels(namespace: Object) -> Mapping[str, str]:
+    return mapping_at(namespace, ("metadata", "labels"))
