@@ -48,14 +48,14 @@ class API:
         document["status"] = recount(Ledger(), quota, Snapshot({}, {}, "1", "1")).status(quota, 1)
         self.stored[key.path()] = document
 
-    async def get(self, path, *, timeout):
+    async def get(self, path, **_options):
         await self.turns()
         self.requests.append(("get", path))
         if path not in self.stored:
             raise APIError(404, "NotFound", "not found")
         return copy.deepcopy(self.stored[path])
 
-    async def put(self, path, body, *, timeout):
+    async def put(self, path, body, **_options):
         await self.turns()
         path = path.removesuffix("/status")
         self.requests.append(("put", path))
@@ -165,8 +165,7 @@ async def test_call_that_ends_in_between_leaves_a_charge_only_if_its_object_is_c
     call.cancel()
     with suppress(asyncio.CancelledError):
         await call
-    while GROUP in writer._workers:
-        await asyncio.sleep(0)
+    await asyncio.wait([writer._workers[GROUP]] if GROUP in writer._workers else [asyncio.create_task(api.turns())])
     assert api.reserved(GROUP) == left
     for worker in writer._workers.values():
         worker.cancel()

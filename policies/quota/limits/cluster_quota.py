@@ -123,15 +123,20 @@ def _choice_problems(spec: dict[Any, Any]) -> Iterator[Problem]:
         for key in selector.keys() - {"matchLabels", "matchExpressions"}:
             yield Problem(path / str(key), "is an unknown field of a selector", remedy)
         labels = selector.get("matchLabels", {})
-        if not isinstance(labels, dict) or not all(isinstance(each, str) for each in labels.values()):
+        if not isinstance(labels, dict):
             yield Problem(path / "matchLabels", f"is {quoted_value(labels)}", "write a mapping of texts, LABEL: VALUE")
+            labels = {}
+        for key, value in labels.items():
+            if not isinstance(value, str):
+                yield Problem(path / "matchLabels" / str(key), f"is {quoted_value(value)}", "write a text")
         yield from _expression_problems(path / "matchExpressions", selector.get("matchExpressions", []))
     if "groupBy" in spec and not is_label_key(spec["groupBy"]):
         text = f"is {quoted_value(spec['groupBy'])}"
         yield Problem(_SPEC / "groupBy", text, 'write the key of a label, such as "example.com/team"')
 
 
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_WITH_VALUES = ("In", "NotIn")
+_OPERATORS = (*_WITH_VALUES, "Exists", "DoesNotExist")
 
 
 def _expression_problems(path: FieldPath, expressions: Any) -> Iterator[Problem]:
@@ -143,15 +148,16 @@ def _expression_problems(path: FieldPath, expressions: Any) -> Iterator[Problem]
         if not isinstance(each, dict) or not is_label_key(each.get("key")):
             yield Problem(path / index, f"is {quoted_value(each)}", "write a mapping with key, operator and values")
             continue
-        values, takes_values = each.get("values") or [], each.get("operator") in _OPERATORS[:2]
-        if each.get("operator") not in _OPERATORS:
-            text = f"is {quoted_value(each.get('operator'))}"
-            yield Problem(path / index / "operator", text, f"write {', '.join(_OPERATORS[:-1])} or {_OPERATORS[-1]}")
-        elif not isinstance(values, list) or bool(values) != takes_values:
-            remedy = "write at least one value" if takes_values else "remove it"
-            yield Problem(
-                path / index / "values", f"is {quoted_value(values)}", f"{remedy}, as {each['operator']} needs"
-            )
+        operator, values = each.get("operator"), each.get("values") or []
+        if operator not in _OPERATORS:
+            remedy = f"write {', '.join(_OPERATORS[:-1])} or {_OPERATORS[-1]}"
+            yield Problem(path / index / "operator", f"is {quoted_value(operator)}", remedy)
+        elif not isinstance(values, list):
+            yield Problem(path / index / "values", f"is {quoted_value(values)}", "write a list of texts")
+        elif operator in _WITH_VALUES and not values:
+            yield Problem(path / index, f"has no values, which {operator} needs", "write at least one")
+        elif operator not in _WITH_VALUES and values:
+            yield Problem(path / index / "values", f"must be empty for {operator}", "remove it")
 
 
 @dataclass(frozen=True, slots=True)

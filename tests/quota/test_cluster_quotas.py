@@ -1,0 +1,148 @@
+"""ClusterGPUQuotas: how they are read, and which group each namespace has."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policies.kubernetes.names import is_dns_subdomain
+from policies.kubernetes.view import UNKNOWN
+from policies.quota.limits.cluster_quota import Group, Tenancy, parse_cluster_quota, tenancy
+from policies.quota.limits.quota import QuotaError, parse_quota
+from tests.findings import plain_text
+from webhook.cluster.manifests import ManifestsView
+
+LIMITS = [{"name": "all", "gpus": 8}]
+RESEARCH = {"matchLabels": {"unit": "research"}}
+
+
+def document(name="research", selector=RESEARCH, created="2026-01-01T00:00:00Z", **spec):
+    return {
+        "apiVersion": "gpu-admission.io/v1alpha1",
+        "kind": "ClusterGPUQuota",
+        "metadata": {"name": name, "creationTimestamp": created},
+        "spec": {"limits": LIMITS, "namespaceSelector": selector, **spec},
+    }
+
+
+def namespace(name, **labels):
+    own = {"kubernetes.io/metadata.name": name}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": own | labels}}
+
+
+def problems_of(quota):
+    with pytest.raises(QuotaError) as error:
+        parse_cluster_quota(quota)
+    return [plain_text(each) for each in error.value.problems]
+
+
+def of(*documents):
+    return tenancy(ManifestsView(documents))
+
+
+def test_selector_alone_makes_one_group():
+    quota = parse_cluster_quota(document())
+    assert quota.group_of({"unit": "research"}) == Group("research")
+    assert quota.group_of({"unit": "sales"}) is None
+
+
+def test_each_value_of_a_label_is_a_group():
+    quota = parse_cluster_quota(document(selector={}, groupBy="team"))
+    assert [quota.group_of({"team": team}).name for team in ("a", "b")] == ["research.a", "research.b"]
+
+
+def test_namespace_without_the_label_is_left_out():
+    quota = parse_cluster_quota(document(groupBy="team"))
+    assert quota.group_of({"unit": "research"}) is None
+    assert (quota.leaves_out({"unit": "research"}), quota.leaves_out({"unit": "sales"})) == (True, False)
+
+
+def test_keys_that_choose_a_group_are_guarded():
+    expressions = [{"key": "zone", "operator": "Exists"}, {"key": "kubernetes.io/metadata.name", "operator": "Exists"}]
+    quota = parse_cluster_quota(document(selector={**RESEARCH, "matchExpressions": expressions}, groupBy="team"))
+    assert quota.guarded_keys == ("team", "unit", "zone")
+
+
+@given(st.lists(st.text("abxZ_.-09", min_size=1, max_size=63) | st.just("x-0123456789ab"), unique=True, max_size=8))
+def test_groups_have_different_valid_names(values):
+    names = [Group("research", value).name for value in values]
+    assert len({*names}) == len(names)
+    assert all(map(is_dns_subdomain, names))
+
+
+def test_oldest_quota_counts_a_namespace_of_several():
+    young, old = document("young", {}, "2026-02-01T00:00:00Z"), document("old", {}, "2026-01-01T00:00:00Z")
+    found = of(young, old)
+    assert found.group_of(namespace("a")) == Group("old")
+    assert found.overlaps([namespace("a")]) == {"young": {"a": "old"}}
+
+
+def test_unreadable_quota_chooses_nothing():
+    found = of({**document(), "spec": {}}, document("other", {}))
+    assert (found.group_of(namespace("a")), [*found.unreadable]) == (Group("other"), ["research"])
+
+
+def test_quotas_that_cannot_be_seen_are_unknown():
+    assert of() is UNKNOWN
+    assert isinstance(of(document()), Tenancy)
+
+
+def test_expected_amount_is_read_and_refuses_nothing():
+    quota = parse_cluster_quota(document(limits=[{"name": "all", "gpus": 8, "min": 4}])).quota
+    assert (quota.limits[0].hard, quota.limits[0].expected) == (8, 4)
+
+
+def test_group_is_read_as_a_quota():
+    spec = {"quota": "research", "group": "a", "limits": LIMITS}
+    group = {**document(), "kind": "GPUQuotaGroup", "metadata": {"name": "research.a"}, "spec": spec}
+    assert parse_quota(group) == parse_cluster_quota(document()).quota
+
+
+@pytest.mark.parametrize(
+    ("quota", "problem"),
+    [
+        (
+            {**document(), "spec": {"limits": LIMITS}},
+            "spec.namespaceSelector: is missing; write matchLabels: {LABEL: VALUE}, or {} for all namespaces",
+        ),
+        (
+            document(selector={"labels": {}}),
+            "spec.namespaceSelector.labels: is an unknown field of a selector; write matchLabels: {LABEL: VALUE}, or {} for"
+            + " all namespaces",
+        ),
+        (document(selector={"matchLabels": {"a": 1}}), "spec.namespaceSelector.matchLabels.a: is 1; write a text"),
+        (
+            document(selector={"matchExpressions": [{"key": "a", "operator": "Is"}]}),
+            'spec.namespaceSelector.matchExpressions[0].operator: is "Is"; write In, NotIn, Exists or DoesNotExist',
+        ),
+        (
+            document(selector={"matchExpressions": [{"key": "a", "operator": "In"}]}),
+            "spec.namespaceSelector.matchExpressions[0]: has no values, which In needs; write at least one",
+        ),
+        (
+            document(selector={"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["b"]}]}),
+            "spec.namespaceSelector.matchExpressions[0].values: must be empty for Exists; remove it",
+        ),
+        (document(groupBy="-"), 'spec.groupBy: is "-"; write the key of a label, such as "example.com/team"'),
+        (
+            document("a.b"),
+            'metadata.name: is "a.b"; write at most 63 lower-case letters, digits and dashes; the names of groups begin with it',
+        ),
+        (
+            document(limits=[{"name": "all", "gpus": 8, "min": "many"}]),
+            'spec.limits[0].min: is "many"; write a number of GPUs such as 8, or a part of one such as "1/2"',
+        ),
+    ],
+)
+def test_problem_names_the_field_and_the_remedy(quota, problem):
+    assert problems_of(quota) == [problem]
+
+
+def test_expected_amount_is_no_field_of_a_namespace():
+    quota = {
+        **document(),
+        "kind": "GPUQuota",
+        "metadata": {"name": "gpu"},
+        "spec": {"limits": [{**LIMITS[0], "min": 1}]},
+    }
+    with pytest.raises(QuotaError, match=r"unknown field of a limit; spec.limits\[0\].min"):
+        parse_quota(quota)
