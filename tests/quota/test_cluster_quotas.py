@@ -106,8 +106,10 @@ def test_group_is_read_as_a_quota():
         ),
         (
             document(selector={"labels": {}}),
-            "spec.namespaceSelector.labels: is an unknown field of a selector; write matchLabels: {LABEL: VALUE}, or {} for"
-            + " all namespaces",
+            (
+                "spec.namespaceSelector.labels: is an unknown field of a selector; "
+                "write matchLabels: {LABEL: VALUE}, or {} for all namespaces"
+            ),
         ),
         (document(selector={"matchLabels": {"a": 1}}), "spec.namespaceSelector.matchLabels.a: is 1; write a text"),
         (
