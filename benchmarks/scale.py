@@ -283,7 +283,9 @@ async def charges(client: APIClient) -> list[Figure]:
 
     async def charge() -> None:
         for number in range(ROOM.charges - CHARGES, ROOM.charges):
-            verdict = await writer.charge(LedgerKey.of_namespace(CHARGED), lambda _, number=number: pod_charge(number), enforced=True)
+            verdict = await writer.charge(
+                LedgerKey.of_namespace(CHARGED), lambda _, number=number: pod_charge(number), enforced=True
+            )
             if not getattr(verdict, "allowed", False):
                 raise AssertionError(f"a charge was refused: {verdict}")
 

@@ -154,7 +154,7 @@ class Replica:
             client,
             identity,
             peers.links,
-            lambda key: key.shown(sync.view),
+            lambda key: key.shown_object(sync.view),
             count=metrics.count_forwarded_charge,
             run=LedgerRunner(),
         )

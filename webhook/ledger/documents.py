@@ -64,7 +64,7 @@ class LedgerKey(NamedTuple):
         """
         return RESOURCES[self.kind].path(self.namespace, self.name, subresource)
 
-    def shown(self, view: ClusterView) -> Object | None:
+    def shown_object(self, view: ClusterView) -> Object | None:
         """The object as a view shows it; None if it does not exist or is unknown."""
         found = view.get(self.kind, self.name, self.namespace)
         return found if isinstance(found, dict) else None

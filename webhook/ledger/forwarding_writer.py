@@ -103,7 +103,10 @@ class ForwardingWriter(LedgerWriter):
                 self._cancel(owner, message[0])
 
     def withdraw(self, key: LedgerKey, uid: str, call: str) -> None:
-        """Take back a charge of a call of this replica, also if the owner has admitted it and not written it yet."""
+        """Take back a charge of a call of this replica.
+
+        Also if the owner of the ledger has admitted it and not written it yet.
+        """
         owner = self._owner(key)
         if owner is not None:
             with suppress(LostLink):

@@ -156,7 +156,7 @@ class LedgerWriter:
         dry_run: bool = False,
         cover: Callable[[], Awaitable[Callable[[Quota], Amounts]]] | None = None,
     ) -> Mapping[LedgerKey, ChargeVerdict | NoQuota]:
-        """Write a charge on all of several ledgers or on none; return the verdicts, of which at most the last is a refusal.
+        """Write a charge on all of several ledgers or on none; only the last verdict may be a refusal.
 
         The ledgers are charged one after the other under one call. A refusal takes the charges before it back. A crash leaves
         a charge too many, which counts until the reconciler finds that its object does not exist.
@@ -238,7 +238,7 @@ class LedgerWriter:
         self._remove(key, lambda: uid, call)
 
     def withdraw(self, key: LedgerKey, uid: str, call: str) -> None:
-        """Take back a charge of a call of this replica, whoever wrote it."""
+        """Take back a charge of a call of this replica; another replica may have written it."""
         self.take_back(key, uid, call)
 
     async def exists(self, key: LedgerKey) -> bool:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 CLUSTER_QUOTA = "ClusterGPUQuota"
 _OWN_LABEL = "kubernetes.io/metadata.name"
-"""The API server sets it, so nobody can choose a group by it. Source: k8s.io/api/core/v1 LabelMetadataName."""
+"""The API server sets it, so it needs no guard. Source: k8s.io/api/core/v1 LabelMetadataName."""
 _FIELDS = ("namespaceSelector", "groupBy")
 _MOST_EXPRESSIONS = 16
 _HASHED = "x-"
@@ -66,7 +66,7 @@ class ClusterQuota:
     """The key of the label whose values are groups; empty for one group."""
 
     def group_of(self, labels: Mapping[str, str]) -> Group | None:
-        """The group of a namespace with these labels; None if it is not chosen, or lacks the label of `groupBy`."""
+        """The group of a namespace with these labels; None if it is not chosen or lacks the label."""
         if not selects(self.selector, labels):
             return None
         if not self.group_by:
@@ -178,7 +178,10 @@ class Tenancy:
         return next((group for each in self.quotas if (group := each.group_of(labels)) is not None), None)
 
     def overlaps(self, namespaces: Iterable[Object]) -> Mapping[str, Mapping[str, str]]:
-        """By ClusterGPUQuota, the namespaces that it chooses and an older one counts, each with the name of that one."""
+        """By ClusterGPUQuota, the namespaces that it chooses and an older one counts.
+
+        Each with the name of the older one.
+        """
         found: dict[str, dict[str, str]] = {}
         for namespace in namespaces:
             labels = _labels(namespace)
