@@ -49,7 +49,10 @@ class Machine(BaseModel):
 
 
 class ClusterSize(BaseModel):
-    """One replica in a cluster of some size, as `benchmarks/scale.py` measures it; seconds and milliseconds are of the processor."""
+    """One replica in a cluster of some size, as `benchmarks/scale.py` measures it.
+
+    Seconds and milliseconds are of the processor.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

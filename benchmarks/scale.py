@@ -240,7 +240,7 @@ def device_class(number: int) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """The steady state: what it cost, changes of kept pods, and the sorted milliseconds of the processor of reviews."""
+    """The cost of the steady state, changes of kept pods, and sorted CPU milliseconds of reviews."""
 
     cost: Cost
     changes: int
@@ -249,7 +249,10 @@ class Steady:
 
 
 async def steady_state(sync: Sync, change: Callable[[], Coroutine[Any, Any, None]]) -> Steady:
-    """Reviews of claims and of pods to convert while pods come and go; each finds digests outdated by the changes."""
+    """Review claims and pods to convert while pods come and go.
+
+    Each review finds digests outdated by the changes.
+    """
     reviews: dict[str, list[float]] = {"claim": [], "convert": []}
     pods = next(each.store for each in sync.caches if each.watched.kind == "Pod")
     version = pods.version

@@ -86,7 +86,10 @@ class AuditRound:
         self._next_count, self._missing = 0.0, Counter()
 
     def count_missing_pods(self) -> Counter[WaitReason]:
-        """The pods that workloads of the last audit still lack, by reason; counted anew once a minute, in a thread."""
+        """The pods that workloads of the last audit still lack, by reason.
+
+        Counted anew once a minute, in a thread.
+        """
         began = self.clockwork.clock()
         if self._last is None or began < self._next_count:
             return self._missing
