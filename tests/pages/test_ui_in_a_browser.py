@@ -468,6 +468,12 @@ def violations(page):
     return [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]]
 
 
+def test_filters_stay_at_the_top_of_the_window(shown, open_page):
+    page = open_page(shown, ADMIN)
+    page.locator("#findings").scroll_into_view_if_needed()
+    expect(page.get_by_label("Search")).to_be_in_viewport()
+
+
 def test_nothing_is_wider_than_the_screen(server, open_page):
     page = open_page(server.serve(ManifestsView(long_objects(30))), viewport={"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") == 390

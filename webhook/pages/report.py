@@ -386,7 +386,10 @@ def _unusable_tile(overview: Overview) -> Tile:
     unhealthy = sum((each.unhealthy for each in totals), Fraction(0)) + sum(reason.amount for reason in reasons)
     broken = {"unhealthy": unhealthy, "given out twice": overview.given_out_twice}
     tone = Tone.BAD if any(broken.values()) else Tone.WARN if any(amount for _, amount in amounts) else Tone.PLAIN
-    tile = _amounts_tile("unusable", amounts, "#nodes?node=needs-attention", tone)
+    unusable = any(each.unusable != 0 for each in totals)
+    tile = _amounts_tile(
+        "unusable", amounts, f"#nodes?{'state=unusable' if unusable else 'node=needs-attention'}", tone
+    )
     shown = [f"{format_amount(amount)} {words}" for words, amount in broken.items() if amount]
     return tile._replace(details=[*tile.details, *shown])
 
