@@ -337,6 +337,15 @@ def test_explaining_stops_when_the_time_is_up_and_what_waits_longest_is_explaine
         ("early", WaitReason.NO_NODE),
         ("late", WaitReason.UNKNOWN),
     ]
+    assert found.summary == "2 pods wait for GPUs: no node fits (1), unknown (1); 1 of them was not explained"
+
+
+def test_explaining_stops_after_so_many_nodes(monkeypatch):
+    monkeypatch.setattr("policies.analyses.wait_list._MOST_VISITS", 2)
+    pods = [waiting(f"train-{count}", count, minutes=90 - count) for count in (5, 6, 7, 8)]
+    found = wait_list(ManifestsView([*BASE, GPU_NODE, *pods]), DEFAULTS, NOW)
+    assert [row.why.partition(":")[0] for row in found.rows[2:]] == ["not explained", "not explained"]
+    assert found.summary.endswith("; 2 of them were not explained")
 
 
 def test_member_of_a_namespace_sees_only_its_rows_without_names_of_others():
