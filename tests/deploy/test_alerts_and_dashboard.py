@@ -51,6 +51,7 @@ VALUES = {
     ("gpu_admission_quota", "amount"): ("hard", "used", "reserved"),
     ("gpu_admission_quota", "unit"): get_args(Unit),
     ("gpu_admission_devices", "state"): tuple(DeviceState),
+    ("gpu_admission_devices", "replicas"): ("1",),
     ("gpu_admission_quota_outcomes_total", "outcome"): OUTCOMES,
 }
 """What labels can be; that a namespace is empty is no value."""
@@ -181,6 +182,14 @@ def test_rows_of_the_dashboard_are_those_of_the_page(dashboard, deploy):
     assert [row["title"] for row in rows if row["collapsed"]] == ["Service"]
     table = (deploy.parent / "docs" / "metrics.md").read_text().partition("| row | answers |")[2].partition("\n\n")[0]
     assert [row["title"] for row in rows] == re.findall(r"^\| (\w+)", table, re.MULTILINE)
+
+
+def test_panels_that_the_runbook_names_exist(dashboard):
+    titles = {panel["title"] for panel in panels_of(dashboard)}
+    named = re.findall(r'panels? "([^"]+)"(?: and "([^"]+)")?', PAGE.read_text().replace("\n  ", " "))
+    assert len(named) >= 5
+    for name in {each for found in named for each in found if each}:
+        assert any(title.startswith(name) for title in titles), name
 
 
 def test_every_query_is_of_the_chosen_cluster(dashboard):
