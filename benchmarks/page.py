@@ -105,7 +105,7 @@ def _figures(results: Results, theme: str) -> Sequence[Figure]:
     return next((each.figures for each in results.themes if each.name == theme), ())
 
 
-def _rounded(value: float) -> str:
+def _short_number(value: float) -> str:
     """A number for readers: one decimal below ten, else none."""
     return f"{value:,.1f}" if value < 10 else f"{value:,.0f}"
 
@@ -118,7 +118,7 @@ def _creation(figures: Sequence[Figure]) -> Iterator[str]:
     yield "|---|---|---|"
     for figure in figures:
         without, _ = figure.more["without webhooks in ms"]
-        yield f"| {figure.name} | {_rounded(without)} ms | {_rounded(figure.value)} ms |"
+        yield f"| {figure.name} | {_short_number(without)} ms | {_short_number(figure.value)} ms |"
     yield ""
 
 
@@ -130,7 +130,7 @@ def _load(figures: Sequence[Figure]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for figure in figures:
         cells = [
-            f"{_rounded(figure.more[column][0])}{unit}" if column in figure.more else ""
+            f"{_short_number(figure.more[column][0])}{unit}" if column in figure.more else ""
             for column, unit in (
                 ("requests/s", ""),
                 ("p50 in ms", " ms"),
@@ -149,7 +149,7 @@ def _quotas(figures: Sequence[Figure]) -> Iterator[str]:
         if "pods/s" in figure.more:
             for place, name in enumerate((figure.name, figure.beside)):
                 columns = (figure.more[column][place] for column in ("pods/s", "p50 in ms", "p99 in ms"))
-                rows[figure.group, name] = [_rounded(each) for each in columns if each is not None]
+                rows[figure.group, name] = [_short_number(each) for each in columns if each is not None]
     if not rows:
         return
     yield _QUOTAS
