@@ -8,6 +8,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from policies.analyses.explain import Change, Suggestion
 from tests.pages.test_explanation_page import (
     explanation,
     group,
@@ -64,6 +65,26 @@ def test_page_is_accessible(open_page, scheme):
     found = Axe().run(page).response
     assert len(found["passes"]) > 20
     assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
+
+
+def test_phone_shows_verdict_reason_and_remedy_first_and_nothing_wider_than_its_screen(open_page):
+    change = Suggestion(Change.COUNT, "request 1 device instead of 8 in request gpu", "gpus", "gpu", 2)
+    label = f"pod {'team-with-a-long-name-' * 3}a/{'train-' * 12}0"
+    found = replace(shown_explanation(), label=label, fit_if_empty=2, suggestions=(change,))
+    page = open_page(found, viewport={"width": 390, "height": 844})
+    remedy = page.get_by_text("What would help: request 1 device instead of 8 in request gpu; then it fits on 2 nodes.")
+    assert remedy.bounding_box()["y"] < page.locator(".columns").bounding_box()["y"] < 844
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_print_cuts_no_table(open_page):
+    page = open_page(shown_explanation(), viewport={"width": 794, "height": 1123})
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    expect(page.locator("details table").first).to_be_visible()
+    assert page.evaluate(
+        "[...document.querySelectorAll('.scroll')].every(each => each.scrollWidth <= each.clientWidth)"
+    )
 
 
 def test_hostile_names_run_nothing(open_page):
