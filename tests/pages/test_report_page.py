@@ -202,6 +202,14 @@ def test_card_shows_gpus_and_their_holders(tree):
     assert "given out twice team-c/second device plugin" in cards["h100-03"]
 
 
+def test_node_with_too_many_devices_to_draw_is_filtered_by_its_numbers(report_page):
+    tree = parse(report_page([*NOTHING, node(gpus=1000), pod(gpus=400)]))
+    ((line, card),) = lines_of(tree).values()
+    assert (line, card) == ("node-1 400 of 1,000 GPUs held, 600 free team-a/train x400", "Too many devices to draw.")
+    (facets,) = (each.get("data-cells") for each in tree.iter("li") if each.get("data-name"))
+    assert facets == "held NVIDIA-H100-80GB-HBM3 team-a , free NVIDIA-H100-80GB-HBM3"
+
+
 def test_legend_explains_what_is_drawn(report_page):
     nodes = part(parse(report_page([*NOTHING, node(gpus=2), pod()])), "nodes")
     assert [text_of(each) for each in nodes.find("ul[@class='legend']")] == ["held through the device plugin", "free"]

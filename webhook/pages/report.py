@@ -181,7 +181,13 @@ def _node_line(node: NodeOverview) -> NodeLine:
     texts = [f"{text} x{format_amount(amount)}" if amount != 1 else text for text, amount in holders]
     width, shapes = _picture(node.cells[:_MOST_SQUARES])
     return NodeLine(
-        node, _node_words(node), format_list(texts, 2) if texts else "", width, shapes, [*_runs(node.cells)], _of(node)
+        node,
+        _node_words(node),
+        format_list(texts, 2) if texts else "",
+        width,
+        shapes,
+        [*_runs(node.cells)],
+        _gpu_facets(node),
     )
 
 
@@ -251,12 +257,21 @@ def _part_likeness(part: CellPart) -> CellPart:
     return part._replace(start=Fraction(0), width=Fraction(0), device="")
 
 
-def _of(node: NodeOverview) -> str:
+def _gpu_facets(node: NodeOverview) -> str:
     """The states and products of GPUs on a node with the namespaces that hold them, for filters."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for cell in node.cells:
         namespaces = found.setdefault((cell.state, one_word(cell.kind.product)), {})
         namespaces |= {part.holder.namespace: None for part in cell.parts if part.holder is not None}
+    drawn = {cell.kind.product for cell in node.cells}
+    for each in node.gpus:
+        if each.kind.product not in drawn:
+            product = one_word(each.kind.product)
+            if each.holdings:
+                found[CellState.HELD, product] = {holding.holder.namespace: None for holding in each.holdings}
+            rest = CellState.UNKNOWN if each.free is None else CellState.FREE if each.free else CellState.UNUSABLE
+            if each.not_held != 0:
+                found[rest, product] = {}
     return " , ".join(" ".join((*words, *filter(None, namespaces))) for words, namespaces in found.items())
 
 
