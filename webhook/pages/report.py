@@ -261,8 +261,11 @@ def _gpu_facets(node: NodeOverview) -> str:
     """The states and products of GPUs on a node with the namespaces that hold them, for filters."""
     found: dict[tuple[str, str], dict[str, None]] = {}
     for cell in node.cells:
-        namespaces = found.setdefault((cell.state, one_word(cell.kind.product)), {})
-        namespaces |= {part.holder.namespace: None for part in cell.parts if part.holder is not None}
+        product, held = one_word(cell.kind.product), {part.holder.namespace: None for part in cell.parts if part.holder}
+        found.setdefault((cell.state, product), {}).update(held)
+        if cell.state is CellState.PARTLY_HELD:
+            found.setdefault((CellState.HELD, product), {}).update(held)
+            found.setdefault((CellState.FREE, product), {})
     drawn = {cell.kind.product for cell in node.cells}
     for each in node.gpus:
         if each.kind.product not in drawn:
