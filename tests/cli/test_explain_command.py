@@ -380,7 +380,7 @@ def on_a_terminal(folder, columns, *arguments):
     return written.decode()
 
 
-@pytest.mark.parametrize(("columns", "width"), [(80, 80), (20, 60), (400, 140)])
+@pytest.mark.parametrize(("columns", "width"), [(80, 80), (20, 40), (400, 140)])
 def test_lines_are_as_wide_as_the_terminal_within_reason(folder, cluster, write, columns, width):
     import click
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 from fractions import Fraction
 
@@ -32,8 +30,6 @@ COLUMNS = st.builds(
     Column,
     title=st.text("ABC", max_size=8),
     right=st.booleans(),
-    wraps=st.booleans(),
-    whole_words=st.booleans(),
     share=st.sampled_from([0, 3]),
     most_lines=st.sampled_from([None, 2]),
 )
@@ -62,7 +58,8 @@ def test_any_content_is_shown_without_characters_that_a_terminal_obeys(sections,
 
 @given(st.lists(TEXTS, min_size=1, max_size=3), st.integers(60, 140))
 def test_wrapped_texts_are_never_wider_than_the_terminal(texts, width):
-    blocks = [*map(Paragraph, texts), Bullets(texts), Entry("name", texts)]
+    table = Table(["ONE", Column("TWO", right=True), Column("THREE", share=3)], [[*texts, "", "", ""][:3]])
+    blocks = [*map(Paragraph, texts), Bullets(texts), Entry("name", texts), Lines(texts, 2), table]
     assert max(map(len, render_text([Section(blocks)], width).split("\n"))) <= width
 
 
@@ -89,13 +86,60 @@ def test_long_names_break_only_between_their_parts(text, expected):
 
 def test_colours_have_no_width_and_are_never_cut(monkeypatch):
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr(shutil, "get_terminal_size", lambda _: os.terminal_size((60, 0)))
+    monkeypatch.setenv("COLUMNS", "60")
     name = click.style("team-a/" + "x" * 70, fg="red", bold=True)
     assert list(fit_to_terminal([f"  wrong: {name} here"])) == [
         f"  wrong: {name[: name.index('x')]}",
         f"    {name[name.index('x') :]}",
         "    here",
     ]
+
+
+NAMED = [["team-a/train-large-model-0", "3", "the node is cordoned"], ["team-b/x", "12", "2 of 8 GPUs are free"]]
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            80,
+            """\
+POD                         GPUS  WHY
+team-a/train-large-model-0     3  the node is cordoned
+team-b/x                      12  2 of 8 GPUs are free""",
+        ),
+        (
+            46,
+            """\
+POD                  GPUS  WHY
+team-a/                 3  the node is
+train-large-model-0        cordoned
+team-b/x               12  2 of 8 GPUs are
+                           free""",
+        ),
+        (
+            24,
+            """\
+POD: team-a/
+  train-large-model-0
+  GPUS: 3
+  WHY: the node is
+    cordoned
+POD: team-b/x
+  GPUS: 12
+  WHY: 2 of 8 GPUs are
+    free""",
+        ),
+    ],
+)
+def test_widest_columns_are_wrapped_first_and_then_rows_are_lists(width, expected):
+    table = Table(["POD", Column("GPUS", right=True), "WHY"], NAMED)
+    assert render_text([Section([table])], width) == expected
+
+
+def test_commands_are_never_wrapped():
+    command = f"kubectl delete pod {'train-' * 20}"
+    assert render_text([Section([Lines([command], is_copied=True)])], 60) == command
 
 
 @pytest.mark.parametrize("texts", [[], [""]])

@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from contextlib import suppress
+from io import StringIO
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -62,9 +63,19 @@ class LazyGroup(click.Group):
             sys.exit(_FAILED)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Call the command, which prints colours as the environment wants."""
+        """Call the command, which prints colours as the environment wants; terminals get errors wrapped."""
         ctx.color = _has_colours(os.environ)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            if not sys.stderr.isatty():
+                raise
+            from webhook.pages.text_report import print_lines
+
+            shown = StringIO()
+            error.show(shown)
+            print_lines(shown.getvalue().removesuffix("\n").split("\n"), err=True)
+            sys.exit(error.exit_code)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""

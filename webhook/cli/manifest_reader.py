@@ -58,9 +58,11 @@ class UnreadableInputError(click.ClickException):
 
 def show_problems(problems: Sequence[Problem], outcome: str, file: Any = None) -> None:
     """Print problems, one per line, for people and for editors that jump to `file:line:column`."""
-    for problem in problems:
-        click.echo(str(problem), file=file, err=True)
-    click.echo(f"{len(problems)} problem{'s' * (len(problems) != 1)}; {outcome}", file=file, err=True)
+    from webhook.pages.text_report import fit_to_terminal
+
+    summary = f"{len(problems)} problem{'s' * (len(problems) != 1)}; {outcome}"
+    for line in fit_to_terminal((*map(str, problems), summary), file or sys.stderr):
+        click.echo(line, file=file, err=True)
 
 
 STDIN = "STDIN"

@@ -10,8 +10,6 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self, TextIO, TypeVar
 
-import click
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextvars import Token
@@ -25,7 +23,7 @@ _EVERY_SECONDS = 0.2
 _ERASE = "\r\x1b[2K"
 """Moves to the start of the line and erases it (ECMA-48: EL)."""
 _WIDTH = 80
-"""The columns of a terminal that does not say how many it has."""
+"""The columns of a stream that is not a terminal."""
 
 
 class _Phase(NamedTuple):
@@ -102,16 +100,20 @@ class Progress:
 
     def print_line(self, line: str) -> None:
         """Print a line to standard error; what is drawn moves below it."""
+        from webhook.pages.text_report import print_lines
+
         with self._drawing:
             self._erase()
-            click.echo(line, err=True)
+            print_lines([line], err=True)
 
     def draw(self) -> None:
         """Write the text if it is due and has changed."""
+        from webhook.pages.text_report import terminal_width
+
         with self._drawing:
             text = self._text if isinstance(self._text, str) else self._text()
             if text != self._drawn and self._clock() >= self._began + _AFTER_SECONDS:
-                self._write(f"{_ERASE}{text[: self._width() - 1]}")
+                self._write(f"{_ERASE}{text[: (terminal_width(self._stream) or _WIDTH) - 1]}")
                 self._drawn = text
 
     def _count_text(self, phase: _Phase, number: int) -> str:
@@ -123,17 +125,6 @@ class Progress:
         rate = done / seconds
         left = "" if phase.total is None else f", {_duration((phase.total - number) / rate)} left"
         return f"{text}{left}, {_rate(rate)}"
-
-    def _width(self) -> int:
-        """The columns of the stream; those of standard output would be unknown while it is a file."""
-        try:
-            return int(os.environ.get("COLUMNS", "")) or _WIDTH
-        except ValueError:
-            pass
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns or _WIDTH
-        except (OSError, ValueError):
-            return _WIDTH
 
     def _erase(self) -> None:
         if self._drawn:

@@ -37,6 +37,7 @@ from webhook.cluster.resources import RESOURCES, Resource
 from webhook.cluster.sync import Sync
 from webhook.cluster.trimmed import trim_for
 from webhook.cluster.watched_kinds import Watched, watched_kinds
+from webhook.pages.text_report import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -411,7 +412,7 @@ def running_cluster(source: ClusterOptions, progress: Progress) -> Iterator[Runn
         finally:
             runner.run(client.close())
     for reason in cluster.unknown:
-        click.echo(f"Warning: {reason}; it counts as unknown", err=True)
+        print_lines([f"Warning: {reason}; it counts as unknown"], err=True)
 
 
 class LiveFacts(ManifestsView):

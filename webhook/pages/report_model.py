@@ -53,19 +53,15 @@ Cell: TypeAlias = "str | Span | Bar | Sequence[str]"
 
 
 class Column(NamedTuple):
-    """A column of a table, as wide as its texts unless it wraps."""
+    """A column of a table; columns of texts are wrapped where they do not fit beside each other."""
 
     title: str
     right: bool = False
-    """True if the text is aligned at the right, as numbers are."""
+    """True if the text is aligned at the right, as numbers are. It is never wrapped."""
     wraps: bool = False
-    """True if texts are wrapped: into the room that the other columns leave, or into a share of the width."""
-    whole_words: bool = False
-    """True if a column that takes the room that is left keeps its words whole; else it has a third of the width at least."""
-    shrinks: bool = False
-    """True if bars become shorter before texts are wrapped."""
+    """True for sentences and lists, to which pages give the most room."""
     share: int = 0
-    """The part of the width that a wrapped column has at most: 3 for a third."""
+    """The part of the width that the column has at most where not all fit: 3 for a third."""
     most_lines: int | None = None
     """The most lines of a text; all if None."""
 
@@ -83,10 +79,12 @@ class Paragraph(NamedTuple):
 
 
 class Lines(NamedTuple):
-    """Texts that are never wrapped, because people search and copy them."""
+    """Texts of a line each, which only terminals wrap: tools search them in files and pipes."""
 
     texts: Sequence[str]
     indent: int = 0
+    is_copied: bool = False
+    """True for commands and manifests, which people copy: they are never wrapped."""
 
 
 class Bullets(NamedTuple):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-import shutil
 import sys
-from itertools import zip_longest
-from typing import TYPE_CHECKING
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -30,19 +30,31 @@ COLOURS = {
 _GAP = 2
 """Spaces between two columns."""
 _WIDTH = 100
-"""The width if standard output is not a terminal."""
-_NARROWEST, _WIDEST = 60, 140
-_BAR, _SHORT_BAR, _WIDE = 20, 10, 90
-"""The characters of a bar without its ends, in terminals of at least `_WIDE` columns and in others."""
+"""The width if a stream is not a terminal."""
+_NARROWEST, _WIDEST = 40, 140
+_BAR, _SHORT_BAR, _WIDE = 22, 12, 90
+"""The characters of a bar, in terminals of at least `_WIDE` columns and in others."""
 _NAME_WIDTH = 12
 """Of an entry."""
+_WHOLE_WORD, _PIECE = 24, 12
+"""The length of words that are not broken while all columns have room for theirs, and of pieces that never are."""
 
 
-def terminal_width() -> int:
-    """The columns of the terminal, within limits; a default if standard output is not a terminal."""
-    if not sys.stdout.isatty():
+def terminal_width(stream: TextIO | None = None) -> int | None:
+    """The columns of a terminal, within limits; None if the stream is none. It is standard output by default."""
+    stream = sys.stdout if stream is None else stream
+    if not stream.isatty():
+        return None
+    if (environment := os.environ.get("COLUMNS", "")).isdecimal() and int(environment):
+        return _within_limits(int(environment))
+    try:
+        return _within_limits(os.get_terminal_size(stream.fileno()).columns or _WIDTH)
+    except (OSError, ValueError):
         return _WIDTH
-    return min(max(shutil.get_terminal_size((_WIDTH, 0)).columns, _NARROWEST), _WIDEST)
+
+
+def _within_limits(columns: int) -> int:
+    return min(max(columns, _NARROWEST), _WIDEST)
 
 
 def colour_text(text: str, tone: Tone = Tone.PLAIN, *, bold: bool | None = None) -> str:
@@ -60,9 +72,14 @@ def colour_diff_line(line: str) -> str:
 
 
 def render_text(sections: Iterable[Section], width: int | None = None) -> str:
-    """Sections as text, with a blank line between them; `width` is that of the terminal if None."""
-    width = terminal_width() if width is None else width
-    return "\n\n".join("\n".join(_section(section, width)) for section in sections if not section.is_empty)
+    """Sections as text, with a blank line between them.
+
+    `width` is that of the terminal if None. If standard output is not a terminal, `Lines` are not wrapped.
+    """
+    lines_width = width or terminal_width()
+    return "\n\n".join(
+        "\n".join(_section(section, lines_width or _WIDTH, lines_width)) for section in sections if not section.is_empty
+    )
 
 
 def more_line(count: int) -> str:
@@ -70,25 +87,33 @@ def more_line(count: int) -> str:
     return f"and {count:,} more; -o json shows all"
 
 
-def _section(section: Section, width: int) -> list[str]:
-    lines = [line for block in section.blocks for line in _block(block, width)]
+def _section(section: Section, width: int, lines_width: int | None) -> list[str]:
+    lines = [line for block in section.blocks for line in _block(block, width, lines_width)]
     if not section.title:
         return lines
-    title = colour_text(section.title, Tone.PLAIN if section.status else section.tone, bold=True)
-    status = f"  {colour_text(section.status, section.tone, bold=True)}" if section.status else ""
-    return [f"{title}{status}", *lines]
+    tone = Tone.PLAIN if section.status else section.tone
+    title = wrap_text(section.title, width)
+    shown = [colour_text(line, tone, bold=True) for line in title]
+    if section.status:
+        status = colour_text(section.status, section.tone, bold=True)
+        if len(title[-1]) + _GAP + len(section.status) <= width:
+            shown[-1] += f"{' ' * _GAP}{status}"
+        else:
+            shown.append(status)
+    return [*shown, *lines]
 
 
-def _block(block: Block, width: int) -> Iterator[str]:
+def _block(block: Block, width: int, lines_width: int | None) -> Iterator[str]:
     match block:
         case Paragraph():
             yield from wrap_text(block.text, width)
         case Lines():
-            yield from (f"{' ' * block.indent}{printable(text)}".rstrip() for text in block.texts)
+            texts = (f"{' ' * block.indent}{printable(text)}".rstrip() for text in block.texts)
+            yield from texts if block.is_copied or lines_width is None else wrap_lines(texts, lines_width)
         case Bullets():
             for text in block.texts[: block.most]:
                 yield from wrap_text(f"- {text}", width)
-            yield from _block(More(len(block.texts) - len(block.texts[: block.most])), width)
+            yield from _block(More(len(block.texts) - len(block.texts[: block.most])), width, lines_width)
         case Entry():
             indent = " " * (_NAME_WIDTH + _GAP)
             lines = [line for text in block.texts for line in wrap_text(text, width - len(indent))]
@@ -97,64 +122,106 @@ def _block(block: Block, width: int) -> Iterator[str]:
             yield from (f"{indent}{line}" for line in lines[1:])
         case Table():
             if block.rows:
-                yield from (f"{' ' * block.indent}{line}" for line in _table(block, width))
-            yield from _block(More(len(block.rows) - len(block.rows[: block.most]) + block.left_out), width)
+                yield from (f"{' ' * block.indent}{line}" for line in _table(block, width - block.indent))
+            more = len(block.rows) - len(block.rows[: block.most]) + block.left_out
+            yield from _block(More(more), width, lines_width)
         case More(number, indent):
             if number:
                 yield f"{' ' * indent}{more_line(number)}"
 
 
 def _table(table: Table, width: int) -> Iterator[str]:
-    """The titles and the rows; columns that wrap get their share, or the room that the others leave."""
-    columns = table.all_columns
-    bar_width = (_BAR if width >= _WIDE else _SHORT_BAR) + 2
-    rows = [[_cell(cell, bar_width) for cell in row] for row in table.rows[: table.most]]
-    widths = [
-        max((len(column.title), *(len(click.unstyle(line)) for row in rows for line in row[place])))
-        for place, column in enumerate(columns)
-    ]
-    room = width - _GAP * (len(columns) - 1)
-    for place, column in enumerate(columns):
-        if column.share:
-            _wrap_column(rows, place, column, max(width // column.share, len(column.title)), widths)
-        elif column.shrinks:
-            widths[place] = min(max(room - sum(widths) + widths[place], _SHORT_BAR + 2), _BAR + 2)
-            for row, given in zip(rows, table.rows, strict=False):
-                row[place] = _cell(given[place], widths[place])
-    for place, column in enumerate(columns):
-        if column.wraps and not column.share:
-            left, least = room - sum(widths) + widths[place], width // 3
-            if column.whole_words:
-                # With the number before it: `3 Tesla-T4`.
-                least = max((len(word) for row in rows for line in row[place] for word in line.split()), default=0) + 3
-            _wrap_column(rows, place, column, max(left, least), widths)
-    titles: list[Sequence[str]] = [[column.title] for column in columns]
-    for row in (titles, *rows):
-        for texts in zip_longest(*row, fillvalue=""):
+    """The titles and the rows; columns are wrapped if not all have room, the widest first.
+
+    If there is no room for whole words of all columns, words are broken between their parts. In terminals that are too
+    narrow for that, each row is a list of its cells.
+    """
+    columns, rows = table.all_columns, table.rows[: table.most]
+    texts = [[_texts(row[place]) for row in rows] for place in range(len(columns))]
+    sizes = _column_sizes(columns, texts, width)
+    if sizes is None:
+        yield from _list_rows(columns, rows, width)
+        return
+    titles: Sequence[Cell] = [column.title for column in columns]
+    cells = [[_wrapped_cell(*each) for each in zip(row, columns, sizes, strict=True)] for row in (titles, *rows)]
+    widths = [max(_width(line) for row in cells for line in row[place] or [""]) for place in range(len(columns))]
+    for row in cells:
+        for lines in zip_longest(*row, fillvalue=""):
             shown = []
-            for column, text, size in zip(columns, texts, widths, strict=True):
-                blanks = " " * (size - len(click.unstyle(text)))
-                shown.append(blanks + text if column.right else text + blanks)
+            for column, line, size in zip(columns, lines, widths, strict=True):
+                blanks = " " * (size - _width(line))
+                shown.append(blanks + line if column.right else line + blanks)
             yield (" " * _GAP).join(shown).rstrip()
 
 
-def _wrap_column(rows: list[list[Sequence[str]]], place: int, column: Column, size: int, widths: list[int]) -> None:
-    """Wrap the texts of a column, which is then as wide as its longest line."""
+def _column_sizes(columns: Sequence[Column], texts: Sequence[Sequence[Sequence[str]]], width: int) -> list[int] | None:
+    """The most characters of a line of each column; None if there is no room for them.
+
+    Args:
+        columns: The columns.
+        texts: The texts of each column, by row; a bar has none.
+        width: The width of the table.
+    """
+    room = width - _GAP * (len(columns) - 1)
+    longest = [max(map(len, (column.title, *chain(*cells)))) for column, cells in zip(columns, texts, strict=True)]
+    bars = [place for place, cells in enumerate(texts) if cells and not any(cells)]
+    for place in bars:
+        others = sum(longest) - longest[place]
+        longest[place] = max(min(room - others, _BAR if width >= _WIDE else _SHORT_BAR), _SHORT_BAR)
+    if sum(longest) <= room:
+        return longest
+    shares = [
+        min(size, max(width // column.share, len(column.title))) if column.share else size
+        for column, size in zip(columns, longest, strict=True)
+    ]
+    for most in (_WHOLE_WORD, _PIECE):
+        least = []
+        for place, (column, cells) in enumerate(zip(columns, texts, strict=True)):
+            words = {len(word) for text in chain(*cells) for word in text.split()}
+            size = max((_PIECE, *map(len, column.title.split()), *(word for word in words if word <= most)))
+            least.append(longest[place] if column.right or place in bars else min(size, longest[place]))
+        if sum(least) <= room:
+            wanted = [max(share, size) for share, size in zip(shares, least, strict=True)]
+            return _fitting_sizes(wanted, least, room)
+    return None
+
+
+def _fitting_sizes(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
+    """The sizes of columns that have room together: the widest are cut, but not below what each needs at least."""
+
+    def sizes(most: int) -> list[int]:
+        return [min(size, max(needed, most)) for size, needed in zip(wanted, least, strict=True)]
+
+    return next(found for most in range(room, -1, -1) if sum(found := sizes(most)) <= room)
+
+
+def _list_rows(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], width: int) -> Iterator[str]:
     for row in rows:
-        row[place] = [part for line in row[place] for part in wrap_text(line, size)][: column.most_lines]
-    widths[place] = max((len(column.title), *(len(line) for row in rows for line in row[place])))
+        for number, (column, cell) in enumerate(zip(columns, row, strict=True)):
+            indent = " " * (_GAP if number else 0)
+            title = f"{indent}{column.title}: " if column.title else indent
+            for line in _wrapped_cell(cell, column, max(width - len(title), _PIECE)) or [""]:
+                yield f"{title}{line}".rstrip()
+                title = " " * (len(indent) + _GAP)
 
 
-def _cell(cell: Cell, width: int) -> Sequence[str]:
-    """The lines of a cell before they are wrapped; a bar has the width."""
+def _texts(cell: Cell) -> Sequence[str]:
+    """The lines of a cell before they are wrapped and coloured; a bar has none."""
     match cell:
-        case str():
-            return [printable(cell)]
-        case Span(text, tone):
-            return [colour_text(text, tone)]
+        case str() | Span():
+            return [printable(cell if isinstance(cell, str) else cell.text)]
         case Bar():
-            return [_bar(cell, width - 2)]
+            return []
     return [*map(printable, cell)]
+
+
+def _wrapped_cell(cell: Cell, column: Column, size: int) -> Sequence[str]:
+    """The lines of a cell, of at most `size` characters each."""
+    if isinstance(cell, Bar):
+        return [_bar(cell, size - 2)]
+    lines = [part for line in _texts(cell) for part in ([line] if len(line) <= size else wrap_text(line, size))]
+    tone = cell.tone if isinstance(cell, Span) else Tone.PLAIN
+    return [colour_text(line, tone) for line in lines[: column.most_lines]]
 
 
 def _bar(bar: Bar, size: int) -> str:
@@ -211,12 +278,20 @@ def _pieces(word: str, room: int) -> Iterator[str]:
             yield from (piece[start : start + room] for start in range(0, len(piece), room))
 
 
-def fit_to_terminal(lines: Iterable[str]) -> Iterator[str]:
-    """Lines that a report did not lay out, wrapped if standard output is a terminal."""
-    if not sys.stdout.isatty():
-        yield from lines
-        return
-    width = terminal_width()
+def fit_to_terminal(lines: Iterable[str], stream: TextIO | None = None) -> Iterator[str]:
+    """Lines that a report did not lay out, wrapped if the stream, by default standard output, is a terminal."""
+    width = terminal_width(stream)
+    return iter(lines) if width is None else wrap_lines(lines, width)
+
+
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Print lines that a report did not lay out to standard output or error; terminals get them wrapped."""
+    for line in fit_to_terminal(lines, sys.stderr if err else None):
+        click.echo(line, err=err)
+
+
+def wrap_lines(lines: Iterable[str], width: int) -> Iterator[str]:
+    """Lines of at most `width` characters; the parts of a longer line are indented below it."""
     for line in lines:
         for part in line.split("\n"):
             start = len(part) - len(part.lstrip())

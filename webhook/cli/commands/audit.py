@@ -67,6 +67,7 @@ def command(
     if source.cluster and publish:
         raise click.UsageError("--cluster is for files, and --publish writes into the running cluster that it audits")
     from webhook.cli.reports.audit_reports import as_json, audit_files, text
+    from webhook.pages.text_report import print_lines
 
     with Progress():
         if source.cluster:
@@ -77,8 +78,7 @@ def command(
             audited = audit_cluster(source, publishes=publish, static=static)
     click.echo(as_json(audited) if output == "json" else text(audited))
     if audited.published is not None:
-        for line in (*audited.published.problems, audited.published.summary):
-            click.echo(line, err=True)
+        print_lines((*audited.published.problems, audited.published.summary), err=True)
         if audited.published.problems:
             ctx.exit(2)
     ctx.exit(1 if audited.report.has_denials else 0)

@@ -67,6 +67,7 @@ def command(
         raise click.UsageError("--check prints one answer, and takes neither --write nor -o")
     source.check()
     from webhook.cli.migrations import cutovers
+    from webhook.pages.text_report import print_lines
 
     progress = Progress()
     with open_cluster(source, progress, is_running=not source.cluster) as running:
@@ -81,7 +82,7 @@ def command(
         ctx.exit(1 if points else 0)
     if folder is not None:
         names = cutovers.write_files(view, settings, folder, page)
-        click.echo(f"wrote {', '.join(names)} to {folder}", err=True)
+        print_lines([f"wrote {', '.join(names)} to {folder}"], err=True)
     shown = {"json": cutovers.as_json, "text": cutovers.text}
     click.echo(page if output == "html" else shown[output](plan))
     ctx.exit(0 if plan.is_smooth else 1)

@@ -60,13 +60,14 @@ def apply_command(*, file: str, source: ClusterOptions, rollback: bool, check: b
     if check and rollback:
         raise click.UsageError("--check and --rollback exclude each other.")
     from webhook.cli.installation.webhook_changes import apply_webhooks, check_webhooks
+    from webhook.pages.text_report import print_lines
 
     with Progress() as progress:
         if check:
             lines = check_webhooks(file, source, timeout, progress)
         else:
             lines = apply_webhooks(file, source, timeout, progress, rolls_back=rollback)
-    click.echo("\n".join(lines))
+    print_lines(lines)
 
 
 @click.command("delete-webhooks")
@@ -90,5 +91,6 @@ def delete_command(*, source: ClusterOptions) -> None:
     an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from webhook.cli.installation.webhook_changes import delete_webhooks
+    from webhook.pages.text_report import print_lines
 
-    click.echo("\n".join(delete_webhooks(source)))
+    print_lines(delete_webhooks(source))

@@ -72,10 +72,11 @@ def command(
     written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from webhook.cli.reports.cluster_pages import page_of_cluster, page_of_files, write_page
+    from webhook.pages.text_report import print_lines
 
     source.check()
     with Progress():
         page = page_of_files(source, since) if source.cluster else page_of_cluster(source, since)
     write_page(output, page)
     if output != "-":
-        click.echo(f"wrote {output}; open it in a browser")
+        print_lines([f"wrote {output}; open it in a browser"])

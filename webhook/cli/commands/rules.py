@@ -20,7 +20,7 @@ from webhook.cli.options import complete_from, output_option
 from webhook.cli.shipped_files import read_examples
 from webhook.cli.text_layout import output_text
 from webhook.pages.report_model import Lines, Paragraph, Section, Tone
-from webhook.pages.text_report import colour_text, render_text
+from webhook.pages.text_report import colour_text, fit_to_terminal, render_text, terminal_width, wrap_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -146,7 +146,12 @@ def _words_of(text: str) -> list[str]:
 
 
 def _table(rules: Sequence[Rule]) -> str:
-    return "\n".join(f"{rule.id}  {_severity(rule)}{' ' * (5 - len(rule.default))}  {rule.title}" for rule in rules)
+    width, lines = terminal_width(), []
+    for rule in rules:
+        title = [rule.title] if width is None else wrap_text(rule.title, width - len("GA101  audit  "))
+        lines.append(f"{rule.id}  {_severity(rule)}{' ' * (5 - len(rule.default))}  {title[0]}")
+        lines += (f"{' ' * len('GA101  audit  ')}{line}" for line in title[1:])
+    return "\n".join(lines)
 
 
 def _fields(rule: Rule) -> RuleJSON:
@@ -166,12 +171,13 @@ def _in_full(rule: Rule) -> str:
     sections = (
         Section([Paragraph(" ".join(rule.why.split()))]),
         Section([Paragraph(" ".join(remedies))]),
-        Section([Lines(["Wrong:"]), Lines(examples.wrong.rstrip().split("\n"), 4)]),
-        Section([Lines(["Right:"]), Lines(examples.right.rstrip().split("\n"), 4)]),
+        Section([Lines(["Wrong:"]), Lines(examples.wrong.rstrip().split("\n"), 4, is_copied=True)]),
+        Section([Lines(["Right:"]), Lines(examples.right.rstrip().split("\n"), 4, is_copied=True)]),
         Section([Paragraph(f"Source: {rule.source}")]),
     )
     title = colour_text(f"{rule.id}: {rule.title}", bold=True)
-    return f"{title}\n\nSeverity: {_severity(rule)}, {held}\nKinds: {_kinds(rule)}\n\n{render_text(sections)}"
+    head = fit_to_terminal([title, "", f"Severity: {_severity(rule)}, {held}", f"Kinds: {_kinds(rule)}", ""])
+    return "\n".join([*head, render_text(sections)])
 
 
 def _kinds(rule: Rule) -> str:

@@ -52,10 +52,10 @@ def command(*, folder: Path, source: ClusterOptions, redact: bool) -> None:
     cannot be written; 3 if gpu-admission has an internal error; please report it with the output of GPU_ADMISSION_TRACE=1.
     """  # noqa: D301 - \b is click's mark for lines that are not to be wrapped
     from webhook.cli.snapshots.writer import take_snapshot
+    from webhook.pages.text_report import print_lines
 
     source.check()
     with Progress() as progress:
         snapshot = take_snapshot(folder, source, progress, renames=redact)
-    for line in (*snapshot.notes, *snapshot.unknown):
-        click.echo(f"Warning: {line}", err=True)
-    click.echo(snapshot.summary(folder))
+    print_lines((f"Warning: {line}" for line in (*snapshot.notes, *snapshot.unknown)), err=True)
+    print_lines([snapshot.summary(folder)])

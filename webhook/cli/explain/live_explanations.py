@@ -8,8 +8,6 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
 from policies.analyses.explain import Explanation, explain
 from policies.kubernetes.names import format_list
 from policies.kubernetes.objects import DEFAULT_NAMESPACE, items_at, name_of, namespace_of, parse_document
@@ -36,6 +34,7 @@ from webhook.cluster.lookups import NO_HINT, all_resources, name_hint
 from webhook.cluster.manifests import ManifestsView
 from webhook.cluster.resources import RESOURCES
 from webhook.controllers.replica_config import EXPLAIN_SERVICE, EXPLAIN_SERVICE_ROLE, NAMESPACE
+from webhook.pages.text_report import print_lines
 from webhook.server.config import EXPLAIN_PORT
 from webhook.server.explain_gate import HEADER
 from webhook.server.questions import namespaced_path
@@ -188,10 +187,9 @@ def explain_running_cluster(question: LiveQuestion) -> list[Explanation]:
             with running_cluster(question.source, progress) as cluster:
                 explanations = _explain_by_objects(cluster.view(asked.policy, ()), asked, progress)
             answer = _Answer(explanations, asked.lines, refused.method)
-    for line in answer.lines:
-        click.echo(line, err=True)
+    print_lines(answer.lines, err=True)
     check_found(answer.explanations, [*question.files, *question.names])
-    click.echo(answer.method, err=True)
+    print_lines([answer.method], err=True)
     return answer.explanations
 
 

@@ -219,9 +219,12 @@ def step_section(step: CutoverStep) -> Section:
     return Section(
         [
             Paragraph(step.why),
-            Lines(step.commands, indent=2),
-            Lines([f"check:  {step.check}"]),
-            Lines([f"back:   {each}" if not number else f"        {each}" for number, each in enumerate(step.back)]),
+            Lines(step.commands, 2, is_copied=True),
+            Lines([f"check:  {step.check}"], is_copied=True),
+            Lines(
+                [f"{'        ' if number else 'back:   '}{each}" for number, each in enumerate(step.back)],
+                is_copied=True,
+            ),
         ],
         f"{step.id}: {step.title}",
         status,

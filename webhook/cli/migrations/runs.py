@@ -32,7 +32,7 @@ from webhook.cli.settings import read_facts
 from webhook.cli.text_layout import escaped_text
 from webhook.cli.user_files import reason_of, replace_file
 from webhook.cluster.manifests import unwrap_lists
-from webhook.pages.text_report import colour_diff_line
+from webhook.pages.text_report import colour_diff_line, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -275,14 +275,8 @@ def migrate_files(
 
 def print_report(outcome: Migration) -> None:
     """Print to standard error what happened to each object, and what is to be done by hand."""
-    for line in outcome.lines:
-        if line.kind != "unchanged":
-            click.echo(str(line), err=True)
-    for note in outcome.notes:
-        click.echo(note, err=True)
-    for text in outcome.skipped:
-        click.echo(text, err=True)
-    click.echo(outcome.summary, err=True)
+    done = (str(line) for line in outcome.lines if line.kind != "unchanged")
+    print_lines((*done, *outcome.notes, *outcome.skipped, outcome.summary), err=True)
 
 
 def print_diffs(outcome: Migration) -> None:

@@ -229,7 +229,7 @@ def _sections(usage: Usage, by: View | None) -> Iterator[Section]:
 def _uses(report: UsageReport, titles: Sequence[str], rows: Sequence[_Row], left_out: int = 0) -> Table:
     """A table of bars and amounts, one row for each kind of device."""
     own_amount = ["BY NAMESPACE"] if report.namespace else []
-    columns = [Column("GPUS", wraps=True, whole_words=True), Column("USE", shrinks=True)]
+    columns = [Column("GPUS", wraps=True), Column("USE")]
     cells: list[list[Cell]] = [
         [
             *names,
@@ -248,7 +248,7 @@ def _holding_table(
 ) -> Table | Lines:
     """A table whose last column has what is held; a sentence if nothing is."""
     if rows:
-        return Table([*columns, Column("HOLDS", wraps=True, whole_words=True)], rows, most)
+        return Table([*columns, Column("HOLDS", wraps=True)], rows, most)
     where = f" of namespace {report.namespace}" if report.namespace else ""
     known = "" if report.is_complete else ", as far as can be seen"
     return Lines([f"No pod or claim{where} holds a GPU{known}."])

@@ -19,6 +19,7 @@ from webhook.cli.review import PROBLEM_FORMATS, Format, TextOptions
 from webhook.cli.review.review_report import Review, ReviewedObject, findings_of
 from webhook.cli.settings import read_facts
 from webhook.cli.subjects import ChargedReviews, Circumstances, SubjectReader
+from webhook.pages.text_report import print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,8 +134,7 @@ def print_review(review: Review, output: Format, options: TextOptions) -> None:
                 from webhook.cli.review.github import show
         show(review, options)
     if review.objects or output in PROBLEM_FORMATS or review.unreviewed:
-        for line in (*map(printable, review.shortages), *review.skipped, *review.interruption):
-            click.echo(line, err=output != "text")
+        print_lines((*map(printable, review.shortages), *review.skipped, *review.interruption), err=output != "text")
     # GitHub would read a line as a command if the name of its file begins with colons.
     if review.problems and output != "github":
         show_problems(review.problems, "everything else was reviewed" if review.objects else "nothing was done")

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from policies.admission import reviewed_kind
 from policies.kubernetes.names import format_count, printable
 from policies.rules.decision import Rule, Severity
 from webhook.cli.manifest_reader import STDIN
 from webhook.pages.report_model import Tone
-from webhook.pages.text_report import colour_text, more_line
+from webhook.pages.text_report import colour_text, more_line, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -253,8 +251,7 @@ _MOST_LISTED = 50
 
 def show_summary(review: Review) -> None:
     """Print the summary to standard error, because standard output is for a program."""
-    for line in (*failure_lines(review), *count_lines(review)):
-        click.echo(line, err=True)
+    print_lines((*failure_lines(review), *count_lines(review)), err=True)
 
 
 def failure_lines(review: Review) -> Iterator[str]:

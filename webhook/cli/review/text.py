@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import unicodedata
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from policies.rules.waivers import once_per_cause
 from webhook.cli import kubectl
 from webhook.cli.review.review_report import count_lines, failure_lines, place_of, verdict_of
 from webhook.cli.text_layout import diff
-from webhook.pages.text_report import colour_diff_line, colour_text, fit_to_terminal, terminal_width
+from webhook.pages.text_report import colour_diff_line, colour_text, fit_to_terminal, print_lines, terminal_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 _EXCERPT = 100
-"""The characters of a line that are shown around a place in it."""
+"""The most characters of a line that are shown around a place in it."""
 _MANY = 10
 """The number of objects beyond which failures are listed again at the end."""
 
@@ -54,18 +53,16 @@ def show(review: Review, options: TextOptions) -> None:
             templates = [f"refers to ResourceClaimTemplate {names} (-o yaml prints it in full)"] if names else []
             click.echo("\n".join([*fit_to_terminal(lines), *changes, *fit_to_terminal(templates), ""]))
             shown += 1
-    for line in fit_to_terminal((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review))):
-        click.echo(line)
+    print_lines((*(failure_lines(review) if shown > _MANY else ()), *count_lines(review)))
 
 
 def show_messages(review: Review) -> None:
     """Print what kubectl would print to standard error, because standard output is for the documents."""
     for result in review.results:
-        for line in _kubectl_lines(result):
-            click.echo(line, err=True)
+        print_lines(_kubectl_lines(result), err=True)
         if result.is_refused:
             label = printable(result.subject.label)
-            click.echo(f"{place_of(result)}: {label} is left out, because it is refused", err=True)
+            print_lines([f"{place_of(result)}: {label} is left out, because it is refused"], err=True)
 
 
 def _without_known(reviewed: ReviewedObject) -> Result:
@@ -150,7 +147,7 @@ def _excerpt(manifest: Manifest, place: Position) -> Iterator[str]:
     line, at = manifest.document.source_line(place.line), place.column - 1
     if not line.strip():
         return
-    width = min(_EXCERPT, terminal_width() - 4) if sys.stdout.isatty() else _EXCERPT
+    width = min(_EXCERPT, (terminal_width() or _EXCERPT + 4) - 4)
     first, last = max(0, at - width), min(len(line), at + width)
     while first < at and _columns(line[first:at]) > width // 2 and _columns(line[first:last]) > width:
         first += 1

@@ -28,7 +28,7 @@ from webhook.cli.suites.trials import (
 )
 from webhook.cli.user_files import reason_of
 from webhook.pages.report_model import Tone
-from webhook.pages.text_report import colour_text
+from webhook.pages.text_report import colour_text, print_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -142,9 +142,8 @@ def show_text(run: SuiteRun, *, is_quiet: bool) -> None:
         note = f"  ({outcome.case.case.expect.golden} written)" if outcome.is_updated else ""
         name = printable(outcome.case.case.name)
         place = printable(f"{outcome.case.suite_file.file}:{outcome.case.position().line}")
-        click.echo(f"{colour_text(mark, tone, bold=True)}  {place}  {name}{printable(note)}")
-        for line in _lines(outcome):
-            click.echo(f"      {line}")
+        print_lines([f"{colour_text(mark, tone, bold=True)}  {place}  {name}{printable(note)}"])
+        print_lines(f"      {line}" for line in _lines(outcome))
     if run.outcomes:
         counts = Counter(outcome.verdict for outcome in run.outcomes)
         numbers = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _MARKS if counts[verdict])
