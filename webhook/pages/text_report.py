@@ -41,7 +41,7 @@ _WHOLE_WORD, _PIECE = 24, 12
 
 
 def terminal_width(stream: TextIO | None = None) -> int | None:
-    """The columns of a terminal, within limits; None if the stream is none. It is standard output by default."""
+    """The columns of a terminal, within limits; None if standard output, or `stream`, is none."""
     stream = sys.stdout if stream is None else stream
     if not stream.isatty():
         return None
@@ -187,7 +187,7 @@ def _column_sizes(columns: Sequence[Column], texts: Sequence[Sequence[Sequence[s
 
 
 def _fitting_sizes(wanted: Sequence[int], least: Sequence[int], room: int) -> list[int]:
-    """The sizes of columns that have room together: the widest are cut, but not below what each needs at least."""
+    """The sizes of columns that have room together: the widest are cut, but not below the least."""
 
     def sizes(most: int) -> list[int]:
         return [min(size, max(needed, most)) for size, needed in zip(wanted, least, strict=True)]
@@ -285,7 +285,7 @@ def fit_to_terminal(lines: Iterable[str], stream: TextIO | None = None) -> Itera
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Print lines that a report did not lay out to standard output or error; terminals get them wrapped."""
+    """Print lines that a report did not lay out; terminals get them wrapped."""
     for line in fit_to_terminal(lines, sys.stderr if err else None):
         click.echo(line, err=err)
 
