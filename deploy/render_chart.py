@@ -36,7 +36,7 @@ _NAME = re.compile(r"^- name: ([\w-]+)\.gpu-admission\.io$", re.MULTILINE)
 _EXCLUDED = re.compile(
     r"(    - key: kubernetes\.io/metadata\.name\n      operator: NotIn\n      values:)(?: \[.*\]|(?:\n      - .*)+)\n"
 )
-_DOCS = re.compile(r"https://docs\.example\.com/gpu-admission/([a-z-]+)\.html")
+_DOCS = re.compile(r"https://docs\.example\.com/gpu-admission/docs/([a-z-]+)\.html")
 """Pages of the documentation; a value has the place of the copy."""
 _MOST_IN_CELL = 60
 """Characters of a default in the table of values."""

@@ -11,7 +11,7 @@ from testbed import libyaml
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "runbook.md"
 MONITORING = ROOT / "deploy" / "components" / "monitoring"
-BASE = "https://docs.example.com/gpu-admission/"
+BASE = "https://docs.example.com/gpu-admission/docs/"
 SECTION = re.compile(r"^### (GPUAdmission\w+)\n\n(.*?)(?=\n##|\Z)", re.MULTILINE | re.DOTALL)
 PARTS = re.compile(
     r"(?P<fires>.*?)\*\*Symptom\.\*\* (?P<symptom>\S.*)\n\n"
