@@ -190,9 +190,8 @@ def _names_after_kind(arguments: Sequence[str], added: Iterable[AddedKind] = ())
     except KindUnknownError:
         return []
     if not names:
-        raise click.UsageError(
-            f"name one: gpu-admission explain {word} NAME; without arguments, all that waits is listed"
-        )
+        command = click.get_current_context().command_path
+        raise click.UsageError(f"name one: {command} {word} NAME; without arguments, all that waits is listed")
     return [Name(reference(resource, name), (resource,), name) for name in names]
 
 

@@ -290,26 +290,31 @@ async def _subjects(
     documents = {resource: answer for resource, answer in answers.items() if isinstance(answer, dict)}
     if len(documents) == 1:
         return [_Subject(document, source) for document in documents.values()]
-    found = [*documents]
     (answer, *_) = answers.values()
-    is_hidden = isinstance(answer, Unreadable) and answer.why is Why.FORBIDDEN
-    if source.resource is not None and is_hidden:
+    if source.resource is not None and _is_hidden(answer):
         return [_Subject(None, source)]
-    hint = NO_HINT if found else await _hint(client, discovery, source, namespace)
-    if source.resource is None:
-        problem = ambiguous_name(source, found, namespace, hint)
-        if is_hidden and not found:
-            message = (
-                f"name the kind too, such as pod/{source.name}: you may not read the pods of namespace {namespace}"
-            )
-            problem = Problem(source.argument, message)
-    elif answer is None:
-        missing = f"{source.resource.kind} {source.name} in namespace {namespace} not found"
-        problem = Problem(source.argument, f"{missing}{hint.text or '; -n names another namespace'}{hint.option}")
-    else:
-        problem = Problem(source.argument, str(answer))
-    reader.problems.append(problem)
+    hint = NO_HINT if documents else await _hint(client, discovery, source, namespace)
+    reader.problems.append(_missing(source, answer, [*documents], namespace, hint))
     return []
+
+
+def _missing(
+    name: Name, answer: Object | Unreadable | None, found: Sequence[Resource], namespace: str, hint: Hint
+) -> Problem:
+    """The problem of a name that several objects have, or none; `answer` is that about the first kind."""
+    if name.resource is None and not found and _is_hidden(answer):
+        kind = f"name the kind too, such as pod/{name.name}"
+        return Problem(name.argument, f"{kind}: you may not read the pods of namespace {namespace}")
+    if name.resource is None:
+        return ambiguous_name(name, found, namespace, hint)
+    if answer is not None:
+        return Problem(name.argument, str(answer))
+    missing = f"{name.resource.kind} {name.name} in namespace {namespace} not found"
+    return Problem(name.argument, f"{missing}{hint.text or '; -n names another namespace'}{hint.option}")
+
+
+def _is_hidden(answer: Object | Unreadable | None) -> bool:
+    return isinstance(answer, Unreadable) and answer.why is Why.FORBIDDEN
 
 
 async def _read_named(
