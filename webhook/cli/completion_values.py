@@ -76,7 +76,7 @@ def _products(typed: str) -> list[str]:
 
 
 def _named_objects(ctx: click.Context, incomplete: str) -> list[str]:
-    """Objects of the namespace as `KIND/NAME`, or as names after a kind; pods with devices and manifests without one."""
+    """Objects as `KIND/NAME`, or as names after a kind; pods with devices and manifests without a kind."""
     from pathlib import Path
 
     from webhook.cli.folders import SUFFIXES

@@ -157,7 +157,7 @@ def objects_named(view: ClusterView, name: str, namespace: str) -> list[tuple[Re
 def name_hint(
     objects: Iterable[tuple[Resource, Object]], name: str, namespace: str, *, hints_elsewhere: bool = True
 ) -> Hint:
-    """The object that was probably meant, if none has the name, the kind and the namespace that were given.
+    """The object that was probably meant, if none has the kind, name and namespace that were given.
 
     Args:
         objects: The objects of the kinds that may be meant, as far as they are known.

@@ -177,7 +177,7 @@ def _is_known_name(argument: str) -> bool:
 
 
 def _names_after_kind(arguments: Sequence[str], added: Iterable[AddedKind] = ()) -> list[Name]:
-    """The objects of `pod NAME...`, a kind before names as in kubectl; none if the first argument is no kind.
+    """The objects of `pod NAME...`, as in kubectl; none if the first argument is no kind.
 
     Raises:
         click.UsageError: There is no name after the kind.

@@ -294,11 +294,11 @@ async def _subjects(
     if source.resource is not None and _is_hidden(answer):
         return [_Subject(None, source)]
     hint = NO_HINT if documents else await _hint(client, discovery, source, namespace)
-    reader.problems.append(_missing(source, answer, [*documents], namespace, hint))
+    reader.problems.append(_name_problem(source, answer, [*documents], namespace, hint))
     return []
 
 
-def _missing(
+def _name_problem(
     name: Name, answer: Object | Unreadable | None, found: Sequence[Resource], namespace: str, hint: Hint
 ) -> Problem:
     """The problem of a name that several objects have, or none; `answer` is that about the first kind."""
@@ -320,11 +320,11 @@ def _is_hidden(answer: Object | Unreadable | None) -> bool:
 async def _read_named(
     client: APIClient, discovery: Discovery, resource: Resource, name: str, namespace: str
 ) -> Object | Unreadable | None:
-    served = await _served(discovery, resource)
+    served = await _served_resource(discovery, resource)
     return None if served is None else await read_object(client, served, name, namespace)
 
 
-async def _served(discovery: Discovery, resource: Resource) -> Resource | None:
+async def _served_resource(discovery: Discovery, resource: Resource) -> Resource | None:
     """The resource in its version; a kind that the settings add has none, and the API server prefers one."""
     if resource.version:
         return resource
@@ -341,7 +341,7 @@ async def _hint(client: APIClient, discovery: Discovery, source: Name, namespace
     known: list[tuple[Resource, Object]] = []
 
     async def read(resource: Resource, home: str, query: dict[str, str]) -> None:
-        served = await _served(discovery, resource)
+        served = await _served_resource(discovery, resource)
         try:
             answer = None if served is None else await client.get(served.path(home), query)
         except APIError:
